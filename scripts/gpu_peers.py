@@ -17,20 +17,21 @@ def peer(name, kernel, flops=None):
     return register
 
 
-def timed(call, repeat=20):
+def median_seconds(call, repeat=20):
+    """Returns the median time of a call in seconds, after three calls that are not timed."""
     import torch
     for _ in range(3):
         call()
     torch.cuda.synchronize()
-    spans = []
+    seconds = []
     for _ in range(repeat):
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         first.record()
         call()
         last.record()
         torch.cuda.synchronize()
-        spans.append(first.elapsed_time(last) / 1e3)
-    return statistics.median(spans)
+        seconds.append(first.elapsed_time(last) / 1e3)
+    return statistics.median(seconds)
 
 
 def uniform(*shape, dtype):
@@ -60,33 +61,33 @@ for row in MATMULS:
     peer('cublas', row[0], 2 * row[1] * row[2] * row[3])(lambda row=row: matmul(*row[1:]))
 
 
-def batched(batch, size, kind):
+def batched_matmul(batch, size, kind):
     import torch
     a, b = (uniform(batch, size, size, dtype=getattr(torch, kind)) for _ in range(2))
     out = torch.empty_like(a)
     return lambda: torch.bmm(a, b, out=out)
 
 
-peer('cublas', 'bmm_bf16_prod', 32 * 2 * 2048 ** 3)(lambda: batched(32, 2048, 'bfloat16'))
-peer('cublas', 'tg_pbmm_prod', 16 * 2 * 2048 ** 3)(lambda: batched(16, 2048, 'float16'))
+peer('cublas', 'bmm_bf16_prod', 32 * 2 * 2048 ** 3)(lambda: batched_matmul(32, 2048, 'bfloat16'))
+peer('cublas', 'tg_pbmm_prod', 16 * 2 * 2048 ** 3)(lambda: batched_matmul(16, 2048, 'float16'))
 
 
-def scaled(m, n, k, a_kind, b_kind, out, fast):
+def scaled_matmul(m, n, k, a_kind, b_kind, out, fast):
     import torch
     a = uniform(m, k, dtype=getattr(torch, a_kind))
     b = uniform(n, k, dtype=getattr(torch, b_kind)).t()
-    one = torch.ones((), device='cuda')
-    return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=getattr(torch, out), use_fast_accum=fast)
+    unit_scale = torch.ones((), device='cuda')
+    return lambda: torch._scaled_mm(a, b, scale_a=unit_scale, scale_b=unit_scale, out_dtype=getattr(torch, out), use_fast_accum=fast)
 
 
 for fast in (True, False):
     name = 'cublaslt_fast_accumulation' if fast else 'cublaslt'
-    peer(name, 'mm_generic_e4m3_prod_128x256x128', 2 * 8192 ** 3)(lambda fast=fast: scaled(8192, 8192, 8192, 'float8_e4m3fn', 'float8_e4m3fn', 'float16', fast))
-    peer(name, 'mm_generic_e5m2_prod_128x128x64', 2 * 4096 ** 3)(lambda fast=fast: scaled(4096, 4096, 4096, 'float8_e5m2', 'float8_e4m3fn', 'float16', fast))
+    peer(name, 'mm_generic_e4m3_prod_128x256x128', 2 * 8192 ** 3)(lambda fast=fast: scaled_matmul(8192, 8192, 8192, 'float8_e4m3fn', 'float8_e4m3fn', 'float16', fast))
+    peer(name, 'mm_generic_e5m2_prod_128x128x64', 2 * 4096 ** 3)(lambda fast=fast: scaled_matmul(4096, 4096, 4096, 'float8_e5m2', 'float8_e4m3fn', 'float16', fast))
 
 
 @peer('cublaslt', 'mm_generic_i8_prod_128x128x64', 2 * 4096 ** 3)
-def integers():
+def int8_matmul():
     import torch
     a, b = (torch.randint(-127, 127, (4096, 4096), device='cuda', dtype=torch.int8) for _ in range(2))
     return lambda: torch._int_mm(a, b.t())
@@ -111,19 +112,19 @@ ATTENTIONS = [
 ]
 
 
-def attention(backend, backward, batch, heads, shared, length, dimension, kind, causal):
+def attention(backend, backward, batch, heads, kv_heads, length, dimension, kind, causal):
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     dtype = getattr(torch, kind)
     q = uniform(batch, heads, length, dimension, dtype=dtype).requires_grad_(backward)
-    k, v = (uniform(batch, shared, length, dimension, dtype=dtype) for _ in range(2))
-    if shared != heads:
-        k, v = (x.repeat_interleave(heads // shared, 1) for x in (k, v))
+    k, v = (uniform(batch, kv_heads, length, dimension, dtype=dtype) for _ in range(2))
+    if kv_heads != heads:
+        k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     k, v = (x.requires_grad_(backward) for x in (k, v))
-    which = SDPBackend.CUDNN_ATTENTION if backend == 'cudnn' else SDPBackend.FLASH_ATTENTION
+    sdpa_backend = SDPBackend.CUDNN_ATTENTION if backend == 'cudnn' else SDPBackend.FLASH_ATTENTION
 
     def forward():
-        with sdpa_kernel(which):
+        with sdpa_kernel(sdpa_backend):
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
     if not backward:
         return forward
@@ -142,10 +143,10 @@ for backend in ('cudnn', 'flash2'):
         peer(backend, name, flops)(lambda backend=backend, causal=causal: attention(backend, True, 4, 16, 16, 4096, 64, 'float16', causal))
 
 
-def rows_of(rows, columns, work, kind='bfloat16'):
+def apply_to_rows(rows, columns, operation, kind='bfloat16'):
     import torch
     x = uniform(rows, columns, dtype=getattr(torch, kind))
-    return work(torch, x)
+    return operation(torch, x)
 
 
 def softmax(torch, x):
@@ -162,23 +163,23 @@ def rms_norm(torch, x):
     return lambda: torch.nn.functional.rms_norm(x, x.shape[1:], weight)
 
 
-peer('torch', 'tg_softmax_tma_prod')(lambda: rows_of(8192, 8192, softmax))
-peer('torch', 'tg_softmax_regcached_prod')(lambda: rows_of(65536, 2048, softmax))
-peer('torch', 'tg_softmax_chunked_prod')(lambda: rows_of(8192, 65536, softmax, 'float32'))
-peer('torch', 'layer_norm_prod')(lambda: rows_of(16384, 8192, layer_norm))
-peer('torch', 'tg_layer_norm_persist_prod')(lambda: rows_of(65536, 512, layer_norm))
-peer('torch', 'tg_rms_cached_prod')(lambda: rows_of(32768, 4096, rms_norm))
-peer('torch', 'transpose_f32_prod')(lambda: rows_of(8192, 8192, lambda torch, x: lambda: x.t().contiguous(), 'float32'))
-peer('torch', 'vadd_f32_prod')(lambda: rows_of(1 << 14, 1 << 14, lambda torch, x: (lambda y, out: lambda: torch.add(x, y, out=out))(x + 1, torch.empty_like(x)), 'float32'))
-peer('inductor', 'tg_silu_mul_prod')(lambda: rows_of(16384, 16384, lambda torch, x: compiled(torch, x)))
+peer('torch', 'tg_softmax_tma_prod')(lambda: apply_to_rows(8192, 8192, softmax))
+peer('torch', 'tg_softmax_regcached_prod')(lambda: apply_to_rows(65536, 2048, softmax))
+peer('torch', 'tg_softmax_chunked_prod')(lambda: apply_to_rows(8192, 65536, softmax, 'float32'))
+peer('torch', 'layer_norm_prod')(lambda: apply_to_rows(16384, 8192, layer_norm))
+peer('torch', 'tg_layer_norm_persist_prod')(lambda: apply_to_rows(65536, 512, layer_norm))
+peer('torch', 'tg_rms_cached_prod')(lambda: apply_to_rows(32768, 4096, rms_norm))
+peer('torch', 'transpose_f32_prod')(lambda: apply_to_rows(8192, 8192, lambda torch, x: lambda: x.t().contiguous(), 'float32'))
+peer('torch', 'vadd_f32_prod')(lambda: apply_to_rows(1 << 14, 1 << 14, lambda torch, x: (lambda y, out: lambda: torch.add(x, y, out=out))(x + 1, torch.empty_like(x)), 'float32'))
+peer('inductor', 'tg_silu_mul_prod')(lambda: apply_to_rows(16384, 16384, lambda torch, x: compiled_silu_mul(torch, x)))
 
 
-def compiled(torch, x):
+def compiled_silu_mul(torch, x):
     gate = torch.compile(lambda x: torch.nn.functional.silu(x[:, :8192]) * x[:, 8192:])
     return lambda: gate(x)
 
 
-def triton_rows():
+def register_triton_peers():
     """Registers the kernels in Triton. Raises ImportError without Triton."""
     import gpu_triton
     for name, kernel, flops, build in gpu_triton.ROWS:
@@ -190,12 +191,12 @@ def main():
     parser.add_argument('--json', default='peers.json', help='output file of the times')
     parser.add_argument('--seconds', type=float, default=150, help='start no peer after this time')
     given = parser.parse_args()
-    start, found = time.monotonic(), []
+    start, results = time.monotonic(), []
     import torch
     try:
-        triton_rows()
-    except Exception as problem:
-        print(f'Triton: {problem}', flush=True)
+        register_triton_peers()
+    except Exception as error:
+        print(f'Triton: {error}', flush=True)
     about = {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version()}
     for name, kernel, flops, build in ROWS:
         if time.monotonic() - start > given.seconds:
@@ -203,15 +204,15 @@ def main():
             break
         row = {'peer': name, 'kernel': kernel, 'flops': flops}
         try:
-            row['seconds'] = timed(build())
+            row['seconds'] = median_seconds(build())
             print(f'{name:28} {kernel:40} {row["seconds"] * 1e3:9.4f} ms', f'{flops / row["seconds"] / 1e12:7.1f} TFLOP/s' if flops else '', flush=True)
-        except Exception as problem:
-            row['complaint'] = str(problem).strip().splitlines()[0][:200] if str(problem).strip() else type(problem).__name__
+        except Exception as error:
+            row['complaint'] = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
             print(f'{name:28} {kernel:40} {row["complaint"]}', flush=True)
-        found.append(row)
+        results.append(row)
         torch.cuda.empty_cache()
         with open(given.json, 'w') as file:
-            json.dump({'about': about, 'peers': found}, file, indent=1)
+            json.dump({'about': about, 'peers': results}, file, indent=1)
 
 
 if __name__ == '__main__':

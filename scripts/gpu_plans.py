@@ -23,7 +23,7 @@ PLANS |= {
 }
 
 
-def digest(path):
+def ptx_hash(path):
     """Returns a hash of PTX without its comments. The comments name the options, so they always differ."""
     with open(path) as file:
         lines = [line for line in file if not line.lstrip().startswith('//')]

@@ -1,4 +1,4 @@
-"""Kernels in Triton for gpu_peers.py: matmul with tensor descriptors, attention forward, softmax and layer norm."""
+"""Registers kernels in Triton for gpu_peers.py in `ROWS`: matmul with tensor descriptors, attention forward, softmax and layer norm."""
 import torch, triton
 import triton.language as tl
 
@@ -15,11 +15,11 @@ ROWS = []
 def matmul_kernel(a_ptr, b_ptr, c_ptr, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
     pid = tl.program_id(0)
     column_tiles = tl.cdiv(n, BN)
-    per_group = GROUP * column_tiles
-    first = pid // per_group * GROUP
-    height = min(tl.cdiv(m, BM) - first, GROUP)
-    row = (first + pid % per_group % height) * BM
-    column = pid % per_group // height * BN
+    tiles_per_group = GROUP * column_tiles
+    first_row = pid // tiles_per_group * GROUP
+    group_rows = min(tl.cdiv(m, BM) - first_row, GROUP)
+    row = (first_row + pid % tiles_per_group % group_rows) * BM
+    column = pid % tiles_per_group // group_rows * BN
     a = tl.make_tensor_descriptor(a_ptr, [m, k], [k, 1], [BM, BK])
     b = tl.make_tensor_descriptor(b_ptr, [k, n], [n, 1], [BK, BN])
     c = tl.make_tensor_descriptor(c_ptr, [m, n], [n, 1], [BM, BN])

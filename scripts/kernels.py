@@ -407,14 +407,14 @@ def cases():
     rows = random.integers(0, 30, 32, dtype=np.int32)
     picked = np.where(rows[:, None] < 24, g[np.minimum(rows, 23)], np.float16(0)).astype(f32)
     yield Case('matmul_gathered', matmul_gathered, [g, rows, h, empty(32, 32), 32, 32, 16], (1, 1, 1), {3: picked @ h.astype(f32)}, 1e-4, 4e-3)
-    # 8-bit weights, converted to halves in the loop.
+    # 8-bit weights, which the loop converts to f16.
     g, h = normal(32, 144).astype(np.float16), random.integers(-8, 8, (144, 64), dtype=np.int8)
     yield Case('matmul_dequantised', matmul_dequantised, [g, h, empty(32, 64), 32, 64, 16], (1, 1, 1),
                {2: g.astype(f32) @ (h.astype(f32) * f32(0.125))}, 1e-4, 4e-3)
     # Operands that are too large for two stages in shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
-    # MMAs for warp groups: operands with every memory layout, and one operand that another MMA computes.
+    # Tiles that are large enough for `wgmma`: transposed operands, and an operand that another MMA computes.
     g, h = normal(80, 128).astype(np.float16), normal(64, 80).astype(np.float16)
     yield Case('matmul_turned', matmul_turned, [g, h, empty(128, 64), 128, 64, 32], (1, 1, 1), {2: g.T.astype(f32) @ h.T.astype(f32)}, 1e-4, 4e-3)
     q, k, v = (normal(n, 64).astype(np.float16) for n in (64, 96, 96))
@@ -427,14 +427,14 @@ def cases():
     g, h = (random.integers(0, 0x40, (96, 64), dtype=np.int8) | random.integers(-1, 1, (96, 64), dtype=np.int8) & np.int8(-128)
             for _ in range(2))
     yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: e4m3(g).T @ e4m3(h)}, 1e-5, 1e-5)
-    # Two accumulators that one loop scales, with more tensor memory than two CTAs have.
+    # Two accumulators that one loop scales. They need more tensor memory than two co-resident CTAs have.
     few = lambda *shape: (normal(*shape) * f32(0.3)).astype(np.float16)
     q, k, v = few(2, 64, 64), few(2, 128, 64), few(128, 128)
     def attend(head):
         weights = np.exp(q[head].astype(f32) @ k[head].astype(f32).T)
         return weights / weights.sum(1, keepdims=True) @ v.astype(f32)
     yield Case('difference', difference, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attend(0) - f32(0.5) * attend(1)}, 2e-3, 2e-3)
-    # An accumulator that is an operand of another MMA in the same iteration, before the next MMA adds to it.
+    # A loop-carried accumulator that is also an operand of another MMA in the same iteration, before its own MMA adds to it.
     q, k, v = few(128, 64), few(128, 64), few(128, 64)
     fades, state, expected = np.array([0.5, 0.75], f32), np.zeros((64, 64), f32), empty(128, 64)
     for t in range(2):
@@ -442,7 +442,7 @@ def cases():
         expected[64 * t:64 * t + 64] = np.tril(x @ y.T).astype(np.float16).astype(f32) @ z + x @ state.astype(np.float16).astype(f32)
         state = state * fades[t] + y.T @ z
     yield Case('linear_attention', linear_attention, [q, k, v, fades, empty(128, 64), 64, 64], (1, 1, 1), {4: expected}, 2e-3, 4e-3)
-    # A tile that is an operand of two MMAs, transposed in one.
+    # A tile that is an operand of two MMAs, of one of them transposed.
     g, a, b = few(100, 64), few(100, 64), few(64, 64)
     yield Case('both_ways', both_ways, [g, a, b, empty(100, 64), empty(64, 64), 64, 64, 64], (1, 1, 1),
                {3: g.astype(f32) @ b.astype(f32).T, 4: a.astype(f32).T @ g.astype(f32)}, 1e-4, 2e-3)
@@ -456,7 +456,7 @@ def cases():
     k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
     e = np.exp(q.astype(f32) @ k.T * f32(0.125))
     yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
-    # Few rows, and few columns: the MMA instruction is larger than the tile and computes unused elements.
+    # Tiles with few rows or few columns. The MMA instruction is larger than such a tile and computes unused elements.
     g, h = normal(16, 48).astype(np.float16), normal(48, 64).astype(np.float16)
     yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
     g, h = normal(4, 96).astype(np.float16), normal(96, 8).astype(np.float16)

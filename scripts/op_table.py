@@ -16,41 +16,42 @@ import json, math, os, subprocess
 COUNT = 256
 FLOATS = ['f16', 'bf16', 'f32', 'f64']
 INTS = ['i8', 'i16', 'i32', 'i64']
-SMALL = ['f8E4M3FN', 'f8E5M2']
+SMALL_FLOATS = ['f8E4M3FN', 'f8E5M2']
 # The exponent types of fpowi.
 EXPONENT_TYPES = ['i1', 'i8', 'i16', 'i32']
 BITS = {'i1': 8, 'i8': 8, 'i16': 16, 'i32': 32, 'i64': 64, 'f16': 16, 'bf16': 16, 'f32': 32, 'f64': 64, 'f8E4M3FN': 8, 'f8E5M2': 8}
-MANTISSA = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
-DIRECTED = ['nearest_even', 'zero', 'negative_inf', 'positive_inf']
+MANTISSA_BITS = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
+ROUNDINGS = ['nearest_even', 'zero', 'negative_inf', 'positive_inf']
 
 
-def edges(kind):
+def edge_patterns(kind):
     """Returns sixteen bit patterns of edge values of a type."""
     bits = BITS[kind]
     if kind in INTS:
         top = 1 << bits - 1
-        whole = [0, 1, -1, 2, -2, 3, -7, 10, top, top + 1, top - 1, top - 2, bits, bits - 1, 0x5555555555555555, 100]
-        return [number % (1 << bits) for number in whole]
-    if kind in SMALL:
+        integers = [0, 1, -1, 2, -2, 3, -7, 10, top, top + 1, top - 1, top - 2, bits, bits - 1, 0x5555555555555555, 100]
+        return [number % (1 << bits) for number in integers]
+    if kind in SMALL_FLOATS:
         return list(range(3, 256, 16))
-    mantissa = MANTISSA[kind]
+    mantissa = MANTISSA_BITS[kind]
     one = ((1 << bits - 2 - mantissa) - 1) << mantissa
     top, step = 1 << bits - 1, 1 << mantissa
     infinity = top - step
-    # 0, -0, 1, -1, 1/2, -3/2, 5/2, 3, denormals, the least normal, the largest, infinities, NaN, near 2/3, near 11.
+    # 0, -0, 1, -1, 1/2, -3/2, 5/2, 3, two denormals, the smallest normal number, the largest number, the infinities, a NaN, about 2/3.
     return [0, top, one, top | one, one - step, top | one + step // 2, one + step + step // 4, one + step + step // 2, 1, top | step - 1,
             step, infinity - 1, infinity, top | infinity, infinity + step // 2, one - step + step // 3]
 
 
-def packed(kind, patterns):
+def to_bytes(kind, patterns):
+    """Returns the little-endian bytes of bit patterns of a type."""
     return b''.join(pattern.to_bytes(BITS[kind] // 8, 'little') for pattern in patterns)
 
 
 def inputs(kind):
     """Returns the bytes of the inputs x, y and z."""
-    edge = edges(kind)
-    return [packed(kind, [edge[i // 16] for i in range(COUNT)]), packed(kind, [edge[i % 16] for i in range(COUNT)]),
-            packed(kind, [edge[(i * 7 + i // 16) % 16] for i in range(COUNT)])]
+    edge = edge_patterns(kind)
+    return [to_bytes(kind, [edge[i // 16] for i in range(COUNT)]), to_bytes(kind, [edge[i % 16] for i in range(COUNT)]),
+            to_bytes(kind, [edge[(i * 7 + i // 16) % 16] for i in range(COUNT)])]
 
 
 def tile(kind):
@@ -66,7 +67,7 @@ def rows():
             return f'{kind}_{kernel}', name, kind, f'{text} : {t}'
         for op in ('absf', 'negf', 'ceil', 'floor'):
             yield row('arithmetic', op, f'{op} %x')
-        roundings = DIRECTED if wide else DIRECTED[:1]
+        roundings = ROUNDINGS if wide else ROUNDINGS[:1]
         modes = [(f'.{rounding}', f' rounding<{rounding}>') for rounding in roundings]
         modes += [(f'{name}.flush', f'{text} flush_to_zero') for name, text in modes] if flush else []
         for name, text in modes:
@@ -95,18 +96,18 @@ def rows():
         for order in ('ordered', 'unordered'):
             for predicate in ('equal', 'not_equal', 'less_than', 'less_than_or_equal', 'greater_than', 'greater_than_or_equal'):
                 yield f'{kind}_conversions', f'cmpf.{predicate}.{order}', 'i1', f'cmpf {predicate} {order} %x, %y : {t} -> {tile("i1")}'
-        for to in FLOATS + SMALL:
+        for to in FLOATS + SMALL_FLOATS:
             if to != kind:
                 narrow = BITS[to] == 16 and kind != to
-                allowed = DIRECTED[:1] if to in SMALL else DIRECTED[:2] if narrow else DIRECTED
+                allowed = ROUNDINGS[:1] if to in SMALL_FLOATS else ROUNDINGS[:2] if narrow else ROUNDINGS
                 for rounding in allowed:
-                    kernel = f'{kind}_small' if to in SMALL else f'{kind}_conversions'
+                    kernel = f'{kind}_small' if to in SMALL_FLOATS else f'{kind}_conversions'
                     yield kernel, f'ftof.{to}.{rounding}', to, f'ftof %x rounding<{rounding}> : {t} -> {tile(to)}'
         for to in INTS:
             for sign in ('signed', 'unsigned'):
                 for flag in ('', ' saturating'):
                     yield f'{kind}_conversions', f'ftoi.{to}.{sign}{flag.replace(" ", ".")}', to, f'ftoi %x {sign}{flag} : {t} -> {tile(to)}'
-    for kind in SMALL:
+    for kind in SMALL_FLOATS:
         for to in FLOATS:
             yield f'{kind}_small', f'ftof.{to}', to, f'ftof %x : {tile(kind)} -> {tile(to)}'
     for kind in INTS:
@@ -149,10 +150,11 @@ def kernels():
 
 def storage_type(kind):
     """Returns the type in which an array stores values of a type."""
-    return 'i8' if kind == 'i1' or kind in SMALL else kind
+    return 'i8' if kind == 'i1' or kind in SMALL_FLOATS else kind
 
 
 def text(kernel, table):
+    """Returns the text of a kernel with a row of the table for each op."""
     kind = kernel.split('_')[0]
     outputs = sorted({storage_type(result) for _, result, _ in table})
     names = ['x', 'y', 'z']
@@ -179,7 +181,7 @@ def text(kernel, table):
         lines.append(f'%is_none = cmpi equal %y, %none, signed : {tile(kind)} -> {tile("i1")}')
         lines.append(f'%divisor = select %is_none, %one, %y : {tile("i1")}, {tile(kind)}')
     if any('%power' in op for _, _, op in table):
-        # The exponents -8 to 7, and these multiplied so that they span the range of the type.
+        # The exponents -8 to 7, and multiples of these exponents that span the range of the type.
         i32 = tile('i32')
         ops = [('index', 'iota'), ('c15', 'constant <i32: 15>'), ('c8', 'constant <i32: -8>'), ('low', 'andi %index, %c15'),
                ('power_i32', 'addi %low, %c8')]
@@ -207,7 +209,8 @@ def text(kernel, table):
     return head + f'entry @{kernel}({", ".join(parameters)}) {{\n' + ''.join(f'  {line}\n' for line in lines) + '  return\n}\n'
 
 
-def launch(kernel, table):
+def launch_description(kernel, table):
+    """Returns the launch description of a kernel as a dictionary."""
     kind = kernel.split('_')[0]
     outputs = sorted({storage_type(result) for _, result, _ in table})
     files = [(name, f'{kind}.{name}.bin') for name in 'xyz'] + [(elem, f'{elem}.{sum(storage_type(r) == elem for _, r, _ in table)}.zeros') for elem in outputs]
@@ -218,7 +221,7 @@ def launch(kernel, table):
 def write_kernels(folder):
     """Writes the kernels, launch descriptions and inputs. Outputs have no file; the test that executes a kernel creates them."""
     os.makedirs(folder, exist_ok=True)
-    for kind in FLOATS + INTS + SMALL:
+    for kind in FLOATS + INTS + SMALL_FLOATS:
         for name, data in zip('xyz', inputs(kind)):
             with open(f'{folder}/{kind}.{name}.bin', 'wb') as file:
                 file.write(data)
@@ -226,17 +229,17 @@ def write_kernels(folder):
         with open(f'{folder}/{kernel}.tile', 'w') as file:
             file.write(text(kernel, table))
         with open(f'{folder}/{kernel}.json', 'w') as file:
-            json.dump(launch(kernel, table), file)
+            json.dump(launch_description(kernel, table), file)
             file.write('\n')
 
 
-def words(kind, data):
+def canonical_patterns(kind, data):
     """Returns the bits of elements, with one bit pattern for all NaNs."""
     size = BITS[kind] // 8
     found = [int.from_bytes(data[i:i + size], 'little') for i in range(0, len(data), size)]
-    if kind not in MANTISSA:
+    if kind not in MANTISSA_BITS:
         return found
-    infinity = (1 << BITS[kind] - 1) - (1 << MANTISSA[kind])
+    infinity = (1 << BITS[kind] - 1) - (1 << MANTISSA_BITS[kind])
     return [infinity + 1 if word & (1 << BITS[kind] - 1) - 1 > infinity else word for word in found]
 
 
@@ -244,14 +247,14 @@ def ulps(kind, a, b):
     """Returns the distance of two bit patterns in ulps. Infinity if exactly one is NaN, or if integers differ."""
     if a == b:
         return 0
-    if kind not in MANTISSA:
+    if kind not in MANTISSA_BITS:
         return math.inf
     top = 1 << BITS[kind] - 1
-    infinity = top - (1 << MANTISSA[kind])
+    infinity = top - (1 << MANTISSA_BITS[kind])
     if any(word & top - 1 > infinity for word in (a, b)):
         return math.inf
-    ordered = lambda word: top - word if word & top else word
-    return abs(ordered(a) - ordered(b))
+    order_key = lambda word: top - word if word & top else word
+    return abs(order_key(a) - order_key(b))
 
 
 def fingerprint(kind, found):
@@ -269,20 +272,22 @@ def results(folder, table):
     for _, result, _ in table:
         elem = storage_type(result)
         size = COUNT * BITS[elem] // 8
-        found.append(words(elem, data[elem][next_row[elem] * size:][:size]))
+        found.append(canonical_patterns(elem, data[elem][next_row[elem] * size:][:size]))
         next_row[elem] += 1
     return found
 
 
 def compare(reference, arguments, work):
+    """Executes all kernels with tile-run, as our PTX and as NVIDIA's PTX, and prints the rows with differences. Writes `rows.txt` if
+    `arguments.write` is set."""
     folder = f'{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/tests/ops' if arguments.write else f'{work}/ops'
     write_kernels(folder)
     lines, counts = [], {}
     for kernel, table in kernels().items():
         runs = f'{work}/{kernel}'
         os.makedirs(f'{runs}/ours')
-        described = launch(kernel, table)
-        for buffer in described['buffers']:
+        description = launch_description(kernel, table)
+        for buffer in description['buffers']:
             with open(f'{runs}/{buffer["file"]}', 'wb') as file:
                 if buffer['file'].endswith('.zeros'):
                     elem, count, _ = buffer['file'].split('.')
@@ -290,11 +295,11 @@ def compare(reference, arguments, work):
                 else:
                     with open(f'{folder}/{buffer["file"]}', 'rb') as source:
                         file.write(source.read())
-        json.dump(described, open(f'{runs}/launch.json', 'w'))
+        json.dump(description, open(f'{runs}/launch.json', 'w'))
         subprocess.run([f'{arguments.bin}/tile-read', f'{folder}/{kernel}.tile', '-o', f'{runs}/k.tile'], check=True)
         subprocess.run([f'{arguments.bin}/tile-write', f'{runs}/k.tile', '-o', f'{runs}/k.bc'], check=True)
         subprocess.run([f'{arguments.bin}/tile-run', f'{runs}/k.tile', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/ours'], check=True)
-        # The result of a function in PTX may differ from tile-run within its error.
+        # The results of a function in PTX and in tile-run may differ within the error bound of the function.
         ours, reference_results, ptx_results = results(f'{runs}/ours', table), {}, []
         rounded = kernel.endswith(('functions', 'trigonometry', 'powers'))
         for target in ('sm_80', 'sm_100') if rounded else ():
@@ -311,8 +316,8 @@ def compare(reference, arguments, work):
                 reference_results[target] = results(f'{runs}/{target}', table)
         for number, (name, result, op) in enumerate(table if reference_results else []):
             elem = storage_type(result)
-            distance = lambda found: max(ulps(elem, a, b) for both in (ours, *ptx_results) for a, b in zip(both[number], found[number]))
-            far = {target: distance(found) for target, found in reference_results.items()}
+            max_ulps = lambda found: max(ulps(elem, a, b) for both in (ours, *ptx_results) for a, b in zip(both[number], found[number]))
+            far = {target: max_ulps(found) for target, found in reference_results.items()}
             worst = max(far.values())
             kind = '!' if worst > 1 << 24 else '~' if worst or rounded else '='
             counts[kind] = counts.get(kind, 0) + 1

@@ -17,7 +17,7 @@ svg line { stroke: var(--line) } svg line.even { stroke: var(--soft) } .better {
 '''
 
 
-def write(path, title, about, sections):
+def write_page(path, title, about, sections):
     """Writes a page to a file. `sections` are pairs of a heading and an HTML body."""
     parts = ''.join(f'<section><h2>{html.escape(heading)}</h2>{body}</section>\n' for heading, body in sections)
     text = (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -27,7 +27,7 @@ def write(path, title, about, sections):
         file.write(text)
 
 
-def save(path, value):
+def write_json(path, value):
     """Writes a value to a file as JSON."""
     with open(path, 'w') as file:
         json.dump(value, file, indent=1)
@@ -55,20 +55,20 @@ def table(head, rows):
 
 def axis_labels(low, high):
     """The labels of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten, or only the powers if there are many."""
-    found = [mantissa * 10 ** exponent for exponent in range(-12, 13) for mantissa in (1, 2, 5)]
-    inside = [value for value in found if low <= value <= high]
+    candidates = [mantissa * 10 ** exponent for exponent in range(-12, 13) for mantissa in (1, 2, 5)]
+    inside = [value for value in candidates if low <= value <= high]
     return inside if len(inside) <= 8 else [value for value in inside if f'{value:e}'[0] == '1']
 
 
-def ratios(rows, what):
-    """A bar chart of (label, ratio) on a logarithmic scale. A bar goes from 1 to the left (better) or to the right (worse); the worst
-    ratio is first."""
+def ratio_chart(rows, axis_label):
+    """Returns a bar chart of pairs (label, ratio) on a logarithmic scale. A bar goes from 1 to the left for a ratio below 1 (better), or to
+    the right (worse). The worst ratio is first."""
     rows = sorted(rows, key=lambda row: -row[1])
     largest = max([2.0] + [max(ratio, 1 / ratio) for _, ratio in rows]) * 1.1
     left, width, step = 330, 560, 17
     position = lambda value: left + width * (math.log(value) / math.log(largest) + 1) / 2
     height = step * len(rows) + 46
-    out = [f'<svg viewBox="0 0 {left + width + 70} {height}" role="img" aria-label="{html.escape(what)}">']
+    out = [f'<svg viewBox="0 0 {left + width + 70} {height}" role="img" aria-label="{html.escape(axis_label)}">']
     for value in axis_labels(1 / largest, largest):
         out.append(f'<line class="{"even" if value == 1 else ""}" x1="{position(value):.1f}" x2="{position(value):.1f}" y1="24" y2="{height - 18}"/>'
                    f'<text class="soft" x="{position(value):.1f}" y="16" text-anchor="middle">{format_cell(value)}</text>')
@@ -78,12 +78,13 @@ def ratios(rows, what):
                    f'<rect class="{"better" if ratio <= 1 else "worse"}" x="{ends[0]:.1f}" y="{y + 1}" width="{max(ends[1] - ends[0], 1):.1f}" height="{step - 5}">'
                    f'<title>{html.escape(label)}: {format_cell(ratio)}</title></rect>'
                    f'<text class="soft" x="{left + width + 10}" y="{y + 11}">{format_cell(ratio)}</text>')
-    out.append(f'<text class="soft" x="{position(1):.1f}" y="{height - 4}" text-anchor="middle">{html.escape(what)}</text></svg>')
+    out.append(f'<text class="soft" x="{position(1):.1f}" y="{height - 4}" text-anchor="middle">{html.escape(axis_label)}</text></svg>')
     return '<div class="wide">' + ''.join(out) + '</div>'
 
 
-def scatter(points, across, up):
-    """A scatter plot of (label, x, y) with the line x = y. Both axes have the same logarithmic scale."""
+def scatter_chart(points, across, up):
+    """Returns a scatter plot of triples (label, x, y) with the line x = y. Both axes have the same logarithmic scale. `across` and `up` are
+    the titles of the axes."""
     values = [value for _, x, y in points for value in (x, y)]
     low, high = min(values) / 1.3, max(values) * 1.3
     size, left = 420, 62
@@ -102,7 +103,7 @@ def scatter(points, across, up):
     return '<div class="wide">' + ''.join(out) + '</div>'
 
 
-def mean(values):
+def geometric_mean(values):
     """The geometric mean."""
     values = list(values)
     return math.exp(sum(map(math.log, values)) / len(values)) if values else 1.0

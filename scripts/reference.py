@@ -5,7 +5,7 @@ Patches known faults of the PTX, so that the rest of a program can still be comp
 import glob, os, re, shutil, subprocess
 
 # A script in place of ptxas. It keeps the PTX and the host object, and fails, so that the compiler skips the later steps.
-KEEPING_PTXAS = """#!/bin/sh
+SAVING_PTXAS_SCRIPT = """#!/bin/sh
 for word in "$@"; do
   case "$word" in
     *.ptx) cp "$word" "$KEEP_PTX" ;;
@@ -20,7 +20,7 @@ MAX_WARP_INSTRUCTIONS = '3000000'
 TOOLKIT_VARIABLES = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
 
 
-def outcome(command, **environment):
+def run_command(command, **environment):
     """Runs a command. Returns a description of the failure, empty after success, and the complete standard error."""
     inherited = {name: value for name, value in os.environ.items() if name not in TOOLKIT_VARIABLES}
     try:
@@ -32,9 +32,9 @@ def outcome(command, **environment):
     return '' if done.returncode == 0 else f'{done.returncode}: {stderr_text[max(stderr_text.find("error"), 0):][:300]}', stderr_text
 
 
-def executed(command, **environment):
+def failure_of(command, **environment):
     """Runs a command. Returns a description of the failure, empty after success."""
-    return outcome(command, **environment)[0]
+    return run_command(command, **environment)[0]
 
 
 class Reference:
@@ -63,7 +63,7 @@ class Reference:
         # Copy tileiras instead of linking it, because it runs the ptxas in its own folder.
         shutil.copy(f'{origin}/tileiras', self.bin)
         with open(f'{self.bin}/ptxas', 'w') as file:
-            file.write(KEEPING_PTXAS)
+            file.write(SAVING_PTXAS_SCRIPT)
         os.chmod(f'{self.bin}/ptxas', 0o755)
 
     def compile(self, bytecode, target, folder):
@@ -71,7 +71,7 @@ class Reference:
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         command = [f'{self.bin}/tileiras', bytecode, '--gpu-name', target, '-o', f'{folder}/k.cubin']
-        stderr_text = executed(command, KEEP_PTX=f'{folder}/k.ptx', KEEP_HOST=f'{folder}/k.o')
+        stderr_text = failure_of(command, KEEP_PTX=f'{folder}/k.ptx', KEEP_HOST=f'{folder}/k.o')
         return '' if os.path.exists(f'{folder}/k.ptx') else stderr_text
 
     def execute(self, folder, ptx, launch, out, *options):
@@ -80,7 +80,7 @@ class Reference:
         with open(f'{folder}/{ptx}') as file:
             maps = ['--host-object', f'{folder}/k.o', '--allow-native'] if '.hidden' in file.read() else []
         bounds = ['--instruction-limit', MAX_WARP_INSTRUCTIONS]
-        return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *bounds, *maps, *options])
+        return failure_of([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *bounds, *maps, *options])
 
     def patch(self, folder):
         """Writes patched.ptx next to k.ptx. Returns the names of the applied patches."""
@@ -137,9 +137,9 @@ def move_pointer_to_variable(lines, call, barrier, slot):
     read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared::cluster\.b64 ', lines[i])), None)
     if store is None or read is None:
         return False
-    place, pointer = f'alloca_slot_{slot}', lines[read].split()[1].rstrip(',')
-    lines[store] = re.sub(r'\[.*\]', f'[{place}]', lines[store])
-    lines[read] = (f'\t{{ .reg .b32 %place; mov.b32 %place, {place}; mapa.shared::cluster.u32 %place, %place, 0; '
+    variable, pointer = f'alloca_slot_{slot}', lines[read].split()[1].rstrip(',')
+    lines[store] = re.sub(r'\[.*\]', f'[{variable}]', lines[store])
+    lines[read] = (f'\t{{ .reg .b32 %place; mov.b32 %place, {variable}; mapa.shared::cluster.u32 %place, %place, 0; '
                    f'ld.shared::cluster.b64 {pointer}, [%place]; }}')
     return True
 

@@ -7,23 +7,23 @@
 
 use base::envelope::{File, Form, Payload};
 use std::path::Path;
-use tests::{blessing, root};
+use tests::{is_blessing, root};
 
 const FOLDER: &str = "tests/binaries";
 
 #[test]
-fn aa() {
+fn aa_files_keep_their_binary_form() {
     check_binaries::<tileaa::Module>(&["tests/lower-as/copies/tma.aa", "tests/lower-as/mma/scaled_by_blocks.aa"]);
 }
 
 #[test]
-fn atoms() {
+fn as_files_keep_their_binary_form() {
     let fixtures = ["sample", "tensor", "tma"].map(|name| format!("formats/tileas/tests/{name}.as"));
     check_binaries::<tileas::Module>(&fixtures.each_ref().map(String::as_str));
 }
 
 #[test]
-fn sched() {
+fn sched_files_keep_their_binary_form() {
     let fixtures =
         ["sample", "tensor", "tma", "group", "warp_roles/copies"].map(|name| format!("formats/sched/tests/{name}.sched"));
     check_binaries::<sched::Module>(&fixtures.each_ref().map(String::as_str));
@@ -36,7 +36,7 @@ fn check_binaries<P: Payload>(fixtures: &[&str]) {
         let binary = file.write(Form::Binary).unwrap_or_else(|error| panic!("{fixture}: {}", error.message));
         let name = Path::new(fixture).file_name().expect("a fixture has a name").to_string_lossy();
         let path = root().join(FOLDER).join(&*name);
-        if blessing() {
+        if is_blessing() {
             std::fs::write(&path, binary).expect("the folder is there");
             continue;
         }
@@ -54,8 +54,8 @@ fn check_binaries<P: Payload>(fixtures: &[&str]) {
 fn another_version_is_reported() {
     let text = std::fs::read(root().join("formats/sched/tests/sample.sched")).expect("it is there");
     let file = File::<sched::Module>::read(&text, "sample.sched").expect("it is a schedule");
-    let older = File { envelope: base::envelope::Envelope { version: 1, ..file.envelope.clone() }, payload: file.payload };
-    let binary = older.write(Form::Binary).expect("only readers look at the version");
+    let other_version = File { envelope: base::envelope::Envelope { version: 1, ..file.envelope.clone() }, payload: file.payload };
+    let binary = other_version.write(Form::Binary).expect("only readers look at the version");
     let Err(error) = File::<sched::Module>::read(&binary, "sample.sched") else { panic!("it is read") };
     assert!(error.message.contains("v1"), "{}", error.message);
 }

@@ -1,17 +1,17 @@
-//! Work-stealing matmuls (cluster launch control): correct in every executor, schedule and delivery order. `tile-sim` catches every
-//! injected fault.
+//! Work-stealing matmuls (cluster launch control): correct in both executors, with several schedule seeds and both delivery modes.
+//! `tile-sim` detects every injected fault.
 
 use base::File;
 use tests::cluster_matmul::ClusterMatmul;
-use tests::scheduled::{all_executions_leave, edited, executions, hazard_checked, is_detected, written};
-use tests::{for_each, root, run, temporary};
+use tests::scheduled::{check_all_executions, check_hazards, executions, replace_once, tile_sim_detects, write_program_and_ptx};
+use tests::{for_each, root, run, temporary_folder};
 
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
 const PAIR: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
-/// More tile blocks along one axis than along the other.
-const TILES: [usize; 2] = [2, 3];
-/// Step counts: none, fewer than the pipeline has stages, and many times its depth.
-const STEPS: [usize; 3] = [0, 1, 9];
+/// A grid with more tile blocks along one axis than along the other.
+const TILE_BLOCKS: [usize; 2] = [2, 3];
+/// Trip counts of the K loop: none, fewer than the pipeline has stages, and more.
+const TRIP_COUNTS: [usize; 3] = [0, 1, 9];
 
 /// A program, a target, the options of `tile-lower-as` and those of `tile-sched`.
 type Execution = (ClusterMatmul, &'static str, &'static [&'static str], &'static [&'static str]);
@@ -29,44 +29,44 @@ const EXECUTIONS: [Execution; 8] = [
     (PAIR, "sm_100", &[CLUSTER_OF_TWO], &["--multicast=off", "--cta-pairs=off"]),
 ];
 
-fn text((matmul, target, lowering, scheduling): Execution) -> String {
-    matmul.scheduled(target, &[lowering, &["--clc=on"]].concat(), scheduling)
+fn scheduled_text((matmul, target, lowering, scheduling): Execution) -> String {
+    matmul.scheduled_text(target, &[lowering, &["--clc=on"]].concat(), scheduling)
 }
 
 #[test]
 fn ctas_steal_work() {
     let cases: Vec<(Execution, usize)> =
-        EXECUTIONS.into_iter().flat_map(|execution| STEPS.map(|steps| (execution, steps))).collect();
-    for_each(&cases, |(execution, steps)| {
-        let (folder, text) = (temporary(), text(*execution));
-        hazard_checked(&text)?;
-        let expected = execution.0.launch_tiles(folder.path(), *steps, TILES);
-        all_executions_leave(folder.path(), &text, &expected, executions(3))
-            .map_err(|reported| format!("{execution:?}, {steps} steps: {reported}"))
+        EXECUTIONS.into_iter().flat_map(|execution| TRIP_COUNTS.map(|trip_count| (execution, trip_count))).collect();
+    for_each(&cases, |(execution, trip_count)| {
+        let (folder, text) = (temporary_folder(), scheduled_text(*execution));
+        check_hazards(&text)?;
+        let expected = execution.0.write_grid_launch(folder.path(), *trip_count, TILE_BLOCKS);
+        check_all_executions(folder.path(), &text, &expected, executions(3))
+            .map_err(|reported| format!("{execution:?}, {trip_count} iterations: {reported}"))
     });
 }
 
-/// Grids of one tile block, and of several along either axis. Some CTAs find none left to steal.
+/// Grids of one tile block, and of several along either axis. Some CTAs find no tile block left to steal.
 #[test]
-fn any_number_of_tile_blocks_is_right() {
+fn grids_of_one_and_of_several_tile_blocks_are_right() {
     for_each(&[[1, 1], [2, 1], [1, 5]], |tiles| {
         for execution in [EXECUTIONS[0], EXECUTIONS[6]] {
-            let folder = temporary();
-            let expected = execution.0.launch_tiles(folder.path(), STEPS[1], *tiles);
+            let folder = temporary_folder();
+            let expected = execution.0.write_grid_launch(folder.path(), TRIP_COUNTS[1], *tiles);
             let context = |reported| format!("{execution:?}, {tiles:?} tile blocks: {reported}");
-            all_executions_leave(folder.path(), &text(execution), &expected, executions(3)).map_err(context)?;
+            check_all_executions(folder.path(), &scheduled_text(execution), &expected, executions(3)).map_err(context)?;
         }
         Ok(())
     });
 }
 
-/// Faults that only PTX can contain; `tile-sim` must report them.
+/// Faults that only PTX can contain; `tile-sim` must detect them.
 #[test]
-fn answers_are_waited_for_and_read_by_all() {
+fn clc_responses_are_waited_for_and_read_by_all_warps() {
     for_each(&[EXECUTIONS[0], EXECUTIONS[1], EXECUTIONS[6]], |execution| {
-        let folder = temporary();
-        let expected = execution.0.launch_tiles(folder.path(), STEPS[1], [4, 4]);
-        written(folder.path(), &text(*execution));
+        let folder = temporary_folder();
+        let expected = execution.0.write_grid_launch(folder.path(), TRIP_COUNTS[1], [4, 4]);
+        write_program_and_ptx(folder.path(), &scheduled_text(*execution));
         let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("tile-ptx has written it");
         let mut mutants = vec![
             (
@@ -80,10 +80,10 @@ fn answers_are_waited_for_and_read_by_all() {
             mutants.push(("the response for both CTAs", ptx.replace("bytes.multicast::cluster::all", "bytes")));
             mutants.push(("the CTA that sends the request", ptx.replace("mapa.shared::cluster.u32 there, there, 0; setp", "setp")));
         }
-        for (what, mutant) in mutants {
-            assert!(mutant != ptx, "{execution:?}: without {what} it is the same");
-            if !is_detected(folder.path(), &mutant, &expected) {
-                return Err(format!("{execution:?}: tile-sim detects nothing without {what}"));
+        for (removed_part, mutant) in mutants {
+            assert!(mutant != ptx, "{execution:?}: without {removed_part} it is the same");
+            if !tile_sim_detects(folder.path(), &mutant, &expected) {
+                return Err(format!("{execution:?}: tile-sim detects nothing without {removed_part}"));
             }
         }
         Ok(())
@@ -102,23 +102,26 @@ fn fewer_readers(ptx: &str) -> String {
 
 /// The memory of CLC responses overlaps no other buffer.
 #[test]
-fn answers_lie_apart() {
-    let text = text(EXECUTIONS[0]);
+fn clc_responses_overlap_no_other_buffer() {
+    let text = scheduled_text(EXECUTIONS[0]);
     let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("the function has a size of shared memory");
     let bytes: u32 = line.trim().trim_start_matches("shared_bytes: ").trim_end_matches(',').parse().expect("a number");
-    let with_shared_bytes = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
-    let invalid = [
+    let with_shared_bytes = |text: &str, bytes: u32| replace_once(text, line, &format!("  shared_bytes: {bytes},"));
+    let invalid_programs = [
         (with_shared_bytes(&text, bytes - 8), "from a multiple of 16"),
         (with_shared_bytes(&text, bytes - 16), "something else overlaps the CLC responses"),
-        (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "no cluster launch control"),
+        (
+            replace_once(&scheduled_text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"),
+            "no cluster launch control",
+        ),
     ];
-    for (text, message) in invalid {
-        let reported = hazard_checked(&text).err().unwrap_or_default();
+    for (text, message) in invalid_programs {
+        let reported = check_hazards(&text).err().unwrap_or_default();
         assert!(reported.contains(message), "the verifier reports '{reported}', not '{message}'");
     }
 }
 
-/// Only the loop over stolen tile blocks may contain `clc_block_id`, which names the iteration by its counter.
+/// Only the loop over stolen tile blocks may contain `clc_block_id`, because the op identifies an iteration by this loop's counter.
 #[test]
 fn stolen_blocks_are_requested_per_iteration() {
     const HEAD: &str = "//!tile tileaa 4 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 0\n";
@@ -138,7 +141,7 @@ fn stolen_blocks_are_requested_per_iteration() {
     let nested =
         "    (%iteration: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
     let assert_refused = |from: &str, to: &str, message: &str| {
-        let text = format!("{HEAD}{}", edited(BODY, from, to));
+        let text = format!("{HEAD}{}", replace_once(BODY, from, to));
         let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();
         assert!(reported.contains(message), "'{reported}' instead of '{message}':\n{text}");
     };
@@ -157,14 +160,14 @@ fn stolen_blocks_are_requested_per_iteration() {
     );
 }
 
-/// An option is refused if the kernel must execute something once, or if the target has no cluster launch control.
+/// `--clc=on` is refused if the kernel must execute a side effect once, or if the target has no cluster launch control.
 #[test]
-fn side_effects_that_happen_once_are_not_stolen() {
+fn clc_is_refused_if_it_is_wrong_or_unsupported() {
     for (kernel, target, message) in [
         ("run/cluster_matmul/kernel.tile", "sm_90", "sm_90 has no cluster launch control"),
         ("fault-injection/atomics.tileir", "sm_100", "must execute once"),
     ] {
-        let (folder, source) = (temporary(), root().join("tests").join(kernel).display().to_string());
+        let (folder, source) = (temporary_folder(), root().join("tests").join(kernel).display().to_string());
         let bytecode = folder.path().join("k.tileirbc").display().to_string();
         run("tile-write", &[&source, "-o", &bytecode], b"").ok("tile-write");
         let ran = run("tileiras", &["--gpu-name", target, "--clc=on", "--emit=as", &bytecode, "-o", "-"], b"");

@@ -1,16 +1,16 @@
-//! The examples of diagnostic codes: the command of each page of `formats/base/codes` fails with the code of the page. A case is a code:
-//! `cargo test --workspace --test codes -- AA007`.
+//! The examples of diagnostic codes: the command of each page of `formats/base/codes` fails with the code of the page. A case is a
+//! code: `cargo test --workspace --test codes -- AA007`.
 
 use base::code::Code;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use tests::need::Need;
-use tests::suite::{Checked, Suite};
-use tests::{copy_of, root, shell, temporary, tests};
+use tests::suite::{CaseResult, Suite};
+use tests::{copy_of, root, shell, temporary_folder, tests};
 
-/// The codes whose pages are older than the rule that a page has an example, and those of the CPU device, which the tools do not
-/// report. The list only becomes shorter.
+/// The codes whose pages are older than the rule that a page has an example, and the codes of the CPU device, which the tools do
+/// not report. Do not add other codes to this list.
 #[rustfmt::skip]
 const WITHOUT_EXAMPLE: &[&str] = &[
     "AA001", "AA002", "AA003", "AA004", "AS001", "AS002", "AS004", "AS006", "AS008", "AS009", "AS012", "AS013", "AS014",
@@ -30,7 +30,7 @@ const WITHOUT_EXAMPLE: &[&str] = &[
 ];
 
 /// The files that the commands use: two kernels at every stage, and the launch of the first.
-const PREPARE: &str = "set -e
+const PREPARE_COMMANDS: &str = "set -e
     for k in k matmul; do
         tile-read $k.tileirbc --format=text -o $k.tile
         tile-lower-aa --format=text $k.tile -o $k.aa
@@ -43,8 +43,8 @@ const PREPARE: &str = "set -e
     tile-lower-as --gpu-name sm_80 matmul.aa | tile-sched | tile-ptx - -o matmul80.ptx
     tile-link k.ptx -o k.cubin";
 
-fn prepared() -> tempfile::TempDir {
-    let folder = temporary();
+fn prepare_files() -> tempfile::TempDir {
+    let folder = temporary_folder();
     let copy = |from: &Path, name: &str| std::fs::copy(from, folder.path().join(name)).expect("a new folder takes files");
     let (vadd, matmul) = (root().join("tests/run/vadd"), root().join("tests/run/matmul_f16"));
     copy(&vadd.join("kernel.tileirbc"), "k.tileirbc");
@@ -54,11 +54,11 @@ fn prepared() -> tempfile::TempDir {
         copy(&vadd.join(name), name);
         copy(&matmul.join(name), &format!("matmul/{name}"));
     }
-    shell(folder.path(), PREPARE).ok("the files of the examples");
+    shell(folder.path(), PREPARE_COMMANDS).ok("the files of the examples");
     folder
 }
 
-fn check(code: Code, example: &str, files: &Path) -> Checked {
+fn check_example(code: Code, example: &str, files: &Path) -> CaseResult {
     let folder = copy_of(files);
     let ran = shell(folder.path(), example);
     // With --error-format=json a code is a string.
@@ -70,8 +70,8 @@ fn check(code: Code, example: &str, files: &Path) -> Checked {
 
 fn each_code_has_an_example() {
     for code in Code::ALL {
-        let excused = WITHOUT_EXAMPLE.contains(&code.name());
-        assert_ne!(code.example().is_some(), excused, "{code}: its page has an example, or the list above has it");
+        let is_listed = WITHOUT_EXAMPLE.contains(&code.name());
+        assert_ne!(code.example().is_some(), is_listed, "{code}: its page has an example, or the list above has it");
     }
 }
 
@@ -81,7 +81,9 @@ fn main() -> ExitCode {
     for code in Code::ALL {
         if let Some(example) = code.example() {
             let files = Arc::clone(&files);
-            suite.case_with(&[Need::Ptxas], code.name(), move || check(*code, example, files.get_or_init(prepared).path()));
+            suite.case_with(&[Need::Ptxas], code.name(), move || {
+                check_example(*code, example, files.get_or_init(prepare_files).path())
+            });
         }
     }
     suite.functions("rules/", tests![each_code_has_an_example]);

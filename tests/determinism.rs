@@ -1,20 +1,20 @@
 //! The same input and options give the same bytes at every stage. The working directory, locale, time zone, temporary directory,
-//! number of jobs, concurrent work and open file descriptors have no effect.
+//! limits and number of parallel jobs have no effect.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use tests::{finish, root, temporary, tool};
+use tests::{root, run_to_end, temporary_folder, tool};
 
 const CASES: [&str; 3] = ["matmul_f16", "softmax", "row_max"];
 
 /// The files of all stages of a compilation in `folder`, sorted by name.
-fn compiled(folder: &Path, case: &str, environment: impl Fn(&mut Command)) -> Vec<(String, Vec<u8>)> {
+fn compile_stages(folder: &Path, case: &str, environment: impl Fn(&mut Command)) -> Vec<(String, Vec<u8>)> {
     fs::copy(root().join("tests/run").join(case).join("kernel.tileirbc"), folder.join("k.bc")).unwrap();
     let mut command = Command::new(tool("tileiras"));
     command.args(["k.bc", "--gpu-name=sm_90", "--lineinfo", "--save-temps=kept", "-o", "k.cubin"]).current_dir(folder);
     environment(&mut command);
-    finish(command, b"").ok(case);
+    run_to_end(command, b"").ok(case);
     let mut files: Vec<_> = tests::files_below(&folder.join("kept"))
         .into_iter()
         .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
@@ -25,14 +25,14 @@ fn compiled(folder: &Path, case: &str, environment: impl Fn(&mut Command)) -> Ve
 }
 
 #[test]
-fn surroundings_do_not_show() {
+fn the_environment_does_not_change_the_output() {
     for case in CASES {
-        let folder = temporary();
-        let expected = compiled(folder.path(), case, |_| {});
-        let other = temporary();
-        let deep = other.path().join("a folder/with another name");
-        fs::create_dir_all(&deep).unwrap();
-        let scratch = other.path().join("scratch");
+        let folder = temporary_folder();
+        let expected = compile_stages(folder.path(), case, |_| {});
+        let other_folder = temporary_folder();
+        let deep_folder = other_folder.path().join("a folder/with another name");
+        fs::create_dir_all(&deep_folder).unwrap();
+        let scratch = other_folder.path().join("scratch");
         fs::create_dir_all(&scratch).unwrap();
         let variants: [(&str, &dyn Fn(&mut Command)); 3] = [
             ("locale and zone", &|command| {
@@ -45,18 +45,18 @@ fn surroundings_do_not_show() {
                 command.args(["--max-memory=3000", "--max-time=500"]).env("RAYON_NUM_THREADS", "1").env("MALLOC_ARENA_MAX", "1");
             }),
         ];
-        for (what, environment) in variants {
-            let got = compiled(&deep, case, environment);
+        for (changed_setting, environment) in variants {
+            let got = compile_stages(&deep_folder, case, environment);
             for ((name, got), (_, expected)) in got.iter().zip(&expected) {
-                assert!(got == expected, "{case}: {name} depends on {what}");
+                assert!(got == expected, "{case}: {name} depends on {changed_setting}");
             }
         }
     }
 }
 
 #[test]
-fn neighbours_do_not_show() {
-    let folder = temporary();
+fn parallel_jobs_do_not_change_the_output() {
+    let folder = temporary_folder();
     for case in CASES {
         fs::copy(root().join("tests/run").join(case).join("kernel.tileirbc"), folder.path().join(format!("{case}.bc"))).unwrap();
     }
@@ -64,7 +64,7 @@ fn neighbours_do_not_show() {
         let mut command = Command::new(tool("tileiras"));
         command.args(["--gpu-name=sm_80", "--gpu-name=sm_100", "--jobs", jobs, "--out-dir", jobs, "--emit=ptx"]);
         command.args(CASES.map(|case| format!("{case}.bc"))).current_dir(folder.path());
-        finish(command, b"").ok(jobs);
+        run_to_end(command, b"").ok(jobs);
         let files = tests::files_below(&folder.path().join(jobs));
         assert_eq!(files.len(), 2 * CASES.len());
         files.into_iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! Generated pages match their tables: the list of ops, the error codes, and examples in text form that must read back.
 
 use std::path::Path;
-use tests::{blessing, root};
+use tests::{is_blessing, root};
 
 /// The op tables, and the heading of each on the page of ops.
 const TABLES: [(&str, &str); 4] = [
@@ -11,7 +11,7 @@ const TABLES: [(&str, &str); 4] = [
     ("formats/sched/src/ops.rs", "In `.sched`"),
 ];
 
-fn text(path: &Path) -> String {
+fn read_text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -22,7 +22,7 @@ struct Row {
 }
 
 /// The rows of the `ops!` table in a source file: documentation, `Variant "mnemonic" { field: Type, … }`.
-fn rows(source: &str) -> Vec<Row> {
+fn op_rows(source: &str) -> Vec<Row> {
     let (_, table) = source.split_once("ops! {").expect("the file has an op table");
     let (_, table) = table.split_once("pub enum").expect("the table is an enum");
     let (_, table) = table.split_once("{\n").expect("the enum has variants");
@@ -63,13 +63,13 @@ fn type_name(ty: &str) -> String {
     .into()
 }
 
-fn page() -> String {
+fn ops_page() -> String {
     let mut out = String::from(
         "# Ops\n\nGenerated from the op tables by `scripts/bless`. `?` marks an optional field, brackets mark a list. Regions follow the op in braces.\n",
     );
     for (file, title) in TABLES {
         out.push_str(&format!("\n## {title}\n\n| op | fields | what it does |\n|---|---|---|\n"));
-        for Row { mnemonic, fields, summary } in rows(&text(&root().join(file))) {
+        for Row { mnemonic, fields, summary } in op_rows(&read_text(&root().join(file))) {
             let fields: Vec<String> = fields.iter().map(|(name, ty)| format!("{name}: {}", type_name(ty))).collect();
             let summary = summary.replace('|', "\\|").replace("[`", "`").replace("`]", "`");
             out.push_str(&format!("| `{mnemonic}` | {} | {summary} |\n", fields.join(", ")));
@@ -81,10 +81,10 @@ fn page() -> String {
 /// Checks that a page equals its generated text. With `BLESS` set, writes the page.
 fn check_is_current(page: &str, generated: &str) {
     let path = root().join(page);
-    if blessing() {
+    if is_blessing() {
         std::fs::write(&path, generated).expect("the page can be written");
     }
-    assert_eq!(generated, text(&path), "run scripts/bless to update {page}");
+    assert_eq!(generated, read_text(&path), "run scripts/bless to update {page}");
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn error_codes_page_is_current() {
 
 #[test]
 fn ops_page_is_current() {
-    check_is_current("docs/formats/ops.md", &page());
-    assert!(TABLES.iter().all(|(file, _)| rows(&text(&root().join(file))).len() > 4), "an op table was not found");
+    check_is_current("docs/formats/ops.md", &ops_page());
+    assert!(TABLES.iter().all(|(file, _)| op_rows(&read_text(&root().join(file))).len() > 4), "an op table was not found");
 }
 
 #[test]
 fn the_page_of_types_names_every_element_type() {
-    let page = text(&root().join("docs/formats/README.md"));
+    let page = read_text(&root().join("docs/formats/README.md"));
     let row = page.lines().find(|line| line.starts_with("| scalar |")).expect("the page has a row of scalars");
     for scalar in numerics::Scalar::ALL {
         assert!(row.contains(&format!("`{scalar}`")), "docs/formats/README.md lacks {scalar}");
@@ -109,22 +109,22 @@ fn the_page_of_types_names_every_element_type() {
 
 #[test]
 fn examples_in_text_form_read_back() {
-    let page = text(&root().join("docs/formats/README.md"));
+    let page = read_text(&root().join("docs/formats/README.md"));
     let blocks: Vec<&str> = page.split("```tileas\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(!blocks.is_empty());
     for block in blocks {
         let file =
             base::File::<tileas::Module>::read(block.as_bytes(), "the page").unwrap_or_else(|error| panic!("{error:?}\n{block}"));
         let printed = file.write(base::envelope::Form::Text).expect("what was read can be written");
-        let again = base::File::<tileas::Module>::read(&printed, "printed").unwrap_or_else(|error| panic!("{error:?}"));
-        assert_eq!(again, file);
+        let reread = base::File::<tileas::Module>::read(&printed, "printed").unwrap_or_else(|error| panic!("{error:?}"));
+        assert_eq!(reread, file);
     }
 }
 
-/// The means on the benchmark page are those of its table.
+/// The geometric mean and the median on the benchmark page and in the README are those of the table on the page.
 #[test]
 fn the_means_of_measurements_are_those_of_the_table() {
-    let page = text(&root().join("docs/benchmarks.md"));
+    let page = read_text(&root().join("docs/benchmarks.md"));
     let row = |line: &str| -> Option<f64> {
         let columns: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
         let [_, ours, other, _, _] = columns[..] else { return None };
@@ -135,23 +135,23 @@ fn the_means_of_measurements_are_those_of_the_table() {
     assert_eq!(ratios.len(), 46);
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let median = f64::midpoint(ratios[22], ratios[23]);
-    let reported = format!("Our time is **{mean:.3}** of NVIDIA's in the geometric mean and **{median:.3}** in the median.");
-    assert!(page.contains(&reported), "the page lacks: {reported}");
-    let readme = text(&root().join("README.md"));
+    let sentence = format!("Our time is **{mean:.3}** of NVIDIA's in the geometric mean and **{median:.3}** in the median.");
+    assert!(page.contains(&sentence), "the page lacks: {sentence}");
+    let readme = read_text(&root().join("README.md"));
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
-    let reported = format!("{mean:.2} of the time of NVIDIA's in the geometric mean and {median:.2} in the median");
-    assert!(readme.contains(&reported), "README.md lacks: {reported}");
+    let sentence = format!("{mean:.2} of the time of NVIDIA's in the geometric mean and {median:.2} in the median");
+    assert!(readme.contains(&sentence), "README.md lacks: {sentence}");
 }
 
 /// The table of passes in the header of `tile-lower-as`, and its table `PASSES`.
 #[test]
 fn the_header_of_a_tool_lists_its_passes() {
-    let source = text(&root().join("tools/tile-lower-as/src/lib.rs"));
+    let source = read_text(&root().join("tools/tile-lower-as/src/lib.rs"));
     let (header, code) = source.split_once("\nmod ").expect("the file has modules");
     let first_cell = |line: &str| Some(line.strip_prefix("//! | `")?.split_once('`')?.0.to_string());
-    let documented: Vec<String> = header.lines().filter_map(first_cell).collect();
+    let documented_passes: Vec<String> = header.lines().filter_map(first_cell).collect();
     let (_, table) = code.split_once("PASSES: &[").expect("the file has a table of passes");
     let (table, _) = table.split_once("\n];").expect("the table ends");
     let passes: Vec<&str> = table.split("name: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert!(passes.len() > 2 && documented == passes, "{documented:?}, {passes:?}");
+    assert!(passes.len() > 2 && documented_passes == passes, "{documented_passes:?}, {passes:?}");
 }

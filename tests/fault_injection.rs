@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use tests::suite::{Checked, Suite};
-use tests::{Ran, files_below, finish, root, temporary, tests, tool};
+use tests::suite::{CaseResult, Suite};
+use tests::{Ran, files_below, root, run_to_end, temporary_folder, tests, tool};
 
 /// A fault, whose name begins with its stage; the rule that it breaks; a kernel of `tests/fault-injection` or `tests/run`; the
 /// target.
@@ -115,37 +115,37 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("sched.wait", "a role waits for a copy before it reads the tile", "matmul_f16", "sm_80"),
 ];
 
-fn kernel(name: &str) -> PathBuf {
-    let places =
+fn kernel_path(name: &str) -> PathBuf {
+    let candidates =
         [format!("fault-injection/{name}.tileir"), format!("run/{name}/kernel.tileirbc"), format!("run/{name}/kernel.tile")];
-    let mut paths = places.iter().map(|place| root().join("tests").join(place));
+    let mut paths = candidates.iter().map(|place| root().join("tests").join(place));
     paths.find(|path| path.exists()).unwrap_or_else(|| panic!("no kernel is called {name}"))
 }
 
 fn validate(kernel_name: &str, target: &str, fault: Option<&str>) -> Ran {
-    let folder = temporary();
+    let folder = temporary_folder();
     let mut command = Command::new(tool("tile-validate"));
-    command.arg(kernel(kernel_name)).args(["--gpu-name", target, "--keep=kept"]).current_dir(folder.path());
+    command.arg(kernel_path(kernel_name)).args(["--gpu-name", target, "--keep=kept"]).current_dir(folder.path());
     command.env("TMPDIR", folder.path()).envs(fault.map(|fault| ("TILEWORKS_INJECT_FAULT", fault)));
-    finish(command, b"")
+    run_to_end(command, b"")
 }
 
-fn need_tools() {
+fn check_tools_are_current() {
     for name in ["tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-run", "tile-sim", "tile-validate"] {
         tool(name);
     }
 }
 
-fn is_found(fault: &str, rule: &str, kernel: &str, target: &str) -> Checked {
+fn check_is_detected(fault: &str, rule: &str, kernel: &str, target: &str) -> CaseResult {
     let ran = validate(kernel, target, Some(fault));
-    let first = ran.stderr.lines().next().unwrap_or_default();
+    let first_line = ran.stderr.lines().next().unwrap_or_default();
     match ran.code {
-        Some(1) if first.contains("VAL001") => Ok(()),
-        code => Err(format!("'{rule}' is broken, and tile-validate ends with {code:?}: {first}")),
+        Some(1) if first_line.contains("VAL001") => Ok(()),
+        code => Err(format!("'{rule}' is broken, and tile-validate ends with {code:?}: {first_line}")),
     }
 }
 
-fn is_clean(kernel: &str, target: &str) -> Checked {
+fn check_is_clean(kernel: &str, target: &str) -> CaseResult {
     match validate(kernel, target, None) {
         Ran { code: Some(0), .. } => Ok(()),
         ran => Err(format!("tile-validate ends with {:?}: {}", ran.code, ran.stderr)),
@@ -153,28 +153,28 @@ fn is_clean(kernel: &str, target: &str) -> Checked {
 }
 
 fn main() -> ExitCode {
-    need_tools();
+    check_tools_are_current();
     let mut suite = Suite::new();
     // The stages of a release build break no rule, so there is nothing to detect.
     for (fault, rule, kernel, target) in FAULTS.iter().filter(|_| cfg!(debug_assertions)) {
-        suite.case(format!("fault/{fault}"), || is_found(fault, rule, kernel, target));
+        suite.case(format!("fault/{fault}"), || check_is_detected(fault, rule, kernel, target));
     }
     let kernels: BTreeSet<_> = FAULTS.iter().map(|(.., kernel, target)| (*kernel, *target)).collect();
     for (kernel, target) in kernels {
-        suite.case(format!("clean/{kernel}/{target}"), || is_clean(kernel, target));
+        suite.case(format!("clean/{kernel}/{target}"), || check_is_clean(kernel, target));
     }
-    suite.functions("rules/", tests![the_stages_check_exactly_the_faults_of_the_table]);
+    suite.functions("rules/", tests![the_stages_query_exactly_the_faults_of_the_table]);
     suite.run()
 }
 
-fn the_stages_check_exactly_the_faults_of_the_table() {
+fn the_stages_query_exactly_the_faults_of_the_table() {
     let table: BTreeSet<String> = FAULTS.iter().map(|(fault, ..)| fault.to_string()).collect();
     let sources = files_below(&root().join("tools")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));
-    let mut asked = BTreeSet::new();
+    let mut queried_faults = BTreeSet::new();
     for path in sources {
         let text = std::fs::read_to_string(&path).unwrap();
         let names: Vec<&str> = text.split("fault_injected(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        let stage = names.iter().all(|name| {
+        let are_faults_of_this_tool = names.iter().all(|name| {
             let tool = match name.split_once('.').map(|(stage, _)| stage) {
                 Some("aa") => "tile-lower-aa",
                 Some("as") => "tile-lower-as",
@@ -184,9 +184,9 @@ fn the_stages_check_exactly_the_faults_of_the_table() {
             };
             path.starts_with(root().join("tools").join(tool))
         });
-        assert!(stage, "{}: {names:?}", path.display());
-        asked.extend(names.into_iter().map(str::to_string));
+        assert!(are_faults_of_this_tool, "{}: {names:?}", path.display());
+        queried_faults.extend(names.into_iter().map(str::to_string));
     }
-    assert_eq!(asked, table);
+    assert_eq!(queried_faults, table);
     assert!(table.len() >= 50);
 }

@@ -1,4 +1,5 @@
-//! Runs the fixtures: files in `tests/<stage>/<topic>/` whose first line is a command. A fixture is a case with its path as its name.
+//! Runs the fixtures: files in `tests/<stage>/<topic>/` whose first line is a command. A fixture is a case with its path as its
+//! name.
 //!
 //! The line is `// RUN: command`, where `%` stands for the file. Every reader skips comments before the first line of its format,
 //! so any tool reads a fixture directly. The command runs under bash with the tools on PATH, in a temporary directory.
@@ -7,14 +8,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tests::suite::{Checked, Suite, unified_diff};
-use tests::{Ran, blessing, files_below, folders, root, run_in, shell, temporary, tests};
+use tests::suite::{CaseResult, Suite, unified_diff};
+use tests::{Ran, files_below, is_blessing, root, run_in, shell, subfolders, temporary_folder, tests};
 
-const RUN: &str = "// RUN: ";
+const RUN_PREFIX: &str = "// RUN: ";
 
 fn fixtures() -> Vec<PathBuf> {
-    let stages = folders(&root().join("tests"));
-    let files = stages
+    let test_folders = subfolders(&root().join("tests"));
+    let files = test_folders
         .iter()
         .filter(|folder| {
             !["binaries", "run", "cli", "src", "round-trip", "ops", "tmem", "fault-injection", "fuzz-targets"]
@@ -25,7 +26,7 @@ fn fixtures() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension != "expect")).collect()
 }
 
-fn print(ran: &Ran) -> String {
+fn render_output(ran: &Ran) -> String {
     let mut out = ran.text();
     if !ran.stderr.is_empty() {
         out += &format!("--- stderr\n{}", ran.stderr);
@@ -37,41 +38,43 @@ fn print(ran: &Ran) -> String {
 }
 
 /// The name of a fixture: its path below `tests`, without the extension.
-fn name(path: &Path) -> String {
+fn fixture_name(path: &Path) -> String {
     let path = path.with_extension("");
     path.strip_prefix(root().join("tests")).unwrap_or(&path).display().to_string()
 }
 
-fn check(path: &Path) -> Checked {
+fn check_fixture(path: &Path) -> CaseResult {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
-    let command = first.strip_prefix(RUN).ok_or_else(|| format!("{}: the first line must be '{RUN}command'", path.display()))?;
-    if rest.lines().any(|line| line.starts_with(RUN)) {
+    let (command_line, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    let command = command_line
+        .strip_prefix(RUN_PREFIX)
+        .ok_or_else(|| format!("{}: the first line must be '{RUN_PREFIX}command'", path.display()))?;
+    if rest.lines().any(|line| line.starts_with(RUN_PREFIX)) {
         return Err(format!("{}: only the first line is run", path.display()));
     }
-    let folder = temporary();
+    let folder = temporary_folder();
     let file = path.file_name().expect("a file has a name").to_string_lossy();
     std::fs::write(folder.path().join(&*file), &text).map_err(|error| error.to_string())?;
-    let got = print(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &file))));
+    let got = render_output(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &file))));
     let expected_path = path.with_extension("expect");
     let expected = std::fs::read_to_string(&expected_path).unwrap_or_default();
     if got == expected {
         return Ok(());
     }
-    if blessing() {
+    if is_blessing() {
         return std::fs::write(&expected_path, got).map_err(|error| error.to_string());
     }
     Err(format!(
         "{command}\n{}To accept the output: BLESS=1 cargo test --workspace --test fixtures -- {}",
         unified_diff(&expected, &got),
-        name(path)
+        fixture_name(path)
     ))
 }
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for path in fixtures() {
-        suite.case(name(&path), move || check(&path));
+        suite.case(fixture_name(&path), move || check_fixture(&path));
     }
     suite.functions("rules/", tests![fixtures_are_files_of_their_format, stages_have_fixtures, fixtures_have_one_name_each]);
     suite.run()
@@ -80,30 +83,30 @@ fn main() -> ExitCode {
 /// The name of a case selects one fixture, and each file of expected output has its fixture.
 fn fixtures_have_one_name_each() {
     let fixtures = fixtures();
-    let names: std::collections::BTreeSet<String> = fixtures.iter().map(|path| name(path)).collect();
+    let names: std::collections::BTreeSet<String> = fixtures.iter().map(|path| fixture_name(path)).collect();
     assert_eq!(names.len(), fixtures.len());
     for folder in fixtures.iter().filter_map(|path| path.parent()) {
         for path in files_below(folder).iter().filter(|path| path.extension().is_some_and(|extension| extension == "expect")) {
-            assert!(names.contains(&name(path)), "{} has no fixture", path.display());
+            assert!(names.contains(&fixture_name(path)), "{} has no fixture", path.display());
         }
     }
 }
 
 /// Readers accept a fixture with its command and other comments before the first line of the format.
 fn fixtures_are_files_of_their_format() {
-    let folder = temporary();
+    let folder = temporary_folder();
     for (tool, fixture) in [
         ("tile-dump", "lower-as/split_m/attention.aa"),
         ("tile-dump", "ptx/arith/packed_f32x2.sm_80.sched"),
         ("tile-read", "lower-aa/convert/token_of_a_store.mlir"),
     ] {
         let text = std::fs::read_to_string(root().join("tests").join(fixture)).unwrap_or_else(|error| panic!("{fixture}: {error}"));
-        assert!(text.starts_with(RUN), "{fixture}");
+        assert!(text.starts_with(RUN_PREFIX), "{fixture}");
         run_in(folder.path(), tool, &["-", "--verify-only"], format!("// One comment.\n{text}").as_bytes()).ok(fixture);
     }
 }
 
-/// Every stage that makes decisions has fixtures for them.
+/// Each stage has at least ten fixtures.
 fn stages_have_fixtures() {
     let fixtures = fixtures();
     for stage in ["read", "lower-aa", "lower-as", "sched", "ptx"] {

@@ -5,7 +5,7 @@ use std::process::Command;
 use tests::{root, tool, tools_folder};
 
 #[test]
-fn no_stage_takes_the_square_of_its_input() {
+fn no_stage_takes_quadratic_time() {
     ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx"].iter().for_each(|name| _ = tool(name));
     let ran = Command::new(root().join("scripts/growth")).arg(tools_folder()).arg("--quick").output().unwrap();
     let table = String::from_utf8_lossy(&ran.stdout);

@@ -1,4 +1,4 @@
-//! Every override option of docs/compiler-decisions.md is either carried out or refused as impossible, for every program. A stage
+//! Every override option of docs/compiler-decisions.md is either applied or refused as impossible, for every program. A stage
 //! that accepts an option and then rejects its own output has a bug.
 //!
 //! A case is a program for a target: `requested/difference/sm_90`, `all/run/vadd/sm_120`.
@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use tests::suite::{Checked, Suite};
+use tests::suite::{CaseResult, Suite};
 use tests::{Memo, files_below, root, run};
 
-/// Programs with everything that options decide about: all kinds of MMA, one loop and several, attention with rows of indices,
+/// Programs that have everything that the options affect: all kinds of MMA, one loop and several, attention with rows of indices,
 /// stores.
 const PROGRAMS: &[&str] = &[
     "tests/sched/partition/staged_buffers.aa",
@@ -42,30 +42,30 @@ const LOWERING: &[(&str, usize)] = &[
     ("--mma=mma", 24),
     ("--mma=tcgen05", 6),
 ];
-/// As above, for `tile-sched`.
+/// Options of `tile-sched`, each with its minimum as in `LOWERING`.
 const SCHEDULING: &[(&str, usize)] =
     &[("--stages=2", 21), ("--stages=5", 14), ("--roles=off", 24), ("--roles=on", 24), ("--overlap=on", 2)];
 
 /// The exit code of an impossible request.
 const UNSUPPORTED: i32 = 3;
 
-/// The number of programs and targets that accepted each option.
+/// For each option, the number of program-target pairs that accepted it.
 static ACCEPTED: Mutex<BTreeMap<&str, usize>> = Mutex::new(BTreeMap::new());
 
-/// An option is carried out or refused.
-fn requested(program: &str, target: &str) -> Checked {
+/// Checks that each option is applied or refused: the stages compile the program with the option, or report it as impossible.
+fn check_requests(program: &str, target: &str) -> CaseResult {
     let accept = |option: &'static str| *ACCEPTED.lock().expect("no case panics while it counts").entry(option).or_default() += 1;
-    let lowered = lowered(program);
+    let lowered = lowered_to_aa(program);
     for option in LOWERING.iter().map(|(option, _)| Some(*option)).chain([None]) {
         let arguments: Vec<&str> = ["--gpu-name", target].into_iter().chain(option).collect();
-        let atoms = run("tile-lower-as", &arguments, &lowered);
-        match atoms.code {
+        let lowered_as = run("tile-lower-as", &arguments, &lowered);
+        match lowered_as.code {
             Some(0) => {}
             Some(UNSUPPORTED) => continue,
-            _ => return Err(format!("tile-lower-as {}: {}", option.unwrap_or_default(), atoms.stderr)),
+            _ => return Err(format!("tile-lower-as {}: {}", option.unwrap_or_default(), lowered_as.stderr)),
         }
         for scheduling in SCHEDULING.iter().filter(|_| option.is_none()).map(|(option, _)| Some(*option)).chain([None]) {
-            let scheduled = run("tile-sched", scheduling.as_slice(), &atoms.stdout);
+            let scheduled = run("tile-sched", scheduling.as_slice(), &lowered_as.stdout);
             match (scheduled.code, scheduling.or(option)) {
                 (Some(0), Some(option)) => accept(option),
                 (Some(0 | UNSUPPORTED), _) => {}
@@ -79,20 +79,22 @@ fn requested(program: &str, target: &str) -> Checked {
     Ok(())
 }
 
-fn options_are_accepted_often_enough() -> Checked {
+fn options_are_accepted_often_enough() -> CaseResult {
     let accepted = ACCEPTED.lock().expect("no case panics while it counts");
     let count = |option: &str| accepted.get(option).copied().unwrap_or_default();
-    let fewer = LOWERING.iter().chain(SCHEDULING).filter(|(option, least)| count(option) < *least);
-    let fewer: Vec<String> =
-        fewer.map(|(option, least)| format!("{option} was accepted {} times, not {least}", count(option))).collect();
-    if fewer.is_empty() { Ok(()) } else { Err(fewer.join("\n")) }
+    let too_rare = LOWERING.iter().chain(SCHEDULING).filter(|(option, least)| count(option) < *least);
+    let too_rare: Vec<String> =
+        too_rare.map(|(option, least)| format!("{option} was accepted {} times, not {least}", count(option))).collect();
+    if too_rare.is_empty() { Ok(()) } else { Err(too_rare.join("\n")) }
 }
 
 /// All targets.
 const ALL_TARGETS: [&str; 12] =
     ["sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121"];
-/// Folders with kernels of every feature: attention, grouped and gathered matmuls, block scaling, paged loads, persistent loops.
-const KERNELS: &[&str] = &["tests/run", "examples/kernels", "tests/lower-as", "tests/sched/partition", "tests/sched/materialize"];
+/// Folders whose kernels together use every feature: attention, grouped and gathered matmuls, block scaling, paged loads,
+/// persistent loops.
+const KERNEL_FOLDERS: &[&str] =
+    &["tests/run", "examples/kernels", "tests/lower-as", "tests/sched/partition", "tests/sched/materialize"];
 /// Every override option of `tile-lower-as`, and the error codes with which it refuses a request (docs/compiler-decisions.md).
 const LOWERING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--warps=1", &[]),
@@ -119,7 +121,7 @@ const LOWERING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--prefetch=on", &[]),
     ("--prefetch=off", &[]),
 ];
-/// As above, for `tile-sched`.
+/// Every override option of `tile-sched`, with error codes as in `LOWERING_OVERRIDES`.
 const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--stages=1", &[]),
     ("--stages=2", &["SC101"]),
@@ -133,25 +135,26 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to six minutes with debug tools on two cores.
-/// Neighbouring pairs use different overrides, so every option is tested on every target many times.
-const SAMPLE: usize = 8;
-/// Percent of the pairs of kernel and target that compile at least: fewer would mean that a refusal for types is too broad.
+/// Each pair of kernel and target uses every `SAMPLE_STRIDE`th override, which limits the sweep to six minutes with debug tools on
+/// two cores. Neighbouring pairs use different overrides, so every option is tested on every target many times.
+const SAMPLE_STRIDE: usize = 8;
+/// Minimum percentage of the pairs of kernel and target that compile. A lower percentage would mean that a stage refuses types too
+/// broadly.
 const COMPILED_PERCENT: usize = 90;
 /// Error codes for element types that a target lacks.
-const TYPES: &[&str] = &["AS903"];
+const MISSING_TYPE_CODES: &[&str] = &["AS903"];
 
 static COMPILED: AtomicUsize = AtomicUsize::new(0);
 
 /// A program that compiles for one target compiles for every target that has its types, at every level and with every override. A
 /// stage that cannot use its fast form uses a slower one. Only options that docs/compiler-decisions.md documents as requests may be
-/// refused. `number` and `place` are the positions of the program and of the target.
-fn nothing_is_refused_but_types_and_requests(program: &str, number: usize, place: usize) -> Checked {
-    let target = ALL_TARGETS[place];
+/// refused. `program_index` and `target_index` are the positions of the program and of the target.
+fn nothing_is_refused_but_types_and_requests(program: &str, program_index: usize, target_index: usize) -> CaseResult {
+    let target = ALL_TARGETS[target_index];
     let mut refused = Vec::new();
-    let mut stage = |name: &str, arguments: &[&str], input: &[u8], codes: &[&str]| -> Option<Vec<u8>> {
+    let mut run_stage = |name: &str, arguments: &[&str], input: &[u8], codes: &[&str]| -> Option<Vec<u8>> {
         let ran = run(name, arguments, input);
-        let is_documented = codes.iter().chain(TYPES).any(|code| ran.stderr.contains(&format!("error[{code}]")));
+        let is_documented = codes.iter().chain(MISSING_TYPE_CODES).any(|code| ran.stderr.contains(&format!("error[{code}]")));
         match ran.code {
             Some(0) => return Some(ran.stdout),
             Some(UNSUPPORTED) if is_documented => {}
@@ -159,87 +162,87 @@ fn nothing_is_refused_but_types_and_requests(program: &str, number: usize, place
         }
         None
     };
-    let sample = number * 5 + place * 3;
+    let first_sample = program_index * 5 + target_index * 3;
     // A fixture in `.aa` has one level. Each pair tests one lower level, and each level gets four targets.
-    let lower = ["-O0", "-O1", "-O2"][(number + place) % 3];
+    let lower_level = ["-O0", "-O1", "-O2"][(program_index + target_index) % 3];
     if !program.ends_with(".aa")
-        && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered_at(program, lower), &[])
+        && let Some(atoms) = run_stage("tile-lower-as", &["--gpu-name", target], &lowered_to_aa_at(program, lower_level), &[])
     {
-        stage("tile-sched", &[], &atoms, &[]);
+        run_stage("tile-sched", &[], &atoms, &[]);
     }
-    let lowered = lowered(program);
-    if let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered, &[]) {
-        let scheduled = stage("tile-sched", &[], &atoms, &[]);
+    let lowered = lowered_to_aa(program);
+    if let Some(atoms) = run_stage("tile-lower-as", &["--gpu-name", target], &lowered, &[]) {
+        let scheduled = run_stage("tile-sched", &[], &atoms, &[]);
         COMPILED.fetch_add(usize::from(scheduled.is_some()), Ordering::Relaxed);
-        if let Some(scheduled) = scheduled.filter(|_| sample.is_multiple_of(SAMPLE)) {
-            stage("tile-ptx", &[], &scheduled, &[]);
+        if let Some(scheduled) = scheduled.filter(|_| first_sample.is_multiple_of(SAMPLE_STRIDE)) {
+            run_stage("tile-ptx", &[], &scheduled, &[]);
         }
         for (index, (option, codes)) in LOWERING_OVERRIDES.iter().enumerate() {
-            if (sample + index).is_multiple_of(SAMPLE)
-                && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target, option], &lowered, codes)
+            if (first_sample + index).is_multiple_of(SAMPLE_STRIDE)
+                && let Some(atoms) = run_stage("tile-lower-as", &["--gpu-name", target, option], &lowered, codes)
             {
-                stage("tile-sched", &[], &atoms, &[]);
+                run_stage("tile-sched", &[], &atoms, &[]);
             }
         }
         for (index, (option, codes)) in SCHEDULING_OVERRIDES.iter().enumerate() {
-            if (sample + index).is_multiple_of(SAMPLE) {
-                stage("tile-sched", &[option], &atoms, codes);
+            if (first_sample + index).is_multiple_of(SAMPLE_STRIDE) {
+                run_stage("tile-sched", &[option], &atoms, codes);
             }
         }
     }
     if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
 }
 
-fn enough_pairs_compile(all: usize) -> Checked {
+fn enough_pairs_compile(total_pairs: usize) -> CaseResult {
     let compiled = COMPILED.load(Ordering::Relaxed);
-    println!("{compiled} of {all} pairs of kernel and target compile");
-    if compiled * 100 >= all * COMPILED_PERCENT { Ok(()) } else { Err("the others lack types".into()) }
+    println!("{compiled} of {total_pairs} pairs of kernel and target compile");
+    if compiled * 100 >= total_pairs * COMPILED_PERCENT { Ok(()) } else { Err("the others lack types".into()) }
 }
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for program in PROGRAMS {
         for target in TARGETS {
-            suite.case(format!("requested/{}/{target}", name(program)), move || requested(program, target));
+            suite.case(format!("requested/{}/{target}", case_name(program)), move || check_requests(program, target));
         }
     }
     suite.summary("options are accepted often enough", options_are_accepted_often_enough);
-    let mut programs: Vec<String> =
-        KERNELS.iter().flat_map(|folder| files_below(&root().join(folder))).filter_map(kernel).collect();
-    programs.sort();
-    assert!(programs.len() > 150, "only {} kernels were found", programs.len());
-    for (number, program) in programs.iter().enumerate() {
-        for (place, target) in ALL_TARGETS.iter().enumerate() {
+    let mut kernel_paths: Vec<String> =
+        KERNEL_FOLDERS.iter().flat_map(|folder| files_below(&root().join(folder))).filter_map(kernel_path).collect();
+    kernel_paths.sort();
+    assert!(kernel_paths.len() > 150, "only {} kernels were found", kernel_paths.len());
+    for (program_index, program) in kernel_paths.iter().enumerate() {
+        for (target_index, target) in ALL_TARGETS.iter().enumerate() {
             let program = program.clone();
-            suite.case(format!("all/{}/{target}", name(&program)), move || {
-                nothing_is_refused_but_types_and_requests(&program, number, place)
+            suite.case(format!("all/{}/{target}", case_name(&program)), move || {
+                nothing_is_refused_but_types_and_requests(&program, program_index, target_index)
             });
         }
     }
-    let pairs = programs.len() * ALL_TARGETS.len();
+    let pairs = kernel_paths.len() * ALL_TARGETS.len();
     suite.summary("enough pairs of kernel and target compile", move || enough_pairs_compile(pairs));
     suite.run()
 }
 
-/// The part of a case's name for a program: its path without the parts that all programs share.
-fn name(program: &str) -> String {
+/// The name of a program in the names of its cases: the path without extension, `tests/`, `examples/` and `/kernel`.
+fn case_name(program: &str) -> String {
     let path = PathBuf::from(program).with_extension("").display().to_string();
     path.trim_start_matches("tests/").trim_start_matches("examples/").trim_end_matches("/kernel").to_string()
 }
 
 /// The path of a kernel below the root; None for other files.
-fn kernel(path: PathBuf) -> Option<String> {
+fn kernel_path(path: PathBuf) -> Option<String> {
     let is_kernel = ["tile", "tileirbc", "aa"].map(Some).contains(&path.extension().and_then(|extension| extension.to_str()));
     let path = path.strip_prefix(root()).ok()?.to_str()?.to_string();
     is_kernel.then_some(path)
 }
 
 /// A program as `.aa`.
-fn lowered(program: &str) -> Arc<Vec<u8>> {
-    lowered_at(program, "-O3")
+fn lowered_to_aa(program: &str) -> Arc<Vec<u8>> {
+    lowered_to_aa_at(program, "-O3")
 }
 
-fn lowered_at(program: &str, level: &'static str) -> Arc<Vec<u8>> {
+fn lowered_to_aa_at(program: &str, level: &'static str) -> Arc<Vec<u8>> {
     static LOWERED: Memo<(String, &str), Arc<Vec<u8>>> = Memo::new();
     LOWERED.get((program.into(), level), || {
         let text = std::fs::read(root().join(program)).unwrap_or_else(|error| panic!("{program}: {error}"));

@@ -1,11 +1,12 @@
-//! Matmuls in a persistent loop over output tiles: for any number of tiles and steps, the pipelines of the inner loop continue
-//! where the previous tile left them. The hazard checker refuses every injected fault, and the executors detect it.
+//! Matmuls in a persistent loop over output tiles: the pipelines of the inner loop continue where the previous output tile left
+//! them, for no, few and many tiles and steps. The hazard checker refuses every injected fault, and both executors detect it.
 
 use std::path::Path;
 use tests::scheduled::{
-    all_executions_leave, detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written,
+    check_all_executions, check_both_detect, check_hazards, execute_for_output, executions, file_of_tool, replace_once,
+    without_lines_starting_with, write_program_and_ptx,
 };
-use tests::{for_each, run, temporary};
+use tests::{for_each, run, temporary_folder};
 
 /// Two CTAs compute alternate tiles of a matmul; the launch gives the numbers of tiles and steps.
 const KERNEL: &str = "//!tile tileir 2 read
@@ -39,8 +40,10 @@ entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %t
   return
 }
 ";
+/// The numbers of tiles and steps in the arrays; a launch uses at most these numbers.
 const TILES: usize = 6;
 const STEPS: usize = 10;
+/// The extent of the arrays along K, in elements.
 const DEPTH: usize = STEPS * 32;
 /// Rows and columns of a tile in most cases. Accumulators with more columns are loaded in parts, and those with more rows belong to
 /// a CTA pair.
@@ -48,7 +51,7 @@ const TILE: [usize; 2] = [128, 64];
 const WIDE_TILE: [usize; 2] = [128, 256];
 const PAIR_TILE: [usize; 2] = [256, 128];
 
-/// The kind of MMA and the roles: `tcgen05`, `wgmma` and `mma.sync`, with a load warp and without.
+/// Targets and options, which select the kind of MMA (`tcgen05`, `wgmma` or `mma.sync`) and whether there is a load warp.
 const EXECUTIONS: [(&str, &[&str]); 7] = [
     ("sm_100", &[]),
     ("sm_100", &["--roles=off"]),
@@ -63,21 +66,21 @@ const EXECUTIONS: [(&str, &[&str]); 7] = [
 const COUNTS: [[usize; 2]; 6] = [[0, 3], [5, 0], [6, 1], [5, 3], [6, 7], [5, 10]];
 
 /// The scheduled program for a target.
-fn scheduled(target: &str, options: &[&str], [tall, columns]: [usize; 2]) -> String {
-    let folder = temporary();
+fn scheduled_text(target: &str, options: &[&str], [tile_rows, columns]: [usize; 2]) -> String {
+    let folder = temporary_folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let sizes = [("ROWS", TILES * tall), ("DEPTH", DEPTH), ("COLUMNS", columns), ("TALL", tall)];
+    let sizes = [("ROWS", TILES * tile_rows), ("DEPTH", DEPTH), ("COLUMNS", columns), ("TALL", tile_rows)];
     let kernel = sizes.iter().fold(KERNEL.to_string(), |text, (name, size)| text.replace(name, &size.to_string()));
     std::fs::write(path("k.tile"), kernel).expect("the folder takes files");
     let run_stage = |tool: &str, options: &[&str], from: &str, to: &str| {
         let (from, to) = (path(from), path(to));
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {target}"));
     };
-    let (warp_roles, tma): (Vec<&str>, Vec<&str>) =
+    let (scheduling_options, lowering_options): (Vec<&str>, Vec<&str>) =
         options.iter().partition(|option| option.starts_with("--roles") || option.starts_with("--cta-pairs"));
     run_stage("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
-    run_stage("tile-lower-as", &[&["--gpu-name", target], &tma[..]].concat(), "k.aa", "k.as");
-    run_stage("tile-sched", &[&["--format=text"], &warp_roles[..]].concat(), "k.as", "k.sched");
+    run_stage("tile-lower-as", &[&["--gpu-name", target], &lowering_options[..]].concat(), "k.aa", "k.as");
+    run_stage("tile-sched", &[&["--format=text"], &scheduling_options[..]].concat(), "k.as", "k.sched");
     std::fs::read_to_string(path("k.sched")).expect("it was written")
 }
 
@@ -88,16 +91,16 @@ fn lhs_element(row: usize, k: usize) -> i32 {
 fn rhs_element(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / 32) as i32 % 3 - 1
 }
-fn half(number: i32) -> [u8; 2] {
+fn f16_bytes(number: i32) -> [u8; 2] {
     let magnitude: u16 = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
     (magnitude | u16::from(number < 0) << 15).to_le_bytes()
 }
 
-/// The launch in a directory, and the expected output. Tiles outside the grid keep their old contents.
-fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]) -> Vec<u8> {
-    let rows = TILES * tall;
-    let a: Vec<u8> = (0..rows * DEPTH).flat_map(|i| half(lhs_element(i / DEPTH, i % DEPTH))).collect();
-    let b: Vec<u8> = (0..DEPTH * columns).flat_map(|i| half(rhs_element(i / columns, i % columns))).collect();
+/// Writes the launch to a directory, and returns the expected output. Tiles that the loop does not reach keep their old contents.
+fn write_launch(folder: &Path, [tiles, steps]: [usize; 2], [tile_rows, columns]: [usize; 2]) -> Vec<u8> {
+    let rows = TILES * tile_rows;
+    let a: Vec<u8> = (0..rows * DEPTH).flat_map(|i| f16_bytes(lhs_element(i / DEPTH, i % DEPTH))).collect();
+    let b: Vec<u8> = (0..DEPTH * columns).flat_map(|i| f16_bytes(rhs_element(i / columns, i % columns))).collect();
     for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; rows * columns * 4])] {
         std::fs::write(folder.join(name), data).expect("the folder takes files");
     }
@@ -106,7 +109,7 @@ fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]
     let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
     std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
     let sum = |row: usize, column: usize| (0..steps * 32).map(|k| lhs_element(row, k) * rhs_element(k, column)).sum::<i32>() as f32;
-    let element = |i: usize| match i / columns < tiles * tall {
+    let element = |i: usize| match i / columns < tiles * tile_rows {
         true => sum(i / columns, i % columns).to_le_bytes(),
         false => [0xff; 4],
     };
@@ -114,9 +117,11 @@ fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]
 }
 
 #[test]
-fn any_number_of_tiles_and_steps_is_right_in_every_order() {
-    let programs: Vec<(String, String)> =
-        EXECUTIONS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options, TILE))).collect();
+fn tile_and_step_counts_are_right_in_every_execution() {
+    let programs: Vec<(String, String)> = EXECUTIONS
+        .iter()
+        .map(|(target, options)| (format!("{target} {options:?}"), scheduled_text(target, options, TILE)))
+        .collect();
     for (name, text) in &programs {
         let pipelines = text.matches("pipeline_acquire(").count();
         assert_eq!(
@@ -125,16 +130,17 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
             "{name} has {pipelines} steps of pipelines"
         );
         assert_eq!(text.contains("tcgen05"), name.contains("sm_100"), "{name}");
-        hazard_checked(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+        check_hazards(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
     }
     let runs: Vec<(&(String, String), [usize; 2])> =
         programs.iter().flat_map(|program| COUNTS.map(|counts| (program, counts))).collect();
     for_each(&runs, |((name, text), counts)| {
-        let folder = temporary();
-        let expected = launch(folder.path(), *counts, TILE);
-        written(folder.path(), text);
+        let folder = temporary_folder();
+        let expected = write_launch(folder.path(), *counts, TILE);
+        write_program_and_ptx(folder.path(), text);
         for (tool, options) in executions(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
-            let output = executed(folder.path(), tool, file_for(tool), &options).map_err(|error| format!("{name}: {error}"))?;
+            let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options)
+                .map_err(|error| format!("{name}: {error}"))?;
             if output != expected {
                 return Err(format!("{name}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
             }
@@ -147,43 +153,44 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
 #[test]
 fn a_persistent_cta_pair_advances_over_tiles() {
     for target in ["sm_100", "sm_110"] {
-        let text = scheduled(target, &["--cluster=2", "--cta-pairs=on"], PAIR_TILE);
-        hazard_checked(&text).unwrap_or_else(|error| panic!("{target}: {error}\n{text}"));
+        let text = scheduled_text(target, &["--cluster=2", "--cta-pairs=on"], PAIR_TILE);
+        check_hazards(&text).unwrap_or_else(|error| panic!("{target}: {error}\n{text}"));
         for_each(&[[0, 3], [5, 0], [6, 1], [5, 7]], |counts| {
-            let folder = temporary();
-            let expected = launch(folder.path(), *counts, PAIR_TILE);
-            all_executions_leave(folder.path(), &text, &expected, executions(2))
+            let folder = temporary_folder();
+            let expected = write_launch(folder.path(), *counts, PAIR_TILE);
+            check_all_executions(folder.path(), &text, &expected, executions(2))
                 .map_err(|reported| format!("{target}, {counts:?} tiles and steps: {reported}"))
         });
     }
 }
 
-/// The first CTA does not overwrite accumulators that the second one has not loaded yet.
+/// The first CTA must not overwrite accumulators that the second CTA has not loaded yet: `tile-sim` detects a missing signal of the
+/// second CTA.
 #[test]
 fn both_ctas_of_a_pair_load_the_accumulator() {
-    let (folder, counts) = (temporary(), [6, 7]);
-    let expected = launch(folder.path(), counts, PAIR_TILE);
-    written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--cta-pairs=on"], PAIR_TILE));
+    let (folder, counts) = (temporary_folder(), [6, 7]);
+    let expected = write_launch(folder.path(), counts, PAIR_TILE);
+    write_program_and_ptx(folder.path(), &scheduled_text("sm_100", &["--cluster=2", "--cta-pairs=on"], PAIR_TILE));
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
     let line = ptx.lines().find(|line| line.contains("@signals mapa")).expect("the first CTA is signalled");
-    let unmapped =
+    let without_mapa =
         line.split_once("@signals mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
-    std::fs::write(&path, ptx.replace(line, &unmapped.expect("it is found first"))).expect("the folder takes files");
-    let reported = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|output| output == expected);
+    std::fs::write(&path, ptx.replace(line, &without_mapa.expect("it is found first"))).expect("the folder takes files");
+    let reported = execute_for_output(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|output| output == expected);
     assert!(reported.as_ref().is_err_and(|reported| reported.contains("SIM040")), "{reported:?}");
 }
 
 #[test]
 fn accumulators_are_loaded_in_chunks() {
-    let text = scheduled("sm_100", &[], WIDE_TILE);
+    let text = scheduled_text("sm_100", &[], WIDE_TILE);
     assert_eq!(text.matches("tmem_load(").count(), 4, "{text}");
     for_each(&[[3, 0], [5, 3]], |counts| {
-        let folder = temporary();
-        let expected = launch(folder.path(), *counts, WIDE_TILE);
-        written(folder.path(), &text);
+        let folder = temporary_folder();
+        let expected = write_launch(folder.path(), *counts, WIDE_TILE);
+        write_program_and_ptx(folder.path(), &text);
         for (tool, options) in executions(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
-            let output = executed(folder.path(), tool, file_for(tool), &options)?;
+            let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options)?;
             if output != expected {
                 return Err(format!("{tool} {options:?} computes something else in {counts:?} tiles and steps"));
             }
@@ -192,41 +199,51 @@ fn accumulators_are_loaded_in_chunks() {
     });
 }
 
-// Broken programs.
+// Programs with an injected fault.
 
-/// The `which`-th loop over tiles forwards one loop-carried value unchanged to its next iteration.
-fn with_unchanged_value(text: &str, which: usize, value: usize) -> String {
+/// Changes a program: loop `loop_number` over tiles forwards one loop-carried value unchanged to its next iteration.
+fn with_unchanged_value(text: &str, loop_number: usize, value: usize) -> String {
     let is_outer = |line: &&str| line.contains(" = for(") && line.contains("init: [%") && !line.contains("tile<");
-    let outer = text.lines().filter(is_outer).nth(2 * which).expect("tiles are in a loop");
-    let after = &text[text.find(outer).expect("it is there") + outer.len()..];
-    let args = after.lines().find(|line| line.trim_start().starts_with("(%")).expect("a loop has arguments");
+    let outer_line = text.lines().filter(is_outer).nth(2 * loop_number).expect("tiles are in a loop");
+    let after_loop = &text[text.find(outer_line).expect("it is there") + outer_line.len()..];
+    let args = after_loop.lines().find(|line| line.trim_start().starts_with("(%")).expect("a loop has arguments");
     let arg = args.split("(%").nth(1).and_then(|rest| rest.split(", %").nth(value + 1)).expect("it carries the value");
     let arg = format!("%{}", arg.split(':').next().expect("it has a type"));
-    let indent = outer.len() - outer.trim_start().len() + 2;
+    let indent = outer_line.len() - outer_line.trim_start().len() + 2;
     let is_end = |line: &&str| line.starts_with(&format!("{}continue(", " ".repeat(indent)));
-    let end = after.lines().find(is_end).expect("an iteration ends");
-    let values = end.split(['[', ']']).nth(1).expect("it carries values");
-    let mut all: Vec<&str> = values.split(", ").collect();
-    all[value] = &arg;
-    edited(text, end, &end.replace(values, &all.join(", ")))
+    let end_line = after_loop.lines().find(is_end).expect("an iteration ends");
+    let values = end_line.split(['[', ']']).nth(1).expect("it carries values");
+    let mut next_values: Vec<&str> = values.split(", ").collect();
+    next_values[value] = &arg;
+    replace_once(text, end_line, &end_line.replace(values, &next_values.join(", ")))
 }
 
 /// Programs with a race between tiles, and the hazard checker's report for each.
-fn broken() -> Vec<(String, &'static str)> {
-    let (without_roles, with_load_role) = (scheduled("sm_100", &["--roles=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
-    let with_mma_role = scheduled("sm_100", &[], TILE);
+fn broken_programs() -> Vec<(String, &'static str)> {
+    let (without_roles, with_load_role) =
+        (scheduled_text("sm_100", &["--roles=off"], TILE), scheduled_text("sm_90", &["--tma=on"], TILE));
+    let with_mma_role = scheduled_text("sm_100", &[], TILE);
     vec![
         (with_unchanged_value(&without_roles, 0, 0), "is not the next one of the CTA"),
         (with_unchanged_value(&without_roles, 0, 1), "the CTA is at phase 1 of stage 1 of pipeline0, not 0"),
         (with_unchanged_value(&without_roles, 0, 2), "the CTA is at phase 1 of stage 0 of pipeline1, not 0"),
-        (without(&without_roles, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 is waited for and never released"),
-        (without(&without_roles, "async_fence"), "is read by TMA without a fence after accesses of threads"),
-        (without(&without_roles, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before a barrier after it was written"),
-        // The stored tile has two stages, which are used in turn.
-        (without(&with_mma_role, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before anything is written to it"),
-        (without(&with_mma_role, "pipeline_release(pipeline: 2"), "is waited for and never released"),
         (
-            without(&with_mma_role, "async_fence"),
+            without_lines_starting_with(&without_roles, "pipeline_release(pipeline: 1"),
+            "stage 0 of pipeline1 is waited for and never released",
+        ),
+        (without_lines_starting_with(&without_roles, "async_fence"), "is read by TMA without a fence after accesses of threads"),
+        (
+            without_lines_starting_with(&without_roles, "pipeline_wait(pipeline: 2"),
+            "stage 0 of buffer3 is read before a barrier after it was written",
+        ),
+        // The stored tile has two stages, which are used in turn.
+        (
+            without_lines_starting_with(&with_mma_role, "pipeline_wait(pipeline: 2"),
+            "stage 0 of buffer3 is read before anything is written to it",
+        ),
+        (without_lines_starting_with(&with_mma_role, "pipeline_release(pipeline: 2"), "is waited for and never released"),
+        (
+            without_lines_starting_with(&with_mma_role, "async_fence"),
             "is read by TMA without a fence after accesses of threads, by warp role 'compute'",
         ),
         (with_unchanged_value(&with_load_role, 0, 0), "is not the next one of warp role 'compute'"),
@@ -247,14 +264,14 @@ fn broken() -> Vec<(String, &'static str)> {
 
 #[test]
 fn overlapping_tiles_are_refused_and_detected() {
-    for_each(&broken(), |(text, expected)| {
-        let reported = hazard_checked(text).err().ok_or_else(|| format!("not refused, instead of '{expected}':\n{text}"))?;
+    for_each(&broken_programs(), |(text, expected)| {
+        let reported = check_hazards(text).err().ok_or_else(|| format!("not refused, instead of '{expected}':\n{text}"))?;
         if !reported.contains(expected) {
             return Err(format!("'{reported}' instead of '{expected}':\n{text}"));
         }
-        let folder = temporary();
-        let correct_output = launch(folder.path(), [6, 10], TILE);
-        written(folder.path(), text);
-        detected_by_both(folder.path(), &correct_output, expected)
+        let folder = temporary_folder();
+        let correct_output = write_launch(folder.path(), [6, 10], TILE);
+        write_program_and_ptx(folder.path(), text);
+        check_both_detect(folder.path(), &correct_output, expected)
     });
 }

@@ -8,15 +8,15 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tests::{Ran, finish, root, run_in, shell, temporary, tool};
+use tests::{Ran, root, run_in, run_to_end, shell, temporary_folder, tool};
 
 const STAGES: [&str; 6] = ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"];
 
-fn bytecode(case: &str) -> PathBuf {
+fn bytecode_path(case: &str) -> PathBuf {
     root().join("tests/run").join(case).join("kernel.tileirbc")
 }
 
-fn need_tools() {
+fn check_tools_are_current() {
     for name in STAGES.into_iter().chain(["tileiras", "tile-run", "tile-sim", "tile-dump", "tile-write", "tile-fuzz"]) {
         tool(name);
     }
@@ -31,29 +31,29 @@ struct Sandbox {
 
 impl Sandbox {
     fn new() -> Sandbox {
-        need_tools();
-        let sandbox = Sandbox { folder: temporary(), scratch: temporary() };
+        check_tools_are_current();
+        let sandbox = Sandbox { folder: temporary_folder(), scratch: temporary_folder() };
         let copied = Command::new("cp").arg(tool("tileiras")).arg(sandbox.path("tileiras")).status().unwrap();
         assert!(copied.success());
         for name in STAGES {
             std::os::unix::fs::symlink(tool(name), sandbox.path(name)).unwrap();
         }
         fs::create_dir_all(sandbox.path("cuda/bin")).unwrap();
-        fs::copy(bytecode("vadd"), sandbox.path("k.bc")).unwrap();
+        fs::copy(bytecode_path("vadd"), sandbox.path("k.bc")).unwrap();
         sandbox
     }
 
-    /// Replaces all stages by scripts; their result is the input after the header of a cubin. Reason: with debug executables,
-    /// tests of the cache would take seconds.
+    /// Replaces all stages by scripts. The result of the pipeline is the header of a cubin, then the input. Reason: with debug
+    /// executables, tests of the cache would take seconds.
     fn with_script_stages() -> Sandbox {
         let sandbox = Sandbox::new();
-        STAGES.iter().for_each(|stage| sandbox.replace(stage, "exec cat"));
+        STAGES.iter().for_each(|stage| sandbox.replace_tool(stage, "exec cat"));
         let mut head = [0; 64];
         head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         (head[16], head[18], head[20], head[52], head[58]) = (2, 190, 1, 64, 64);
         fs::write(sandbox.path("head"), head).unwrap();
-        sandbox.replace("tile-link", "cat head -");
-        sandbox.replace("cuda/bin/ptxas", "");
+        sandbox.replace_tool("tile-link", "cat head -");
+        sandbox.replace_tool("cuda/bin/ptxas", "");
         sandbox
     }
 
@@ -62,22 +62,23 @@ impl Sandbox {
     }
 
     /// Replaces a tool by a script. A child process writes it: see `install` in tests/cli.
-    fn replace(&self, name: &str, script: &str) {
+    fn replace_tool(&self, name: &str, script: &str) {
         let _ = fs::remove_file(self.path(name));
         let line = format!("cat >'{0}' && chmod 755 '{0}'", self.path(name).display());
         let mut write = Command::new("sh");
         write.args(["-c", &line]);
-        finish(write, format!("#!/bin/bash\n{script}\n").as_bytes()).ok(name);
+        run_to_end(write, format!("#!/bin/bash\n{script}\n").as_bytes()).ok(name);
     }
 
-    /// A replacement for ptxas; `$out` is its output file.
+    /// Replaces ptxas by a script, in which `$out` is the output file.
     fn replace_ptxas(&self, script: &str) {
         let out = r#"while [ $# -gt 0 ]; do [ "$1" = -o ] && out=$2; shift; done"#;
-        self.replace("cuda/bin/ptxas", &format!("{out}\n{script}"));
+        self.replace_tool("cuda/bin/ptxas", &format!("{out}\n{script}"));
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        // The parent of the tests may ignore signals, as `nohup` and a script's `&` do, and children inherit that.
+    fn driver_command(&self, arguments: &[&str]) -> Command {
+        // The process that runs the tests may ignore signals, as `nohup` and a script's `&` do. Children inherit ignored signals,
+        // so reset them.
         let mut command = Command::new("env");
         command
             .arg("--default-signal")
@@ -92,7 +93,7 @@ impl Sandbox {
     }
 
     fn run_driver(&self, arguments: &[&str]) -> Ran {
-        finish(self.command(arguments), b"")
+        run_to_end(self.driver_command(arguments), b"")
     }
 
     fn assert_scratch_is_empty(&self) {
@@ -105,10 +106,10 @@ impl Sandbox {
     }
 }
 
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
+fn wait_for(awaited_event: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(240), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(240), "{awaited_event}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -124,24 +125,25 @@ const COMPILE_VADD: [&str; 4] = ["k.bc", "--gpu-name=sm_90", "-o", "out"];
 #[test]
 fn regression_1_the_cache_key_is_the_compiled_bytes() {
     let sandbox = Sandbox::with_script_stages();
-    sandbox.replace("tile-read", "touch started; while [ ! -e go ]; do sleep 0.01; done; exec cat");
-    let cached = |input: &str, output: &str| sandbox.command(&[input, "--gpu-name=sm_90", "-o", output, "--cache=cache"]);
-    let first = cached("k.bc", "first").spawn().unwrap();
+    sandbox.replace_tool("tile-read", "touch started; while [ ! -e go ]; do sleep 0.01; done; exec cat");
+    let cached_command =
+        |input: &str, output: &str| sandbox.driver_command(&[input, "--gpu-name=sm_90", "-o", output, "--cache=cache"]);
+    let first_run = cached_command("k.bc", "first").spawn().unwrap();
     wait_for("the first stage is started", || sandbox.path("started").exists());
-    fs::copy(bytecode("row_sum"), sandbox.path("new")).unwrap();
+    fs::copy(bytecode_path("row_sum"), sandbox.path("new")).unwrap();
     fs::rename(sandbox.path("new"), sandbox.path("k.bc")).unwrap();
     fs::write(sandbox.path("go"), "").unwrap();
-    assert!(first.wait_with_output().unwrap().status.success());
-    fs::copy(bytecode("vadd"), sandbox.path("vadd.bc")).unwrap();
-    finish(cached("vadd.bc", "second"), b"").ok("from the cache");
+    assert!(first_run.wait_with_output().unwrap().status.success());
+    fs::copy(bytecode_path("vadd"), sandbox.path("vadd.bc")).unwrap();
+    run_to_end(cached_command("vadd.bc", "second"), b"").ok("from the cache");
     sandbox.run_driver(&["vadd.bc", "--gpu-name=sm_90", "-o", "plain"]).ok("without one");
     assert!(fs::read(sandbox.path("second")).unwrap() == fs::read(sandbox.path("plain")).unwrap());
 }
 
 /// Compiles the text of a program with the stages, each with a time limit. Returns the exit code of the last one and all messages.
-fn compile(program: &str, stage_options: &str) -> (String, String) {
-    need_tools();
-    let folder = temporary();
+fn compile_text(program: &str, stage_options: &str) -> (String, String) {
+    check_tools_are_current();
+    let folder = temporary_folder();
     fs::write(folder.path().join("k.mlir"), program).unwrap();
     let line = format!(
         "tile-read k.mlir | tile-lower-aa | tile-lower-as --gpu-name sm_90 | tile-sched | timeout 60 tile-ptx {stage_options} -o k.ptx; \
@@ -154,11 +156,11 @@ fn compile(program: &str, stage_options: &str) -> (String, String) {
 #[test]
 fn regressions_2_and_3_a_name_that_ptx_cannot_write_is_refused() {
     for name in [r#"@"bin\1Fwhere""#, "@a.b", r#"@"é""#, r#"@"1a""#, r#"@"a b""#, r#"@"%4""#] {
-        let (code, reported) = compile(&format!("cuda_tile.module @m {{\nentry {name}() {{\nreturn\n}}\n}}\n"), "");
+        let (code, reported) = compile_text(&format!("cuda_tile.module @m {{\nentry {name}() {{\nreturn\n}}\n}}\n"), "");
         assert_eq!(code, "3", "{name}: {reported}");
         assert!(reported.contains("PX007"), "{name}: {reported}");
     }
-    let (code, reported) = compile("cuda_tile.module @m {\nentry @_a$1() {\nreturn\n}\n}\n", "");
+    let (code, reported) = compile_text("cuda_tile.module @m {\nentry @_a$1() {\nreturn\n}\n}\n", "");
     assert_eq!((code.as_str(), reported.as_str()), ("0", ""));
 }
 
@@ -177,14 +179,14 @@ fn with_tile_of(count: u32, ops: &str) -> String {
 fn regression_4_a_long_scan_takes_seconds() {
     let scan = "%y = scan %x dim=0 reverse=false identities=[0.0 : f32] : tile<16384xf32> -> tile<16384xf32>\n\
                 (%a: tile<f32>, %b: tile<f32>) {\n%m = mulf %a, %b : tile<f32>\n%s = addf %m, %b : tile<f32>\nyield %s : tile<f32>\n}";
-    let (code, reported) = compile(&with_tile_of(16384, scan), "");
+    let (code, reported) = compile_text(&with_tile_of(16384, scan), "");
     assert_eq!(code, "0", "{reported}");
     let scan = "%n = ftoi %x signed : tile<16384xf32> -> tile<16384xi32>\n\
                 %c, %d = scan %n, %i dim=0 reverse=false identities=[1 : i32, 0 : i32] : tile<16384xi32>, tile<16384xi32> -> tile<16384xi32>, tile<16384xi32>\n\
                 (%a: tile<i32>, %b: tile<i32>, %e: tile<i32>, %f: tile<i32>) {\n\
                 %m = muli %a, %b : tile<i32>\n%g = muli %e, %b : tile<i32>\n%s = addi %g, %f : tile<i32>\nyield %m, %s : tile<i32>, tile<i32>\n}\n\
                 %y = itof %d signed : tile<16384xi32> -> tile<16384xf32>";
-    let (code, reported) = compile(&with_tile_of(16384, scan), "");
+    let (code, reported) = compile_text(&with_tile_of(16384, scan), "");
     assert_eq!(code, "0", "{reported}");
 }
 
@@ -196,32 +198,32 @@ fn regression_5_a_long_chain_takes_seconds() {
         program += &format!("%v{} = {op} %v{index}, %b : tile<i32>\n", index + 1);
     }
     program += "%t = make_token : token\n%r = store_ptr_tko weak %p, %v4000 token = %t : tile<ptr<i32>>, tile<i32> -> token\nreturn\n}\n}\n";
-    let (code, reported) = compile(&program, "");
+    let (code, reported) = compile_text(&program, "");
     assert_eq!((code.as_str(), reported.as_str()), ("0", ""));
 }
 
 #[test]
 fn regression_25_too_much_code_is_refused_early() {
-    let (code, reported) = compile(&with_tile_of(1 << 24, "%y = exp %x : tile<16777216xf32>"), "");
+    let (code, reported) = compile_text(&with_tile_of(1 << 24, "%y = exp %x : tile<16777216xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX008") && reported.contains("16777216xf32"), "{reported}");
     // Little code, but all of the tile is live between the last load and the first store.
-    let (code, reported) = compile(&with_tile_of(1 << 22, "%y = negf %x : tile<4194304xf32>"), "");
+    let (code, reported) = compile_text(&with_tile_of(1 << 22, "%y = negf %x : tile<4194304xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX009"), "{reported}");
 }
 
-/// A chain of ops over a tile of 256 registers per thread is emitted register by register. Emitted op by op, each op would spill
-/// all registers, and ptxas would need minutes.
+/// `tile-ptx` emits a chain of ops over a tile of 256 registers per thread register by register. If it emitted the chain op by op,
+/// each op would spill all registers, and ptxas would need minutes.
 #[test]
-fn chains_over_large_tiles_free_them_early() {
-    need_tools();
+fn chains_over_large_tiles_are_emitted_register_by_register() {
+    check_tools_are_current();
     let mut ops = String::from("%x1 = mulf %x, %x : tile<65536xf32>\n%x2 = addf %x1, %x : tile<65536xf32>\n");
     for index in 2..32 {
         ops += &format!("%x{} = mulf %x{index}, %x{} : tile<65536xf32>\n", index + 1, index - 1);
     }
     ops += "%y = negf %x32 : tile<65536xf32>";
-    let folder = temporary();
+    let folder = temporary_folder();
     fs::write(folder.path().join("k.mlir"), with_tile_of(65536, &ops)).unwrap();
     let line = "tile-read k.mlir | tile-lower-aa | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx";
     let ptx = String::from_utf8(shell(folder.path(), line).ok("a chain")).unwrap();
@@ -234,28 +236,28 @@ fn chains_over_large_tiles_free_them_early() {
 /// Invalid edits of a schedule; each tool that reads a schedule refuses them.
 #[test]
 fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
-    need_tools();
-    let folder = temporary();
-    let program = bytecode("matmul_f16");
+    check_tools_are_current();
+    let folder = temporary_folder();
+    let program = bytecode_path("matmul_f16");
     let line = format!(
         "tile-read {} | tile-lower-aa | tile-lower-as --gpu-name sm_80 | tile-sched --format=text -o k.sched",
         program.display()
     );
     shell(folder.path(), &line).ok("k.sched");
     let text = fs::read_to_string(folder.path().join("k.sched")).unwrap();
-    let without = |what: &str| {
-        text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect::<String>()
+    let without_lines_starting_with = |start: &str| {
+        text.lines().filter(|line| !line.trim_start().starts_with(start)).map(|line| format!("{line}\n")).collect::<String>()
     };
-    // The steady state reads one stage of both buffers and fills another.
-    let read = text.lines().find(|line| line.contains("shared_load(")).expect("the operands are read from buffers");
-    let filled = text.lines().rfind(|line| line.contains("copy_view(")).expect("the operands are copied");
-    let stage = |line: &str| line.split("stage: ").nth(1).and_then(|rest| rest.split(',').next()).expect("a stage").to_string();
+    // The steady state reads one stage of both buffers and fills another stage.
+    let read_line = text.lines().find(|line| line.contains("shared_load(")).expect("the operands are read from buffers");
+    let filled_line = text.lines().rfind(|line| line.contains("copy_view(")).expect("the operands are copied");
+    let stage_of = |line: &str| line.split("stage: ").nth(1).and_then(|rest| rest.split(',').next()).expect("a stage").to_string();
     let edits = [
-        ("6", without("copy_commit")),
-        ("7", without("copy_wait")),
+        ("6", without_lines_starting_with("copy_commit")),
+        ("7", without_lines_starting_with("copy_wait")),
         ("7", text.replace("copy_wait(pending: 4)", "copy_wait(pending: 5)")),
-        ("8", text.replacen(read, &read.replace(&stage(read), &stage(filled)), 1)),
-        ("9", text.replacen(read, &read.replace(&format!(", stage: {}", stage(read)), ""), 1)),
+        ("8", text.replacen(read_line, &read_line.replace(&stage_of(read_line), &stage_of(filled_line)), 1)),
+        ("9", text.replacen(read_line, &read_line.replace(&format!(", stage: {}", stage_of(read_line)), ""), 1)),
     ];
     let launch = root().join("tests/run/matmul_f16/launch.json").display().to_string();
     for (row, edited) in edits {
@@ -276,12 +278,12 @@ fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
 
 #[test]
 fn regression_10_outputs_are_written_atomically() {
-    need_tools();
+    check_tools_are_current();
     let case = root().join("tests/run/vadd");
-    let folder = temporary();
-    let emit = format!("tileiras '{}' --gpu-name=sm_90 --emit=ptx -o k.ptx", bytecode("vadd").display());
+    let folder = temporary_folder();
+    let emit = format!("tileiras '{}' --gpu-name=sm_90 --emit=ptx -o k.ptx", bytecode_path("vadd").display());
     shell(folder.path(), &emit).ok("the PTX");
-    for (name, file) in [("tile-sim", "k.ptx".to_string()), ("tile-run", bytecode("vadd").display().to_string())] {
+    for (name, file) in [("tile-sim", "k.ptx".to_string()), ("tile-run", bytecode_path("vadd").display().to_string())] {
         let line = format!("(trap '' XFSZ; ulimit -f 1; {name} '{file}' --launch '{}/launch.json' --out-dir o)", case.display());
         for has_old_file in [false, true] {
             let path = folder.path().join("o/arg2.bin");
@@ -309,7 +311,7 @@ fn regression_11_a_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
         fs::create_dir_all(sandbox.path("out")).unwrap();
         let mut command = Command::new("bash");
         command.args(["-c", &line]).current_dir(sandbox.folder.path()).env("TMPDIR", sandbox.scratch.path());
-        let ran = finish(command, b"");
+        let ran = run_to_end(command, b"");
         assert_eq!(ran.code, Some(code), "{option}: {}", ran.stderr);
         assert!(ran.stderr.contains("File too large"), "{option}: {}", ran.stderr);
         assert_eq!(fs::read_dir(sandbox.path("out")).unwrap().count(), 0, "{option}");
@@ -321,9 +323,9 @@ fn regression_11_a_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
 fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
     let sandbox = Sandbox::new();
     let name = OsStr::from_bytes(b"o\xff.cubin");
-    let mut command = sandbox.command(&["k.bc", "--gpu-name=sm_90", "-o"]);
+    let mut command = sandbox.driver_command(&["k.bc", "--gpu-name=sm_90", "-o"]);
     command.arg(name);
-    let ran = finish(command, b"");
+    let ran = run_to_end(command, b"");
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains(r"o\xFF.cubin"), "{}", ran.stderr);
     fs::write(sandbox.path("response"), b"k.bc --gpu-name=sm_90 -o o\xff").unwrap();
@@ -341,12 +343,12 @@ fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
     let sandbox = Sandbox::new();
     sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "-o", "good"]).ok("the cubin");
     sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "--emit=ptx", "-o", "good.ptx"]).ok("the PTX");
-    STAGES[..5].iter().for_each(|stage| sandbox.replace(stage, "cat >/dev/null; cat good.ptx"));
+    STAGES[..5].iter().for_each(|stage| sandbox.replace_tool(stage, "cat >/dev/null; cat good.ptx"));
     let scripts = [": nothing", "echo garbage >$out", "head -c 2000 good >$out", "head -c -1 good >$out", "cat OTHER >$out"];
     for script in scripts {
         // The cubin of another kernel is no valid output either.
         if script.contains("OTHER") {
-            let line = format!("tileiras '{}' --gpu-name=sm_90 -o OTHER", bytecode("row_sum").display());
+            let line = format!("tileiras '{}' --gpu-name=sm_90 -o OTHER", bytecode_path("row_sum").display());
             shell(sandbox.folder.path(), &line).ok("another cubin");
         }
         sandbox.replace_ptxas(script);
@@ -363,7 +365,7 @@ fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
 #[test]
 fn regression_14_an_input_can_be_a_shell_pipe() {
     let sandbox = Sandbox::new();
-    let good = {
+    let expected = {
         sandbox.run_driver(&COMPILE_VADD).ok("a file");
         fs::read(sandbox.path("out")).unwrap()
     };
@@ -374,14 +376,14 @@ fn regression_14_an_input_can_be_a_shell_pipe() {
     ] {
         let _ = fs::remove_file(sandbox.path("x"));
         shell(sandbox.folder.path(), line).ok(line);
-        assert!(fs::read(sandbox.path("x")).unwrap() == good, "{line}");
+        assert!(fs::read(sandbox.path("x")).unwrap() == expected, "{line}");
     }
 }
 
 /// Starts a compilation whose ptxas never ends. Returns the driver and the process id of ptxas.
 fn start_hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
     sandbox.replace_ptxas("echo $$ >pid.new; mv pid.new pid; exec sleep 1000");
-    let mut command = sandbox.command(&COMPILE_VADD);
+    let mut command = sandbox.driver_command(&COMPILE_VADD);
     let driver = command.process_group(0).spawn().unwrap();
     wait_for("ptxas is started", || sandbox.path("pid").exists());
     (driver, fs::read_to_string(sandbox.path("pid")).unwrap().trim().to_string())
@@ -389,7 +391,7 @@ fn start_hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
 
 #[test]
 fn regressions_15_and_16_children_and_files_go_with_the_driver() {
-    // One signal to the whole process group, as Ctrl-C sends it, and one to the driver alone.
+    // Send the signal to the whole process group, as Ctrl-C does, or to the driver alone.
     for (signal, group) in [("-INT", "-"), ("-TERM", "-"), ("-TERM", ""), ("-KILL", "")] {
         let sandbox = Sandbox::new();
         let (mut driver, ptxas) = start_hanging(&sandbox);
@@ -415,22 +417,22 @@ fn child_of(parent: u32, tool: &str) -> Option<String> {
 }
 
 #[test]
-fn what_tile_validate_executes_ends_with_it() {
-    need_tools();
+fn the_child_of_a_killed_tile_validate_ends() {
+    check_tools_are_current();
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("endless.tileir"), "entry @endless() {\n  loop {\n    continue\n  }\n  return\n}\n").unwrap();
     let mut command = Command::new(tool("tile-validate"));
     command.args(["endless.tileir", "--gpu-name=sm_80"]).current_dir(sandbox.path("")).env("TMPDIR", sandbox.path(""));
-    let mut validate = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("the program is executed", || child_of(validate.id(), "tile-run").is_some());
-    let child = child_of(validate.id(), "tile-run").unwrap();
-    validate.kill().unwrap();
-    validate.wait().unwrap();
+    let mut validate_process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the program is executed", || child_of(validate_process.id(), "tile-run").is_some());
+    let child = child_of(validate_process.id(), "tile-run").unwrap();
+    validate_process.kill().unwrap();
+    validate_process.wait().unwrap();
     wait_for("its execution ends with tile-validate", || !is_running(&child));
 }
 
 #[test]
-fn ptxas_has_a_limit_of_time() {
+fn ptxas_has_a_time_and_a_memory_limit() {
     let sandbox = Sandbox::new();
     sandbox.replace_ptxas("echo $$ >pid; exec sleep 1000");
     let ran = sandbox.run_driver(&[&COMPILE_VADD[..], &["--max-time=1"]].concat());
@@ -448,8 +450,8 @@ fn ptxas_has_a_limit_of_time() {
 
 #[test]
 fn regressions_17_and_18_a_success_has_written_its_output() {
-    need_tools();
-    let input = bytecode("vadd").display().to_string();
+    check_tools_are_current();
+    let input = bytecode_path("vadd").display().to_string();
     let (tile, ptx) = ("tile-read", "tileiras --gpu-name=sm_90 --emit=ptx -o -");
     for program in [tile, "tile-dump", "tileirdisasm", "tileiras --gpu-name=sm_90 --dry-run", ptx] {
         for to in [">&-", ">/dev/full"] {
@@ -464,8 +466,8 @@ fn regressions_17_and_18_a_success_has_written_its_output() {
 
 #[test]
 fn regression_19_too_little_memory_to_start_is_reported() {
-    need_tools();
-    let ran = shell(root(), &format!("ulimit -v 200000; tile-read '{}' -o /dev/null", bytecode("vadd").display()));
+    check_tools_are_current();
+    let ran = shell(root(), &format!("ulimit -v 200000; tile-read '{}' -o /dev/null", bytecode_path("vadd").display()));
     assert_eq!(ran.code, Some(4));
     assert!(ran.stderr.contains("address space"), "{}", ran.stderr);
 }
@@ -476,7 +478,7 @@ fn regression_20_a_stage_that_was_killed_is_no_bug() {
         [("kill -KILL $$", "killed; perhaps"), ("echo 'memory allocation of 9 bytes failed' >&2; kill -ABRT $$", "ABRT")]
     {
         let sandbox = Sandbox::new();
-        sandbox.replace("tile-sched", &format!("cat >/dev/null; {how}"));
+        sandbox.replace_tool("tile-sched", &format!("cat >/dev/null; {how}"));
         let ran = sandbox.run_driver(&COMPILE_VADD);
         assert_eq!(ran.code, Some(5));
         assert!(ran.stderr.contains(reported) && !ran.stderr.contains("bug"), "{}", ran.stderr);
@@ -487,13 +489,13 @@ fn regression_20_a_stage_that_was_killed_is_no_bug() {
 #[test]
 fn regression_21_a_stage_that_does_nothing_or_half_is_no_success() {
     let sandbox = Sandbox::with_script_stages();
-    sandbox.replace("tile-link", "head -c 100; kill -PIPE $$");
+    sandbox.replace_tool("tile-link", "head -c 100; kill -PIPE $$");
     assert_eq!(sandbox.run_driver(&[&COMPILE_VADD[..], &["--cache=cache"]].concat()).code, Some(5));
     assert_eq!(sandbox.cache_entry_count(), 0);
     for stage in STAGES {
         for script in ["cat >/dev/null", "head -c 300; kill -PIPE $$", "head -c 300; cat >/dev/null", "true"] {
             let sandbox = Sandbox::new();
-            sandbox.replace(stage, script);
+            sandbox.replace_tool(stage, script);
             let ran = sandbox.run_driver(&COMPILE_VADD);
             assert_eq!(ran.code, Some(5), "{stage}: {script}");
             assert!(ran.stderr.contains("failed"), "{stage}: {script}: {}", ran.stderr);
@@ -508,7 +510,7 @@ fn regression_22_a_fuzzer_without_comparisons_reports_it() {
     for name in ["tile-run", "tile-sim"] {
         std::os::unix::fs::symlink(tool(name), sandbox.path(name)).unwrap();
     }
-    sandbox.replace("tile-ptx", "echo 'error[PX900]: no' >&2; exit 3");
+    sandbox.replace_tool("tile-ptx", "echo 'error[PX900]: no' >&2; exit 3");
     let folder = sandbox.folder.path().display().to_string();
     let arguments = ["--count=3", "--dir", "fuzz", "--tools", &folder];
     let ran = run_in(sandbox.folder.path(), "tile-fuzz", &arguments, b"");
@@ -522,9 +524,9 @@ fn regression_23_the_folder_for_temporary_files_can_have_any_name() {
     let sandbox = Sandbox::new();
     let folder = sandbox.scratch.path().join(OsStr::from_bytes(b"t\xff"));
     fs::create_dir(&folder).unwrap();
-    let mut command = sandbox.command(&COMPILE_VADD);
+    let mut command = sandbox.driver_command(&COMPILE_VADD);
     command.env("TMPDIR", &folder);
-    finish(command, b"").ok("the run");
+    run_to_end(command, b"").ok("the run");
 }
 
 fn pipeline_with_first_stage(first: &str) -> String {
@@ -533,13 +535,13 @@ fn pipeline_with_first_stage(first: &str) -> String {
 }
 
 #[test]
-fn regression_24_a_pipeline_file_cannot_do_just_anything() {
+fn regression_24_a_pipeline_file_cannot_name_outputs_or_start_any_program() {
     let sandbox = Sandbox::new();
     let try_with = |first: &str| {
         fs::write(sandbox.path("p.toml"), pipeline_with_first_stage(first)).unwrap();
-        let mut command = sandbox.command(&COMPILE_VADD);
+        let mut command = sandbox.driver_command(&COMPILE_VADD);
         command.arg("--pipeline=p.toml");
-        finish(command, b"")
+        run_to_end(command, b"")
     };
     for (first, reported) in [
         (
@@ -567,10 +569,10 @@ arguments = ["/etc/passwd"]"#,
         assert!(ran.stderr.contains(reported), "{first}: {}", ran.stderr);
     }
     // A program outside the pipeline is given by its path, relative to the directory of the file.
-    sandbox.replace("own", &format!("exec '{}' \"$@\"", tool("tile-read").display()));
+    sandbox.replace_tool("own", &format!("exec '{}' \"$@\"", tool("tile-read").display()));
     try_with(r#"tool = "./own""#).ok("a stage of one's own");
     // A stage may start the driver, but not with a pipeline of its own.
-    sandbox.replace("own", "exec ./tileiras k.bc --gpu-name=sm_90 --pipeline=p.toml -o -");
+    sandbox.replace_tool("own", "exec ./tileiras k.bc --gpu-name=sm_90 --pipeline=p.toml -o -");
     let ran = try_with(r#"tool = "./own""#);
     assert!(ran.code == Some(5) && ran.stderr.contains("cannot start another one"), "{}", ran.stderr);
     let ran = sandbox.run_driver(&[&COMPILE_VADD[..], &["--pipeline=/dev/zero"]].concat());
@@ -579,14 +581,14 @@ arguments = ["/etc/passwd"]"#,
 
 #[test]
 fn regression_26_paths_with_quotes_or_line_breaks_compile() {
-    need_tools();
-    let folder = temporary();
+    check_tools_are_current();
+    let folder = temporary_folder();
     let line = format!(
         "set -e; tile-read '{}' | tile-lower-aa | tile-lower-as --gpu-name sm_90 | tile-sched --format=text -o k.sched; \
          grep -q '^//!tile name \"[^\"]*[.]py\"' k.sched; \
          sed 's|^\\(//!tile name \"\\)\\([^\"]*\\)[.]py\"|\\1\\2\\\\\"\\\\n.visible .global .b32 x;\\\\n//.py\"|' k.sched >odd.sched; \
          tile-ptx --lineinfo odd.sched -o k.ptx; grep '^[[:space:]]*.file' k.ptx; tile-link k.ptx -o k.cubin",
-        bytecode("vadd").display()
+        bytecode_path("vadd").display()
     );
     let files = shell(folder.path(), &line).ok("with a path that is a piece of PTX");
     assert!(String::from_utf8_lossy(&files).contains(".visible .global .b32 x;/.py\""), "the path without them");
@@ -600,7 +602,7 @@ fn output_of_children_is_bounded() {
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.len() < 2 << 20 && ran.stderr.contains("bytes more"), "{} bytes", ran.stderr.len());
     let sandbox = Sandbox::new();
-    sandbox.replace("tile-sched", "cat >/dev/null; head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1");
+    sandbox.replace_tool("tile-sched", "cat >/dev/null; head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1");
     let ran = sandbox.run_driver(&COMPILE_VADD);
     assert!(ran.code == Some(5) && ran.stderr.len() < 2 << 20, "{} bytes", ran.stderr.len());
 }
@@ -611,14 +613,14 @@ fn files_that_never_end_are_refused() {
     let ran = sandbox.run_driver(&["@/dev/zero"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("the response files are too large"), "{}", ran.stderr);
     assert_eq!(sandbox.run_driver(&["/dev/zero", "--gpu-name=sm_90"]).code, Some(3));
-    let launch = shell(sandbox.folder.path(), "tile-run k.bc --launch /dev/zero");
-    assert!(launch.code == Some(4) && launch.stderr.contains("is larger than"), "{}", launch.stderr);
+    let endless_launch = shell(sandbox.folder.path(), "tile-run k.bc --launch /dev/zero");
+    assert!(endless_launch.code == Some(4) && endless_launch.stderr.contains("is larger than"), "{}", endless_launch.stderr);
 }
 
 #[test]
 fn tools_with_other_command_lines_have_limits_too() {
-    need_tools();
-    let folder = temporary();
+    check_tools_are_current();
+    let folder = temporary_folder();
     let folder = folder.path();
     let ran = run_in(folder, "tile-fuzz", &["--count=1000000", "--generate", "--max-time=1"], b"");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz was stopped: exceeded the time limit of 1 s (--max-time)\n"));

@@ -1,7 +1,8 @@
-//! The author's number of warps: the CTA size for each request, the remark about it, and equal results for all of them.
+//! The number of warps that a kernel requests by an optimization hint: the CTA size for each request, the remark about the request,
+//! and equal results for all requests.
 
 use std::path::Path;
-use tests::{for_each, run, shell, temporary};
+use tests::{for_each, run, shell, temporary_folder};
 
 /// Rows and columns of the only tile.
 const ROWS: usize = 16;
@@ -49,7 +50,7 @@ fn element(row: usize, column: usize) -> i32 {
 }
 
 /// The expected contents of `o` and `t`.
-fn expected() -> [Vec<i32>; 2] {
+fn expected_outputs() -> [Vec<i32>; 2] {
     let row_sum = |row: usize| (0..COLUMNS).map(|column| element(row, column)).sum::<i32>();
     let prefix_sum = |row: usize, column: usize| (0..=row).map(|row| element(row, column)).sum::<i32>();
     let result = |row, column| element(row, column) + prefix_sum(row, column) + row_sum(row);
@@ -58,7 +59,7 @@ fn expected() -> [Vec<i32>; 2] {
     [row_major, transposed]
 }
 
-fn bytes(numbers: &[i32]) -> Vec<u8> {
+fn to_bytes(numbers: &[i32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
@@ -70,21 +71,22 @@ fn check_execution(tool: &str, file: &str, at: &Path) -> Result<(), String> {
     if ran.code != Some(0) {
         return Err(format!("{tool} {file}: {}", ran.stderr));
     }
-    for (name, numbers) in ["o", "t"].iter().zip(expected()) {
+    for (name, numbers) in ["o", "t"].iter().zip(expected_outputs()) {
         let output = std::fs::read(at.join("out").join(format!("{name}.bin"))).expect("an output");
-        if output != bytes(&numbers) {
+        if output != to_bytes(&numbers) {
             return Err(format!("{tool} {file}: {name} is wrong"));
         }
     }
     Ok(())
 }
 
-/// Compiles with a request, executes every stage for a target, and returns the warps of the PTX and the remark.
-fn compiled(requested: Option<u32>, target: &str, at: &Path) -> Result<(u32, String), String> {
+/// Compiles for a target with a request, and executes the `.tile`, `.as`, `.sched` and `.ptx` files. Returns the number of warps in
+/// the PTX, and the remark.
+fn compile_and_execute(requested: Option<u32>, target: &str, at: &Path) -> Result<(u32, String), String> {
     let hint = requested
         .map_or(String::new(), |requested| format!("optimization_hints=<{target} = {{num_worker_warps_per_cta = {requested}}}> "));
     let input: Vec<i32> = (0..ROWS * COLUMNS).map(|at| element(at / COLUMNS, at % COLUMNS)).collect();
-    std::fs::write(at.join("x.bin"), bytes(&input)).expect("a new folder");
+    std::fs::write(at.join("x.bin"), to_bytes(&input)).expect("a new folder");
     std::fs::write(at.join("launch.json"), LAUNCH).expect("a new folder");
     std::fs::write(at.join("k.mlir"), KERNEL.replace("HINT", &hint)).expect("a new folder");
     let commands = format!(
@@ -108,11 +110,11 @@ fn compiled(requested: Option<u32>, target: &str, at: &Path) -> Result<(u32, Str
 
 #[test]
 fn requests_up_to_and_beyond_the_limit() {
-    let all = (0..=33).chain([64]).map(|requested| (requested, "sm_80"));
-    let requests: Vec<(u32, &str)> = all.chain([1, 2, 8, 16, 32].map(|requested| (requested, "sm_100"))).collect();
+    let sm_80_requests = (0..=33).chain([64]).map(|requested| (requested, "sm_80"));
+    let requests: Vec<(u32, &str)> = sm_80_requests.chain([1, 2, 8, 16, 32].map(|requested| (requested, "sm_100"))).collect();
     for_each(&requests, |(requested, target)| {
-        let folder = temporary();
-        let (warps, remark) = compiled(Some(*requested), target, folder.path())?;
+        let folder = temporary_folder();
+        let (warps, remark) = compile_and_execute(Some(*requested), target, folder.path())?;
         let (expected_warps, reported) = match requested {
             64 => (32, "missed]: num_worker_warps_per_cta = 64 exceeds the CTA limit: 32 warps".to_string()),
             _ if requested.is_power_of_two() => (*requested, format!("passed]: {requested} warps, from num_worker_warps_per_cta")),
@@ -127,7 +129,7 @@ fn requests_up_to_and_beyond_the_limit() {
 
 #[test]
 fn without_a_request_nothing_is_logged() {
-    let folder = temporary();
-    let (warps, remark) = compiled(None, "sm_90", folder.path()).expect("it compiles");
+    let folder = temporary_folder();
+    let (warps, remark) = compile_and_execute(None, "sm_90", folder.path()).expect("it compiles");
     assert_eq!((warps, remark.as_str()), (4, ""));
 }

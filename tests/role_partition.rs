@@ -1,12 +1,12 @@
-//! Functions that `tile-sched` divides among warp roles: they compute the same in every order. The hazard checker refuses them if a
-//! pipeline step is missing or misplaced.
+//! Functions that `tile-sched` divides among warp roles: they compute the expected output with several schedule seeds and both
+//! delivery modes. The hazard checker refuses them if a pipeline step is missing or misplaced.
 
 use base::File;
 use std::path::Path;
-use tests::compare::Expect;
-use tests::{for_each, root, run, run_in, temporary};
+use tests::compare::ExpectedOutputs;
+use tests::{for_each, root, run, run_in, temporary_folder};
 
-/// Every kind of MMA, with the targets on which TMA copies the operands.
+/// Kernels of `tests/run` that cover every kind of MMA.
 const CASES: [&str; 12] = [
     "attention",
     "attention_latent",
@@ -21,8 +21,9 @@ const CASES: [&str; 12] = [
     "groups_tf32",
     "weighted",
 ];
+/// Targets on which TMA copies the operands of all `CASES`.
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
-/// Cases with MMAs in tensor memory, issued by an MMA warp on targets that have it.
+/// Cases whose MMAs use tensor memory, on targets that have it. There an MMA warp issues the MMAs.
 const TENSOR_MEMORY: [&str; 9] = [
     "attention",
     "attention_latent",
@@ -60,12 +61,13 @@ fn compile_with_roles(folder: &Path, case: &str, target: &str) -> String {
 }
 
 #[test]
-fn divided_functions_compute_what_they_should_in_every_order() {
+fn divided_functions_compute_the_expected_output_in_every_execution() {
     let runs = CASES.iter().flat_map(|case| TARGETS.map(|target| (*case, target)));
-    let more = ["attention_rows", "attention_groups"].into_iter().flat_map(|case| ["sm_90", "sm_100"].map(|target| (case, target)));
-    let runs: Vec<(&str, &str)> = runs.chain(more).collect();
+    let more_runs =
+        ["attention_rows", "attention_groups"].into_iter().flat_map(|case| ["sm_90", "sm_100"].map(|target| (case, target)));
+    let runs: Vec<(&str, &str)> = runs.chain(more_runs).collect();
     for_each(&runs, |(name, target)| {
-        let folder = temporary();
+        let folder = temporary_folder();
         let text = compile_with_roles(folder.path(), name, target);
         if !text.contains("name: \"load\"") {
             return Err(format!("{name} {target}: nothing is divided"));
@@ -90,19 +92,19 @@ fn divided_functions_compute_what_they_should_in_every_order() {
         for (tool, file, options) in tile_runs.into_iter().chain([early_delivery]).chain(late_delivery) {
             let arguments = [&[file, "--launch", &launch, "--out-dir", "out"], &options[..]].concat();
             run_in(folder.path(), tool, &arguments, b"").ok(&format!("{name} {target} {file}"));
-            let result = Expect::read(&case).check(&case, &folder.path().join("out"));
+            let result = ExpectedOutputs::read(&case).check(&case, &folder.path().join("out"));
             result.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
         }
         Ok(())
     });
 }
 
-fn hazard_checked(text: &str) -> Result<(), String> {
+fn check_hazards(text: &str) -> Result<(), String> {
     File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| error.message.clone())
 }
 
-/// The texts with one line edited, for each line that contains a word.
-fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) -> Vec<String> {
+/// The text with one line edited, once for each line that begins with `word`. If `edit` returns None, the line is removed.
+fn edit_each_line(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let matching = lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
     let edited = matching.map(|(at, line)| {
@@ -115,26 +117,26 @@ fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) ->
     edited.collect()
 }
 
-/// Asserts that the hazard checker refuses a program without one of its pipeline steps, or with one in another stage, phase or
-/// warp role. `changes` lists words of lines and their replacements.
+/// Asserts that the hazard checker refuses a program without one of its pipeline steps, or with one in another stage, phase or warp
+/// role. A change has the beginning of a line, a text in the line, and the replacement of the text.
 fn assert_refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
-    hazard_checked(text).expect("it is right as it is");
-    let removed = steps.iter().flat_map(|step| each_edited(text, step, |_| None).into_iter().map(move |text| (*step, text)));
+    check_hazards(text).expect("it is right as it is");
+    let removed = steps.iter().flat_map(|step| edit_each_line(text, step, |_| None).into_iter().map(move |text| (*step, text)));
     let mut edits: Vec<(&str, String)> = removed.collect();
     for (word, from, to) in changes {
-        let edited = each_edited(text, word, |line| Some(line.replacen(from, to, 1)));
+        let edited = edit_each_line(text, word, |line| Some(line.replacen(from, to, 1)));
         edits.extend(edited.into_iter().filter(|other| *other != text).map(|text| (*from, text)));
     }
     assert!(edits.len() >= 12, "{} edits", edits.len());
-    for_each(&edits, |(what, text)| match hazard_checked(text) {
-        Ok(()) => Err(format!("'{what}' can be removed or changed")),
+    for_each(&edits, |(edited_text, text)| match check_hazards(text) {
+        Ok(()) => Err(format!("'{edited_text}' can be removed or changed")),
         Err(_) => Ok(()),
     });
 }
 
 #[test]
 fn hazard_checker_refuses_a_missing_pipeline_step() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let text = compile_with_roles(folder.path(), "matmul_f16", "sm_90");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "group_wait"];
     let changes = [
@@ -151,10 +153,10 @@ fn hazard_checker_refuses_a_missing_pipeline_step() {
     assert_refused(&text, &steps, &changes);
 }
 
-/// Compute warpgroups synchronise at named barriers of their own.
+/// Each compute warpgroup synchronises at its own named barrier.
 #[test]
 fn hazard_checker_refuses_wrong_named_barriers() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let text = compile_with_roles(folder.path(), "attention", "sm_90");
     let changes = [
         ("barrier(", "id: 1", "id: 2"),
@@ -168,7 +170,7 @@ fn hazard_checker_refuses_wrong_named_barriers() {
 
 #[test]
 fn hazard_checker_refuses_an_mma_role_with_a_missing_step() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let text = compile_with_roles(folder.path(), "attention", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
     let changes = [
@@ -187,7 +189,7 @@ fn hazard_checker_refuses_an_mma_role_with_a_missing_step() {
 /// The halves of an accumulator's rows belong to two warp roles, each with MMAs of its own.
 #[test]
 fn hazard_checker_refuses_two_compute_roles_with_a_missing_step() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let text = compile_with_roles(folder.path(), "attention_groups", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "async_fence"];
     let changes = [
@@ -204,7 +206,7 @@ fn hazard_checker_refuses_two_compute_roles_with_a_missing_step() {
 /// Both MMA warps read the keys.
 #[test]
 fn hazard_checker_refuses_two_mma_roles_with_a_missing_step() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let text = compile_with_roles(folder.path(), "attention_latent", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
     let changes = [

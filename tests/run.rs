@@ -2,8 +2,8 @@
 //!
 //! The name of a case begins with its folder: `matmul_f16/as_written`, `matmul_f16/sm_90/O3`, `matmul_f16/sm_90/cluster=2`.
 //!
-//! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
-//! `tile-fuzz` found.
+//! `scripts/make-examples` generates the cases from `scripts/kernels.py`. The cases with a `kernel.tile` are written by hand, for
+//! faults that `tile-fuzz` found.
 
 use base::ir::Operation;
 use core_dialect::core_ops::Core;
@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use tests::compare::Expect;
-use tests::suite::{Checked, Suite, unified_diff};
-use tests::{blessing, files_below, folders, root, run, temporary, tests};
+use tests::compare::ExpectedOutputs;
+use tests::suite::{CaseResult, Suite, unified_diff};
+use tests::{files_below, is_blessing, root, run, subfolders, temporary_folder, tests};
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 
 /// The targets of a case: those in its file `targets`, or all.
-fn targets(case: &Path) -> Vec<String> {
+fn targets_of(case: &Path) -> Vec<String> {
     match std::fs::read_to_string(case.join("targets")) {
         Ok(listed) => listed.lines().map(str::to_string).collect(),
         Err(_) => TARGETS.map(str::to_string).into(),
@@ -26,40 +26,40 @@ fn targets(case: &Path) -> Vec<String> {
 }
 
 fn cases() -> Vec<PathBuf> {
-    folders(&root().join("tests/run"))
+    subfolders(&root().join("tests/run"))
 }
 
 /// Executes the file of a stage and compares its output.
-fn execute(tool: &str, file: &str, case: &Path) -> Checked {
-    let folder = temporary();
+fn execute(tool: &str, file: &str, case: &Path) -> CaseResult {
+    let folder = temporary_folder();
     let launch = case.join("launch.json");
     let arguments = [file, "--launch", launch.to_str().expect("UTF-8"), "--out-dir", folder.path().to_str().expect("UTF-8")];
     let ran = run(tool, &arguments, b"");
     if ran.code != Some(0) {
         return Err(format!("{tool}: {}", ran.stderr.trim()));
     }
-    Expect::read(case).check(case, folder.path())
+    ExpectedOutputs::read(case).check(case, folder.path())
 }
 
-/// The bytecode of a case; `folder` receives it if it must be generated first.
-fn bytecode(case: &Path, folder: &Path) -> String {
+/// The path of the bytecode of a case. If the case has only text, this function generates the bytecode in `folder`.
+fn bytecode_path(case: &Path, folder: &Path) -> String {
     let text = case.join("kernel.tile");
     if !text.exists() {
         return case.join("kernel.tileirbc").display().to_string();
     }
-    let made = folder.join("kernel.tileirbc").display().to_string();
-    run("tile-write", &[&text.display().to_string(), "-o", &made], b"").ok(&label(case));
-    made
+    let generated = folder.join("kernel.tileirbc").display().to_string();
+    run("tile-write", &[&text.display().to_string(), "-o", &generated], b"").ok(&case_name(case));
+    generated
 }
 
-fn label(case: &Path) -> String {
+fn case_name(case: &Path) -> String {
     case.file_name().expect("a folder has a name").to_string_lossy().into_owned()
 }
 
 /// The ops of a program, by its text.
 fn ops_of(case: &Path) -> BTreeSet<String> {
-    let folder = temporary();
-    let text = run("tile-dump", &[bytecode(case, folder.path())], b"").ok(&label(case));
+    let folder = temporary_folder();
+    let text = run("tile-dump", &[bytecode_path(case, folder.path())], b"").ok(&case_name(case));
     ops_in(&String::from_utf8_lossy(&text))
 }
 
@@ -83,7 +83,7 @@ fn compared_ops() -> BTreeSet<String> {
 }
 
 /// The names of all ops, from the op table.
-fn op_table() -> Vec<String> {
+fn op_names() -> Vec<String> {
     let table = std::fs::read_to_string(root().join("formats/tileir/src/ops.rs")).expect("the op table");
     let rows = table.lines().filter(|line| line.starts_with("    ") && line.contains(" 0x"));
     let mut names: Vec<String> = rows.filter_map(|line| Some(line.split('"').nth(1)?.to_string())).collect();
@@ -91,17 +91,18 @@ fn op_table() -> Vec<String> {
     names
 }
 
-/// The page of executed ops. Its marks follow from the programs of the cases, because every case passes for each of its targets.
+/// Generates `docs/op-coverage.md` from the programs of the cases without executing them: every case passes for each of its
+/// targets, so each op of its program does too.
 fn coverage_page() -> String {
     let cases = cases();
-    let mut ran: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut targets_of_op: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for case in &cases {
         for op in ops_of(case) {
-            ran.entry(op).or_default().extend(targets(case));
+            targets_of_op.entry(op).or_default().extend(targets_of(case));
         }
     }
-    let (compared, known): (_, BTreeSet<String>) = (compared_ops(), op_table().into_iter().collect());
-    assert!(known.len() > 90 && ran.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {ran:?}");
+    let (compared, known): (_, BTreeSet<String>) = (compared_ops(), op_names().into_iter().collect());
+    assert!(known.len() > 90 && targets_of_op.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {targets_of_op:?}");
     let mut page = format!(
         "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. The marks come from CPU executors only. [Benchmarks](benchmarks.md) reports the runs on an H200.\n\n\
          - A target has ✓ where one of {} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
@@ -113,9 +114,9 @@ fn coverage_page() -> String {
         TARGETS.join(" | "),
         "---|".repeat(TARGETS.len())
     );
-    for op in op_table() {
+    for op in op_names() {
         let mark = |done: bool| if done { "✓" } else { "–" };
-        let targets = TARGETS.iter().map(|target| mark(ran.get(&op).is_some_and(|targets| targets.contains(*target))));
+        let targets = TARGETS.iter().map(|target| mark(targets_of_op.get(&op).is_some_and(|targets| targets.contains(*target))));
         let marks: Vec<&str> = targets.chain([mark(compared.contains(&op))]).collect();
         page.push_str(&format!("| `{op}` | {} |\n", marks.join(" | ")));
     }
@@ -124,17 +125,17 @@ fn coverage_page() -> String {
 
 fn the_coverage_page_is_current() {
     let (path, page) = (root().join("docs/op-coverage.md"), coverage_page());
-    if blessing() {
+    if is_blessing() {
         std::fs::write(&path, &page).expect("the page can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(written == page, "scripts/bless writes docs/op-coverage.md anew:\n{}", unified_diff(&written, &page));
 }
 
-fn as_written(case: &Path) -> Checked {
-    let folder = temporary();
+fn check_as_written(case: &Path) -> CaseResult {
+    let folder = temporary_folder();
     let file = folder.path().join("k.tile").display().to_string();
-    run("tile-read", &[&bytecode(case, folder.path()), "-o", &file], b"").ok(&label(case));
+    run("tile-read", &[&bytecode_path(case, folder.path()), "-o", &file], b"").ok(&case_name(case));
     execute("tile-run", &file, case)
 }
 
@@ -184,13 +185,13 @@ const WITHOUT_A_CASE: &[&str] = &[
 /// The ops that the cases reached so far.
 static REACHED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
-/// Compiles a case and executes the file of each stage and the PTX.
-fn every_stage(case: &Path, target: &str, level: &str) -> Checked {
-    let folder = temporary();
+/// Compiles a case, executes the file of each stage and the PTX, and checks the outputs.
+fn check_every_stage(case: &Path, target: &str, level: &str) -> CaseResult {
+    let folder = temporary_folder();
     let stem = folder.path().join("k").display().to_string();
-    let kept = format!("--save-temps={}", folder.path().display());
+    let save_temps = format!("--save-temps={}", folder.path().display());
     let arguments =
-        [&bytecode(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &kept, "-o", &format!("{stem}.ptx")];
+        [&bytecode_path(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &save_temps, "-o", &format!("{stem}.ptx")];
     let ran = run("tileiras", &arguments, b"");
     if ran.code != Some(0) {
         return Err(ran.stderr);
@@ -207,31 +208,32 @@ fn every_stage(case: &Path, target: &str, level: &str) -> Checked {
 }
 
 /// Every op of the stage formats is in some case, except those that `WITHOUT_A_CASE` lists. The list has no op with a case.
-fn cases_reach_every_op() -> Checked {
+fn cases_reach_every_op() -> CaseResult {
     let tables = [Core::MNEMONICS, tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS].concat();
     let reached = REACHED.lock().expect("no case panics while it records ops");
-    let wrong: Vec<&str> = tables.into_iter().filter(|op| reached.contains(op) == WITHOUT_A_CASE.contains(op)).collect();
-    if wrong.is_empty() {
+    let wrong_ops: Vec<&str> = tables.into_iter().filter(|op| reached.contains(op) == WITHOUT_A_CASE.contains(op)).collect();
+    if wrong_ops.is_empty() {
         Ok(())
     } else {
-        Err(format!("no case of tests/run has these ops, or one has and they are listed: {wrong:?}"))
+        Err(format!("no case of tests/run has these ops, or one has and they are listed: {wrong_ops:?}"))
     }
 }
 
-/// The output of a case whose tile blocks are divided among the CTAs of a cluster; None if that is impossible.
-fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
-    let folder = temporary();
+/// Compiles a case for clusters of `cluster_ctas` CTAs that divide each tile block, and checks the outputs of the stages. Returns
+/// false if the stages refuse to divide the tile blocks.
+fn check_cluster_division(case: &Path, target: &str, cluster_ctas: u32) -> Result<bool, String> {
+    let folder = temporary_folder();
     let ptx = folder.path().join("k.ptx").display().to_string();
-    let kept = format!("--save-temps={}", folder.path().display());
-    let code = bytecode(case, folder.path());
-    let asked = format!("--cluster={blocks}");
-    let ran = run("tileiras", &[&code, "--gpu-name", target, &asked, "--emit=ptx", &kept, "-o", &ptx], b"");
+    let save_temps = format!("--save-temps={}", folder.path().display());
+    let bytecode_path = bytecode_path(case, folder.path());
+    let cluster_option = format!("--cluster={cluster_ctas}");
+    let ran = run("tileiras", &[&bytecode_path, "--gpu-name", target, &cluster_option, "--emit=ptx", &save_temps, "-o", &ptx], b"");
     if ran.code != Some(0) {
-        let refused = ran.stderr.contains("cannot be divided");
-        return if refused { Ok(false) } else { Err(ran.stderr) };
+        let is_division_refused = ran.stderr.contains("cannot be divided");
+        return if is_division_refused { Ok(false) } else { Err(ran.stderr) };
     }
     let text = std::fs::read_to_string(&ptx).map_err(|error| error.to_string())?;
-    if !text.contains(&format!(".reqnctapercluster {blocks}\n")) || !text.contains(".blocksareclusters") {
+    if !text.contains(&format!(".reqnctapercluster {cluster_ctas}\n")) || !text.contains(".blocksareclusters") {
         return Err("it is launched without a cluster".into());
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
@@ -243,7 +245,7 @@ fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
 
 /// Programs that clusters divide in every way: along rows and columns, through views and pointers, with and without MMAs, with
 /// values that all CTAs need in full.
-const SHARED_OUT: [&str; 9] = [
+const CLUSTER_CASES: [&str; 9] = [
     "attention",
     "both_ways",
     "cluster_matmul",
@@ -255,25 +257,29 @@ const SHARED_OUT: [&str; 9] = [
     "softmax",
 ];
 
-/// The blocks of a cluster compute the same together.
-fn divided(case: &Path, target: &str, blocks: u32) -> Checked {
-    if shared_out(case, target, blocks)? { Ok(()) } else { Err("the CTAs of a cluster do not share its tile blocks".into()) }
+/// Checks that the CTAs of a cluster can divide the tile blocks of a case, and that the outputs are right.
+fn check_is_divided(case: &Path, target: &str, cluster_ctas: u32) -> CaseResult {
+    if check_cluster_division(case, target, cluster_ctas)? {
+        Ok(())
+    } else {
+        Err("the CTAs of a cluster do not share its tile blocks".into())
+    }
 }
 
-/// The output of a case with an option of a stage whose log confirms the effect of the option.
-fn as_reported(case: &Path, target: &str, requested: &Requested) -> Checked {
-    let (folder, option) = (temporary(), requested.option);
+/// Checks the outputs of a case with an option, and that the log confirms the effect of the option.
+fn check_requested_option(case: &Path, target: &str, requested: &RequestedOption) -> CaseResult {
+    let (folder, option) = (temporary_folder(), requested.option);
     let ptx = folder.path().join("k.ptx").display().to_string();
-    let kept = format!("--save-temps={}", folder.path().display());
-    let code = bytecode(case, folder.path());
-    let ran = run("tileiras", &[&code, "--gpu-name", target, option, "--emit=ptx", &kept, "-o", &ptx], b"");
+    let save_temps = format!("--save-temps={}", folder.path().display());
+    let bytecode_path = bytecode_path(case, folder.path());
+    let ran = run("tileiras", &[&bytecode_path, "--gpu-name", target, option, "--emit=ptx", &save_temps, "-o", &ptx], b"");
     if ran.code != Some(0) {
         return Err(ran.stderr);
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
     let log = run("tile-dump", &[&file("sched")], b"").text();
-    if let Some(lacking) = requested.says.iter().find(|says| !log.contains(**says)) {
-        return Err(format!("{option} has no effect: the log lacks '{lacking}'"));
+    if let Some(missing_entry) = requested.log_entries.iter().find(|entry| !log.contains(**entry)) {
+        return Err(format!("{option} has no effect: the log lacks '{missing_entry}'"));
     }
     for (tool, file) in [("tile-run", file("as")), ("tile-run", file("sched")), ("tile-sim", ptx)] {
         execute(tool, &file, case).map_err(|complaint| format!("{file}: {complaint}"))?;
@@ -282,45 +288,45 @@ fn as_reported(case: &Path, target: &str, requested: &Requested) -> Checked {
 }
 
 /// An option of a stage, the log entries that confirm its effect, its targets, and the cases that it applies to.
-struct Requested {
+struct RequestedOption {
     name: &'static str,
     option: &'static str,
-    says: &'static [&'static str],
+    log_entries: &'static [&'static str],
     targets: &'static [&'static str],
     cases: &'static [&'static str],
 }
 
-const REQUESTED: [Requested; 3] = [
-    Requested {
+const REQUESTED_OPTIONS: [RequestedOption; 3] = [
+    RequestedOption {
         name: "split_m",
         option: "--split-m=on",
-        says: &["rows run as two M subtiles"],
+        log_entries: &["rows run as two M subtiles"],
         targets: &["sm_80", "sm_90", "sm_120"],
         cases: &["attention", "cluster_matmul", "cluster_rows", "softmax"],
     },
     // Programs for work stealing: with and without MMAs, with loops over tiles of their own, for clusters.
-    Requested {
+    RequestedOption {
         name: "clc",
         option: "--clc=on",
-        says: &["CTAs steal tile blocks"],
+        log_entries: &["CTAs steal tile blocks"],
         targets: &["sm_100", "sm_120"],
         cases: &["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"],
     },
-    Requested {
+    RequestedOption {
         name: "prefetch",
         option: "--prefetch=on",
-        says: &["the tile is copied to shared memory", "loads are issued an iteration ahead"],
+        log_entries: &["the tile is copied to shared memory", "loads are issued an iteration ahead"],
         targets: &["sm_80", "sm_90", "sm_120"],
         cases: &["persistent_few", "persistent_rows"],
     },
 ];
 
-/// A matmul compiles for every target of the table.
-fn compiles_for(target: &base::Target) -> Checked {
-    let code = bytecode(&root().join("tests/run/matmul_f16"), Path::new(""));
-    let folder = temporary();
+/// Checks that a matmul compiles for a target.
+fn check_compiles_for(target: &base::Target) -> CaseResult {
+    let bytecode_path = bytecode_path(&root().join("tests/run/matmul_f16"), Path::new(""));
+    let folder = temporary_folder();
     let ptx = folder.path().join("k.ptx").display().to_string();
-    let ran = run("tileiras", &[&code, "--gpu-name", target.name, "--emit=ptx", "-o", &ptx], b"");
+    let ran = run("tileiras", &[&bytecode_path, "--gpu-name", target.name, "--emit=ptx", "-o", &ptx], b"");
     let header = format!(".target {}", target.ptx_target);
     match std::fs::read_to_string(&ptx) {
         Ok(text) if ran.code == Some(0) && text.contains(&header) => Ok(()),
@@ -331,36 +337,36 @@ fn compiles_for(target: &base::Target) -> Checked {
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     for case in cases() {
-        let name = label(&case);
+        let name = case_name(&case);
         let path = case.clone();
-        suite.case(format!("{name}/as_written"), move || as_written(&path));
-        for target in targets(&case) {
+        suite.case(format!("{name}/as_written"), move || check_as_written(&path));
+        for target in targets_of(&case) {
             for level in ["O0", "O3"] {
                 let (case, target) = (case.clone(), target.clone());
-                suite.case(format!("{name}/{target}/{level}"), move || every_stage(&case, &target, &format!("-{level}")));
+                suite.case(format!("{name}/{target}/{level}"), move || check_every_stage(&case, &target, &format!("-{level}")));
             }
         }
     }
-    let case = |name: &str| cases().into_iter().find(|case| label(case) == name).unwrap_or_else(|| panic!("no case is {name}"));
-    for name in SHARED_OUT {
+    let case = |name: &str| cases().into_iter().find(|case| case_name(case) == name).unwrap_or_else(|| panic!("no case is {name}"));
+    for name in CLUSTER_CASES {
         let case = case(name);
-        for target in targets(&case).into_iter().filter(|target| target != "sm_80") {
+        for target in targets_of(&case).into_iter().filter(|target| target != "sm_80") {
             for blocks in [2, 4] {
                 let (case, target) = (case.clone(), target.clone());
-                suite.case(format!("{name}/{target}/cluster={blocks}"), move || divided(&case, &target, blocks));
+                suite.case(format!("{name}/{target}/cluster={blocks}"), move || check_is_divided(&case, &target, blocks));
             }
         }
     }
-    for requested in &REQUESTED {
+    for requested in &REQUESTED_OPTIONS {
         for name in requested.cases {
             for target in requested.targets {
                 let case = case(name);
-                suite.case(format!("{name}/{target}/{}", requested.name), move || as_reported(&case, target, requested));
+                suite.case(format!("{name}/{target}/{}", requested.name), move || check_requested_option(&case, target, requested));
             }
         }
     }
     for target in base::Target::all() {
-        suite.case(format!("matmul_f16/compiles/{}", target.name), move || compiles_for(&target));
+        suite.case(format!("matmul_f16/compiles/{}", target.name), move || check_compiles_for(&target));
     }
     suite.functions("rules/", tests![the_coverage_page_is_current]);
     suite.summary("cases reach every op", cases_reach_every_op);

@@ -2,29 +2,29 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use tests::{files_below, folders, root, tool_names};
+use tests::{files_below, root, subfolders, tool_names};
 
 fn manifest(folder: &Path) -> toml::Table {
     let path = folder.join("Cargo.toml");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().expect("valid TOML")
 }
 
-/// The keys of the tables with these names.
-fn listed(manifest: &toml::Table, tables: &[&str]) -> BTreeSet<String> {
+/// The keys of all tables of a manifest that `tables` names.
+fn table_keys(manifest: &toml::Table, tables: &[&str]) -> BTreeSet<String> {
     let tables = tables.iter().filter_map(|name| manifest.get(*name)?.as_table());
     tables.flat_map(|table| table.keys().cloned()).collect()
 }
 
 fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
-    listed(manifest, &["dependencies", "build-dependencies", "dev-dependencies"])
+    table_keys(manifest, &["dependencies", "build-dependencies", "dev-dependencies"])
 }
 
-fn names(folders: &[std::path::PathBuf]) -> BTreeSet<String> {
+fn folder_names(folders: &[std::path::PathBuf]) -> BTreeSet<String> {
     folders.iter().map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-/// The allowed dependencies between the crates of `formats`: the arrows of ARCHITECTURE.md.
-const FORMATS: &[(&str, &[&str])] = &[
+/// For each crate of `formats`, the crates of `formats` that it may depend on: the arrows of ARCHITECTURE.md.
+const FORMAT_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("numerics", &[]),
     ("target-info", &[]),
     ("base", &["numerics", "target-info"]),
@@ -42,19 +42,19 @@ const FORMATS: &[(&str, &[&str])] = &[
 #[test]
 fn dependencies_point_from_tools_to_formats_to_core() {
     let tools: BTreeSet<String> = tool_names().into_iter().collect();
-    let libraries = folders(&root().join("tools/lib"));
+    let libraries = subfolders(&root().join("tools/lib"));
     for folder in tool_folders().iter().chain(&libraries) {
         let wrong: Vec<String> = dependencies(&manifest(folder)).intersection(&tools).cloned().collect();
         assert!(wrong.is_empty(), "{} depends on the tools {wrong:?}", folder.display());
     }
-    let libraries = names(&libraries);
-    let formats = names(&folders(&root().join("formats")));
-    let known: BTreeSet<String> = FORMATS.iter().map(|(name, _)| name.to_string()).collect();
-    assert_eq!(formats, known, "the table of arrows has every format");
-    for (name, allowed) in FORMATS {
+    let libraries = folder_names(&libraries);
+    let formats = folder_names(&subfolders(&root().join("formats")));
+    let table_formats: BTreeSet<String> = FORMAT_DEPENDENCIES.iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(formats, table_formats, "the table of arrows has every format");
+    for (name, allowed) in FORMAT_DEPENDENCIES {
         let manifest = manifest(&root().join("formats").join(name));
-        let inside: BTreeSet<String> = listed(&manifest, &["dependencies", "build-dependencies"]);
-        let wrong: Vec<&String> = inside
+        let format_dependencies: BTreeSet<String> = table_keys(&manifest, &["dependencies", "build-dependencies"]);
+        let wrong: Vec<&String> = format_dependencies
             .iter()
             .filter(|need| {
                 tools.contains(*need)
@@ -69,19 +69,19 @@ fn dependencies_point_from_tools_to_formats_to_core() {
 
 /// The folders of the executables.
 fn tool_folders() -> Vec<std::path::PathBuf> {
-    folders(&root().join("tools")).into_iter().filter(|folder| folder.join("Cargo.toml").is_file()).collect()
+    subfolders(&root().join("tools")).into_iter().filter(|folder| folder.join("Cargo.toml").is_file()).collect()
 }
 
-/// The dependencies of an executable.
-fn listed_in(manifest: &toml::Table) -> BTreeSet<String> {
-    listed(manifest, &["dependencies"])
+/// The keys of `[dependencies]`, without build and development dependencies.
+fn normal_dependencies(manifest: &toml::Table) -> BTreeSet<String> {
+    table_keys(manifest, &["dependencies"])
 }
 
 /// The package installs every tool, with its manual page and completions, and docs/tools.md lists it.
 #[test]
 fn every_list_has_every_tool() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
-    let words = |line: &str| -> BTreeSet<String> { line.split_whitespace().map(str::to_string).collect() };
+    let word_set = |line: &str| -> BTreeSet<String> { line.split_whitespace().map(str::to_string).collect() };
     let tools: BTreeSet<String> = tool_names().into_iter().collect();
     let with_alias: BTreeSet<String> = tools.iter().cloned().chain(["tileirdisasm".into()]).collect();
     let package = manifest(&root().join("packages/tileworks"));
@@ -90,35 +90,35 @@ fn every_list_has_every_tool() {
     let excluded = ["tile-launch".to_string()].into();
     assert_eq!(executables.collect::<BTreeSet<_>>(), with_alias.difference(&excluded).cloned().collect(), "packages/tileworks");
     let words_of =
-        |script: &str, start: &str, end: &str| words(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
+        |script: &str, start: &str, end: &str| word_set(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
     assert_eq!(words_of("scripts/completions", "TOOLS = '", "'"), with_alias, "scripts/completions");
     // Only the executable of `tile-ptx` links static archives; they crash at start in executables with the usual linking.
     assert_eq!(package["dependencies"]["tile-ptx"]["default-features"].as_bool(), Some(false), "packages/tileworks");
-    let readme = text("docs/tools.md");
-    let missing: Vec<&String> = tools.iter().filter(|tool| !readme.contains(&format!("\n| `{tool}` |"))).collect();
+    let tools_page = text("docs/tools.md");
+    let missing: Vec<&String> = tools.iter().filter(|tool| !tools_page.contains(&format!("\n| `{tool}` |"))).collect();
     assert!(missing.is_empty(), "the table of docs/tools.md lacks {missing:?}");
     let needed = tools.difference(&excluded).flat_map(|tool| {
         let folder = root().join("tools").join(tool);
         let library = folder.join("src/lib.rs").is_file().then(|| tool.clone());
-        listed_in(&manifest(&folder)).into_iter().chain(library)
+        normal_dependencies(&manifest(&folder)).into_iter().chain(library)
     });
-    let missing: BTreeSet<String> = needed.collect::<BTreeSet<_>>().difference(&listed_in(&package)).cloned().collect();
+    let missing: BTreeSet<String> = needed.collect::<BTreeSet<_>>().difference(&normal_dependencies(&package)).cloned().collect();
     assert!(missing.is_empty(), "packages/tileworks lacks the dependencies {missing:?}");
 }
 
-/// A crate takes dependencies and their features from the workspace. Then it builds alone as it builds with the others, and no check of
-/// each crate alone is necessary.
+/// A crate takes dependencies and their features from the workspace. It then builds alone as it builds with the other crates, so CI
+/// need not check each crate alone.
 #[test]
 fn crates_take_features_from_the_workspace() {
-    let members = ["formats", "tools", "tools/lib"].into_iter().flat_map(|parent| folders(&root().join(parent)));
+    let members = ["formats", "tools", "tools/lib"].into_iter().flat_map(|parent| subfolders(&root().join(parent)));
     for folder in members.filter(|folder| folder.join("Cargo.toml").is_file()) {
         let manifest = manifest(&folder);
         let tables = ["dependencies", "build-dependencies", "dev-dependencies"];
         for (name, value) in tables.iter().filter_map(|table| manifest.get(*table)?.as_table()).flatten() {
-            let of_workspace = value.get("workspace").and_then(toml::Value::as_bool) == Some(true);
-            let others: Vec<&String> =
+            let is_from_workspace = value.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+            let own_settings: Vec<&String> =
                 value.as_table().into_iter().flat_map(toml::Table::keys).filter(|key| *key != "workspace").collect();
-            assert!(of_workspace && others.is_empty(), "{}: {name} has {others:?} of its own", folder.display());
+            assert!(is_from_workspace && own_settings.is_empty(), "{}: {name} has {own_settings:?} of its own", folder.display());
         }
     }
 }
@@ -129,10 +129,10 @@ fn dependencies_are_used_and_explained() {
     let external = workspace["workspace"]["dependencies"].as_table().unwrap().iter();
     let external: BTreeSet<String> =
         external.filter(|(_, value)| value.get("path").is_none()).map(|(name, _)| name.clone()).collect();
-    let crates = folders(&root().join("formats"))
+    let crates = subfolders(&root().join("formats"))
         .into_iter()
         .chain(tool_folders())
-        .chain(folders(&root().join("tools/lib")))
+        .chain(subfolders(&root().join("tools/lib")))
         .chain([root().join("tests")]);
     let used: BTreeSet<String> = crates.flat_map(|folder| dependencies(&manifest(&folder))).collect();
     let unused: Vec<&String> = external.difference(&used).collect();
@@ -144,7 +144,7 @@ fn dependencies_are_used_and_explained() {
     assert_eq!(explained, external, "CONTRIBUTING.md has a row for each dependency");
 }
 
-/// LLVM costs 40 MB and milliseconds at start; only the tool that prints PTX links it.
+/// LLVM adds 40 MB to an executable and milliseconds to its start, so only the tool that prints PTX links it.
 #[test]
 fn only_tile_ptx_has_llvm() {
     for name in tool_names() {
@@ -164,23 +164,24 @@ fn only_tile_ptx_has_llvm() {
 /// table. It cannot compare numbers, since a `Target` has none.
 #[test]
 fn only_the_target_table_names_targets() {
-    let mut files = 0;
+    let mut file_count = 0;
     for path in ["formats", "tools"].iter().flat_map(|part| files_below(&root().join(part))) {
-        let inside = path.strip_prefix(root()).unwrap();
+        let path_below_root = path.strip_prefix(root()).unwrap();
         // `formats/perf-model` names the files of machines/.
-        let exempt =
-            inside.components().any(|part| ["tests", "target-info", "perf-model"].iter().any(|exempt| part.as_os_str() == *exempt));
-        if exempt || path.extension().is_none_or(|extension| extension != "rs") {
+        let is_exempt = path_below_root
+            .components()
+            .any(|part| ["tests", "target-info", "perf-model"].iter().any(|exempt| part.as_os_str() == *exempt));
+        if is_exempt || path.extension().is_none_or(|extension| extension != "rs") {
             continue;
         }
-        files += 1;
+        file_count += 1;
         let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
             assert!(!line.contains("\"sm_"), "{}:{} knows a target by name: {}", path.display(), number + 1, line.trim());
         }
     }
-    assert!(files > 100, "only {files} files were checked");
+    assert!(file_count > 100, "only {file_count} files were checked");
 }
 
 #[test]
@@ -204,9 +205,9 @@ fn every_source_file_has_a_header() {
 }
 
 /// Functions that classify all variants of an enum. A default arm would classify a new variant wrongly without a compiler error.
-const EXHAUSTIVE: &[(&str, &str)] = &[
+const EXHAUSTIVE_FUNCTIONS: &[(&str, &str)] = &[
     ("formats/tileas/src/ops.rs", "pub fn stages_mut("),
-    ("formats/tileas/src/atoms/tensor_memory.rs", "pub fn scales("),
+    ("formats/tileas/src/atoms/tensor_memory.rs", "pub fn scale_buffer("),
     ("tools/tile-lower-as/src/layout_assignment.rs", "fn result_layout("),
     ("tools/tile-lower-as/src/smem_swizzles.rs", "pub(crate) fn wavefronts_of("),
     ("tools/tile-ptx/src/interleave.rs", "fn cost("),
@@ -214,7 +215,7 @@ const EXHAUSTIVE: &[(&str, &str)] = &[
 
 #[test]
 fn functions_that_classify_variants_have_no_default() {
-    for (path, signature) in EXHAUSTIVE {
+    for (path, signature) in EXHAUSTIVE_FUNCTIONS {
         let text = std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         let (before, function) = text.split_once(signature).unwrap_or_else(|| panic!("{path} has no '{signature}'"));
         let indent = &before[before.rfind('\n').map_or(0, |end| end + 1)..];
@@ -239,7 +240,7 @@ fn no_path_of_a_machine_is_in_the_examples() {
 /// STYLE.md section 2 in the whole tree, and sentence lengths of the documents; `tests/refused_words.toml` has the table.
 #[test]
 fn prose_uses_the_fields_words() {
-    let table = tests::prose::table();
+    let table = tests::prose::read_table();
     assert!(table.exception.len() <= 20, "{} exceptions; rewrite instead of adding more", table.exception.len());
     let unexplained = table.exception.iter().find(|exception| exception.reason.is_empty());
     assert!(unexplained.is_none(), "an exception has no reason: {}", unexplained.map_or("", |exception| &exception.path));

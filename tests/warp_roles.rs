@@ -2,13 +2,15 @@
 //! deliveries. The hazard checker explains every injected fault, and both executors detect it with the checker disabled.
 
 use std::path::Path;
-use tests::scheduled::{edited, executed, executions, file_for, hazard_checked, without, written};
-use tests::{for_each, root, run, temporary};
+use tests::scheduled::{
+    check_hazards, execute_for_output, executions, file_of_tool, replace_once, without_lines_starting_with, write_program_and_ptx,
+};
+use tests::{for_each, root, run, temporary_folder};
 
 /// A matmul whose load warps copy the operands with `cp.async`.
-const COPIES: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, blocks: 1 };
+const COPIES: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, ctas: 1 };
 /// A matmul whose load warps write the operands to shared memory for `wgmma`.
-const THREADS: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, blocks: 2 };
+const THREADS: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, ctas: 2 };
 
 /// Enough steps to wrap around each pipeline, and few enough to run quickly.
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
@@ -18,10 +20,11 @@ const STEP: usize = 32;
 #[derive(Clone, Copy)]
 struct Matmul {
     file: &'static str,
-    /// Rows and columns of a CTA, and the row stride.
+    /// Rows of a CTA, and the row stride of the left matrix, in elements.
     rows: [usize; 2],
+    /// Columns of a CTA.
     columns: usize,
-    blocks: usize,
+    ctas: usize,
 }
 
 impl Matmul {
@@ -37,21 +40,20 @@ impl Matmul {
         (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
     }
 
-    /// The launch for a number of steps in a directory, and the expected output.
-    fn launch(self, folder: &Path, steps: usize) -> Vec<u8> {
+    /// Writes the launch for a number of steps to a directory. Returns the expected output.
+    fn write_launch(self, folder: &Path, steps: usize) -> Vec<u8> {
         let ([rows, stride], columns) = (self.rows, self.columns);
-        let rows = rows * self.blocks;
-        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(Self::lhs_element(i / stride, i % stride))).collect();
-        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(Self::rhs_element(i / columns, i % columns))).collect();
+        let rows = rows * self.ctas;
+        let a: Vec<u8> = (0..rows * stride).flat_map(|i| f16_bytes(Self::lhs_element(i / stride, i % stride))).collect();
+        let b: Vec<u8> = (0..stride * columns).flat_map(|i| f16_bytes(Self::rhs_element(i / columns, i % columns))).collect();
         for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; rows * columns * 4])] {
             std::fs::write(folder.join(name), data).expect("the folder takes files");
         }
         let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
         let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
-        let blocks = self.blocks;
-        let text = format!(
-            r#"{{"entry": null, "grid": [{blocks}, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#
-        );
+        let ctas = self.ctas;
+        let text =
+            format!(r#"{{"entry": null, "grid": [{ctas}, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
         std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
         let sum = |i: usize| {
             (0..steps * STEP).map(|k| Self::lhs_element(i / columns, k) * Self::rhs_element(k, i % columns)).sum::<i32>()
@@ -61,7 +63,7 @@ impl Matmul {
 }
 
 /// A small integer as f16.
-fn half(number: i32) -> [u8; 2] {
+fn f16_bytes(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let exponent = number.unsigned_abs().checked_ilog2();
     let magnitude = exponent.map_or(0, |e| (15 + e as u16) << 10 | (number.unsigned_abs() as u16) << (10 - e) & 0x3ff);
@@ -77,12 +79,12 @@ fn warp_roles_compute_the_same_in_every_order() {
             .flat_map(|(matmul, text)| TRIP_COUNTS.map(|trip_count| (matmul, text.clone(), trip_count)))
             .collect();
     for_each(&cases, |(matmul, text, trip_count)| {
-        hazard_checked(text)?;
-        let folder = temporary();
-        let expected = matmul.launch(folder.path(), *trip_count);
-        written(folder.path(), text);
+        check_hazards(text)?;
+        let folder = temporary_folder();
+        let expected = matmul.write_launch(folder.path(), *trip_count);
+        write_program_and_ptx(folder.path(), text);
         for (tool, options) in executions(4) {
-            let output = executed(folder.path(), tool, file_for(tool), &options)?;
+            let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options)?;
             if output != expected {
                 return Err(format!("{}: {tool} {options:?} computes something else in {trip_count} steps", matmul.file));
             }
@@ -91,71 +93,95 @@ fn warp_roles_compute_the_same_in_every_order() {
     });
 }
 
-/// `tile-link` writes a cubin for each: ptxas accepts its PTX.
+/// `tile-link` writes a cubin for each program, so ptxas accepts its PTX.
 #[test]
-fn an_assembler_takes_them() {
+fn ptxas_accepts_the_ptx() {
     for matmul in [COPIES, THREADS] {
-        let folder = temporary();
-        written(folder.path(), &matmul.text());
+        let folder = temporary_folder();
+        write_program_and_ptx(folder.path(), &matmul.text());
         let path = |name: &str| folder.path().join(name).display().to_string();
         run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
     }
 }
 
-/// The text with the line that contains `what` moved before the line that contains `before`.
-fn moved(text: &str, what: &str, before: &str) -> String {
+/// The text with the line that contains `moved_text` moved before the line that contains `before`.
+fn move_line_before(text: &str, moved_text: &str, before: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let line_of = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
-    let line = lines.remove(line_of(&lines, what));
+    let line = lines.remove(line_of(&lines, moved_text));
     let to = line_of(&lines, before);
     lines.insert(to, line);
     lines.join("\n") + "\n"
 }
 
 /// Each broken program, and the hazard checker's report.
-fn broken() -> Vec<(Matmul, String, &'static str)> {
+fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
     let (copies, threads) = (COPIES.text(), THREADS.text());
     let of_copies = [
-        (without(&copies, "pipeline_wait"), "read by warp role 'compute' outside wait and release of pipeline0"),
-        (without(&copies, "pipeline_release"), "stage 0 of pipeline0 is waited for and never released"),
-        (without(&copies, "pipeline_acquire"), "written by warp role 'load' outside acquire and commit of pipeline0"),
-        (without(&copies, "pipeline_commit"), "deadlock: warp role 'compute' waits until stage 0 of pipeline0 is filled, phase 0"),
         (
-            edited(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
+            without_lines_starting_with(&copies, "pipeline_wait"),
+            "read by warp role 'compute' outside wait and release of pipeline0",
+        ),
+        (without_lines_starting_with(&copies, "pipeline_release"), "stage 0 of pipeline0 is waited for and never released"),
+        (
+            without_lines_starting_with(&copies, "pipeline_acquire"),
+            "written by warp role 'load' outside acquire and commit of pipeline0",
+        ),
+        (
+            without_lines_starting_with(&copies, "pipeline_commit"),
+            "deadlock: warp role 'compute' waits until stage 0 of pipeline0 is filled, phase 0",
+        ),
+        (
+            replace_once(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
             "warp role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
         ),
         (
-            edited(&copies, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
+            replace_once(&copies, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
             "stage 1 of pipeline0 is not the next one of warp role 'compute'",
         ),
-        (edited(&copies, "full: 32", "full: 64"), "32 threads fill a stage of pipeline0, and its barrier counts 64 arrivals"),
-        (edited(&copies, "empty: 128", "empty: 32"), "128 threads free a stage of pipeline0, and its barrier counts 32 arrivals"),
-        (moved(&copies, "pipeline_release", "buffer: 0, stage: %26"), "read by warp role 'compute' outside wait and release"),
-        (moved(&copies, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp role 'load' outside acquire and commit"),
+        (replace_once(&copies, "full: 32", "full: 64"), "32 threads fill a stage of pipeline0, and its barrier counts 64 arrivals"),
         (
-            edited(&copies, "buffer: 0, stage: %43", "buffer: 0, stage: %13"),
+            replace_once(&copies, "empty: 128", "empty: 32"),
+            "128 threads free a stage of pipeline0, and its barrier counts 32 arrivals",
+        ),
+        (
+            move_line_before(&copies, "pipeline_release", "buffer: 0, stage: %26"),
+            "read by warp role 'compute' outside wait and release",
+        ),
+        (
+            move_line_before(&copies, "pipeline_commit", "buffer: 0, stage: %43"),
             "written by warp role 'load' outside acquire and commit",
         ),
-        (edited(&copies, "fill: copies", "fill: threads"), "is committed while a copy to stage 0 of buffer0 is in flight"),
+        (
+            replace_once(&copies, "buffer: 0, stage: %43", "buffer: 0, stage: %13"),
+            "written by warp role 'load' outside acquire and commit",
+        ),
+        (replace_once(&copies, "fill: copies", "fill: threads"), "is committed while a copy to stage 0 of buffer0 is in flight"),
         // The compute warp role overwrites, with its accumulator, data that the load warp role still copies.
-        (edited(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "deadlock"),
+        (replace_once(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "deadlock"),
     ];
     let of_threads = [
-        (without(&threads, "async_fence"), "is read in place without a fence after it was written, by warp role 'load'"),
         (
-            moved(&threads, "pipeline_commit", "shared_store(x: %47"),
+            without_lines_starting_with(&threads, "async_fence"),
+            "is read in place without a fence after it was written, by warp role 'load'",
+        ),
+        (
+            move_line_before(&threads, "pipeline_commit", "shared_store(x: %47"),
             "stage 0 of buffer1 is written by warp role 'load' outside acquire",
         ),
-        (moved(&threads, "pipeline_release", "group_wait"), "stage 0 of pipeline0 is released while an MMA in flight reads it"),
-        (moved(&threads, "async_fence", "shared_store(x: %47"), "is read in place without a fence after it was written"),
         (
-            moved(&threads, "pipeline_acquire", "pipeline_commit"),
+            move_line_before(&threads, "pipeline_release", "group_wait"),
+            "stage 0 of pipeline0 is released while an MMA in flight reads it",
+        ),
+        (move_line_before(&threads, "async_fence", "shared_store(x: %47"), "is read in place without a fence after it was written"),
+        (
+            move_line_before(&threads, "pipeline_acquire", "pipeline_commit"),
             "stage 0 of buffer0 is written by warp role 'load' outside acquire",
         ),
-        (edited(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of warp role 'compute'"),
+        (replace_once(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of warp role 'compute'"),
     ];
     let for_both_targets = |(text, why): (String, &'static str)| {
-        let for_sm_90 = edited(&text, "//!tile target sm_80", "//!tile target sm_90");
+        let for_sm_90 = replace_once(&text, "//!tile target sm_80", "//!tile target sm_90");
         [(COPIES, text, why), (COPIES, for_sm_90, why)]
     };
     let all = of_copies.into_iter().flat_map(for_both_targets);
@@ -164,19 +190,20 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
 
 #[test]
 fn broken_programs_are_refused_and_their_faults_are_detected() {
-    let cases = broken();
+    let cases = broken_programs();
     assert!(cases.len() >= 10);
     for_each(&cases, |(matmul, text, expected)| {
-        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
+        let message = check_hazards(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
         if !message.contains(expected) {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
-        let folder = temporary();
-        let correct_output = matmul.launch(folder.path(), BROKEN_TRIP_COUNT);
-        written(folder.path(), text);
+        let folder = temporary_folder();
+        let correct_output = matmul.write_launch(folder.path(), BROKEN_TRIP_COUNT);
+        write_program_and_ptx(folder.path(), text);
         for executor in ["tile-run", "tile-sim"] {
             let detected = executions(4).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
-                executed(folder.path(), tool, file_for(tool), &options).map_or(true, |output| output != correct_output)
+                execute_for_output(folder.path(), tool, file_of_tool(tool), &options)
+                    .map_or(true, |output| output != correct_output)
             });
             if !detected {
                 return Err(format!("{executor} detects nothing where the hazard checker reports '{message}'"));

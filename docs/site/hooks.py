@@ -72,8 +72,8 @@ def on_files(files, config):
 
 def relink(markdown: str, folder: Path, name: str) -> str:
     """Maps links that leave docs/: a document of the root becomes its page, a source file becomes its path as code, without a link."""
-    listed = {ROOT / document: page for document, page in root_documents().items()}
-    listed[ROOT / "README.md"] = "index.md"
+    listed_pages = {ROOT / document: page for document, page in root_documents().items()}
+    listed_pages[ROOT / "README.md"] = "index.md"
     here = DOCS if folder == ROOT else folder
 
     def link(found: re.Match) -> str:
@@ -81,8 +81,8 @@ def relink(markdown: str, folder: Path, name: str) -> str:
         path = Path(posixpath.normpath(folder / target))
         if not path.exists():
             raise PluginError(f"{name} links to {target}, which does not exist")
-        if path in listed:
-            target = posixpath.relpath(listed[path], here.relative_to(DOCS).as_posix())
+        if path in listed_pages:
+            target = posixpath.relpath(listed_pages[path], here.relative_to(DOCS).as_posix())
         elif path.is_relative_to(DOCS) and path.suffix in (".md", ".svg", ".png"):
             target = posixpath.relpath(path, here)
         else:
@@ -100,19 +100,19 @@ def on_page_markdown(markdown, page, config, files):
     path = Path(page.file.abs_src_path)
     markdown = relink(markdown, path.parent, page.file.src_uri)
     if "<!-- measured -->" in markdown:
-        markdown = markdown.replace("<!-- measured -->", measured())
+        markdown = markdown.replace("<!-- measured -->", measured_section())
     return markdown
 
 
 def on_post_page(output, page, config):
-    """Loads mermaid where a page has a diagram. Material for MkDocs takes it from a network address where it is not loaded before."""
+    """Loads the local mermaid script on a page with a diagram. Without it, Material for MkDocs would load mermaid from the network."""
     if 'class="mermaid"' not in output:
         return output
     source = posixpath.relpath(MERMAID, posixpath.dirname(page.file.dest_uri) or ".")
     return output.replace("</head>", f'<script src="{source}"></script></head>', 1)
 
 
-def measured() -> str:
+def measured_section() -> str:
     """The numbers and the chart of the first page, from the table of docs/benchmarks.md."""
     rows = re.findall(r"^\| (\S[^|]*) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \| [\d.]+ \|$", (DOCS / "benchmarks.md").read_text(), re.M)
     ratios = sorted((float(ratio), name) for name, ratio in rows)
@@ -123,15 +123,15 @@ def measured() -> str:
     numbers = [(f"{mean:.2f}", "of the time of NVIDIA's compiler, geometric mean"), (f"{statistics.median(values):.2f}", "of the time, median"),
                (f"{sum(value < 1 for value in values)} of {len(values)}", "kernels take less time")]
     cards = "".join(f"<div><strong>{number}</strong>{text}</div>" for number, text in numbers)
-    return f'<div class="numbers">{cards}</div>\n\n{chart(ratios)}'
+    return f'<div class="numbers">{cards}</div>\n\n{ratio_chart(ratios)}'
 
 
-def chart(ratios: list[tuple[float, str]]) -> str:
-    """A bar for each kernel on a logarithmic scale: below the line at 1 the kernel is faster than NVIDIA's."""
+def ratio_chart(ratios: list[tuple[float, str]]) -> str:
+    """Returns a chart with one bar per kernel on a logarithmic scale. A bar below the line at 1 means that our code takes less time."""
     width, height, left, low, high = 920, 260, 44, 0.03, 2.0
     y = lambda ratio: 16 + (height - 32) * (1 - math.log(ratio / low) / math.log(high / low))
     step = (width - left) / len(ratios)
-    marks = "".join(f'<line class="grid" x1="{left}" x2="{width}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/><text x="0" y="{y(tick) + 4:.1f}">{tick:g}</text>'
+    grid_lines = "".join(f'<line class="grid" x1="{left}" x2="{width}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/><text x="0" y="{y(tick) + 4:.1f}">{tick:g}</text>'
                     for tick in (0.05, 0.1, 0.2, 0.5, 2))
     bars = []
     for index, (ratio, name) in enumerate(ratios):
@@ -140,4 +140,4 @@ def chart(ratios: list[tuple[float, str]]) -> str:
                     f'height="{max(bottom - top, 1):.1f}"><title>{name}: {ratio:g}</title></rect>')
     unit = f'<line class="unit" x1="{left}" x2="{width}" y1="{y(1):.1f}" y2="{y(1):.1f}"/><text x="0" y="{y(1) + 4:.1f}">1</text>'
     label = "Time of each of the measured kernels relative to NVIDIA's compiler, on a logarithmic scale"
-    return f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{marks}{"".join(bars)}{unit}</svg>'
+    return f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{grid_lines}{"".join(bars)}{unit}</svg>'

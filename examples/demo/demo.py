@@ -1,8 +1,9 @@
-"""What scripts/demo shows, once the tools are built: a product and a softmax, from their Python source through every stage.
+"""The demo that scripts/demo runs: a matmul and a softmax, from their Python source through every stage.
 
     python demo.py [FOLDER [TARGETS]]
 
-writes the files that it talks of to FOLDER. TARGETS are those of the first table. Where REFERENCE names the folder of NVIDIA's tileiras, its PTX is compared with.
+The script writes the files that it mentions to FOLDER. TARGETS are the rows of the first table. If the environment variable
+REFERENCE names the folder of NVIDIA's tileiras, the demo compares the predicted times with those of NVIDIA's PTX.
 """
 import json
 import os
@@ -35,11 +36,11 @@ class Case:
         self.name, self.kernel = name, getattr(kernels, name)
         self.grid, self.arguments, self.output, self.expected, self.traced = grid, arguments, output, expected, traced
 
-    def compiled(self, target):
+    def compile(self, target):
         return tileworks.compile(self.kernel, self.arguments, target=target)
 
 
-def cases():
+def make_cases():
     random = np.random.default_rng(1)
     a, b = random.standard_normal((256, 256), np.float32).astype(np.float16), random.standard_normal((256, 256), np.float32).astype(np.float16)
     c = np.zeros((256, 256), np.float32)
@@ -50,41 +51,41 @@ def cases():
     yield Case("softmax", (64,), (x, y, 1024), y, e / e.sum(axis=1, keepdims=True), "e = ct.exp")
 
 
-def title(text):
+def print_title(text):
     print(f"\n== {text}  [{time.monotonic() - START:.0f} s]", flush=True)
 
 
-def results(case):
-    title(f"{case.name}: every stage for every target, run on the CPU, against numpy: the largest difference")
+def print_differences(case):
+    print_title(f"{case.name}: every stage for every target, run on the CPU, against numpy: the largest difference")
     print(f"{'':8}" + "".join(f"{'.' + stage:>11}" for stage in STAGES) + "      cubin")
     for target in TARGETS:
-        program = case.compiled(target)
+        program = case.compile(target)
         (OUT / f"{case.name}.tileirbc").write_bytes(program.bytecode)
         line = f"{target:8}"
         for stage in STAGES:
             case.output[:] = 0
-            tileworks.launch(case.grid, program, plain(case), stage=stage, target=target)
+            tileworks.launch(case.grid, program, flat_arguments(case), stage=stage, target=target)
             difference = np.abs(case.output - case.expected).max()
             assert difference < 1e-3, f"{case.name} for {target}: .{stage} is off by {difference}"
             line += f"{difference:11.1e}"
         print(f"{line}{len(program.cubin):6} bytes", flush=True)
 
 
-def plain(case):
-    """The arguments as a compiled program takes them: for an array its address, extents and strides, and no constants."""
+def flat_arguments(case):
+    """The arguments in the form of a compiled program: for each array its address, extents and strides. Constants are omitted."""
     flat = []
     for argument in (one for one in case.arguments if isinstance(one, np.ndarray)):
         flat += [argument, *argument.shape, *(stride // argument.itemsize for stride in argument.strides)]
     return flat
 
 
-def page(case, target):
-    """The page of tile-view, and its data."""
-    program = case.compiled(target)
+def write_page(case, target):
+    """Writes the page of tile-view, and returns its data."""
+    program = case.compile(target)
     folder = OUT / case.name
     folder.mkdir(exist_ok=True)
-    described = Description(folder, case.grid, case.kernel, case.arguments)
-    words = [OUT / f"{case.name}.tileirbc", f"--gpu-name={target}", "--launch", described.path, "--source", HERE, "--json", folder / "view.json", "-o", OUT / f"{case.name}.html"]
+    description = Description(folder, case.grid, case.kernel, case.arguments)
+    words = [OUT / f"{case.name}.tileirbc", f"--gpu-name={target}", "--launch", description.path, "--source", HERE, "--json", folder / "view.json", "-o", OUT / f"{case.name}.html"]
     subprocess.run([tool("tile-view"), *map(str, words)], check=True)
     program.stage("ptx").save(folder / "ours.ptx")
     return json.loads((folder / "view.json").read_text())
@@ -93,39 +94,39 @@ def page(case, target):
 def print_line_at_each_stage(case, model):
     source = next(pane for pane in model["panes"] if pane["name"] == "source")
     row = next(row for row, line in enumerate(source["lines"]) if case.traced in line)
-    title(f"{case.name}: what becomes of line {row + 1}, `{source['lines'][row].strip()}`, for sm_90")
+    print_title(f"{case.name}: what becomes of line {row + 1}, `{source['lines'][row].strip()}`, for sm_90")
     here = {number for number, place in enumerate(model["source_positions"]) if place["line"] == row + 1}
     for pane in model["panes"]:
         lines = [line.strip() for line, place in zip(pane["lines"], pane["source_positions"]) if place in here]
         if pane["name"] == "source" or not lines:
             continue
-        # What does the work, before what prepares it.
+        # Prefer the lines that do the work to the lines that prepare it.
         work = re.compile(r"\bmma|wgmma|HMMA|HGMMA|exp|ex2|EX2|reduce|shfl|SHFL")
-        chosen = ([line for line in lines if work.search(line)] or lines)[:3]
-        print(f"  {pane['title']}: {len(lines)} {'line' if len(lines) == 1 else 'lines'}" + (", such as" if len(lines) > len(chosen) else ""))
-        for line in chosen:
+        shown_lines = ([line for line in lines if work.search(line)] or lines)[:3]
+        print(f"  {pane['title']}: {len(lines)} {'line' if len(lines) == 1 else 'lines'}" + (", such as" if len(lines) > len(shown_lines) else ""))
+        for line in shown_lines:
             print(f"      {line[:132]}")
 
 
-def edited(case):
-    title(f"{case.name}: a schedule that was edited")
-    case.compiled("sm_80").stage("as").save(OUT / "k.as")
+def print_edited_schedule(case):
+    print_title(f"{case.name}: a schedule that was edited")
+    case.compile("sm_80").stage("as").save(OUT / "k.as")
     run = lambda *words: subprocess.run([tool("tile-sched"), *words], cwd=OUT, capture_output=True, text=True)
     run("--stop-after=alloc", "--format=text", "k.as", "-o", "k.sched")
     text = (OUT / "k.sched").read_text()
     first = re.search(r"^.*schedule loop.*$", text, re.M)[0]
     print(f"  k.sched has: {first}")
     op = re.search(r"^  \((op: \d+), stage: (\d+), cycle: (\d+)\)( // .*= mma)$", text, re.M)
-    moved = op[0].replace(f"stage: {op[2]}", "stage: 0")
-    (OUT / "edited.sched").write_text(text.replace(op[0], moved))
-    print(f"  edited: {op[0].strip()}\n      to  {moved.strip()}")
-    ended = run("edited.sched", "-o", "/dev/null")
-    print("  tile-sched reports:", *("\n      " + line for line in ended.stderr.strip().splitlines()))
-    assert ended.returncode == 1
+    edited_op = op[0].replace(f"stage: {op[2]}", "stage: 0")
+    (OUT / "edited.sched").write_text(text.replace(op[0], edited_op))
+    print(f"  edited: {op[0].strip()}\n      to  {edited_op.strip()}")
+    refused = run("edited.sched", "-o", "/dev/null")
+    print("  tile-sched reports:", *("\n      " + line for line in refused.stderr.strip().splitlines()))
+    assert refused.returncode == 1
 
 
-def times(case, model):
-    title(f"{case.name}: predicted time on {model['time']['gpu']}")
+def print_times(case, model):
+    print_title(f"{case.name}: predicted time on {model['time']['gpu']}")
     report = lambda time: f"{time['seconds'] * 1e6:.2f} us, {time['cycles']:.0f} cycles on {time['gpu']}"
     print(f"  {report(model['time'])}")
     for advice in model["time"]["advice"][:2]:
@@ -134,11 +135,11 @@ def times(case, model):
         return print("  NVIDIA's tileiras: not there to compare with (REFERENCE names its folder)")
     from reference import Reference
     with tempfile.TemporaryDirectory() as place:
-        # Without tensor maps, which only a host object can make of its PTX.
+        # For sm_80, whose PTX has no tensor maps: only a host object can fill those of NVIDIA's PTX.
         wrong = Reference(place, None).compile(str(OUT / f"{case.name}.tileirbc"), "sm_80", f"{place}/theirs")
         if wrong:
             return print(f"  NVIDIA's tileiras: {wrong}")
-        case.compiled("sm_80").stage("ptx").save(f"{place}/ours.ptx")
+        case.compile("sm_80").stage("ptx").save(f"{place}/ours.ptx")
         for compiler, ptx in (("ours, for sm_80", "ours.ptx"), ("NVIDIA's, for sm_80", "theirs/k.ptx")):
             words = [f"{place}/{ptx}", "--launch", OUT / case.name / "launch.json", "--no-advice", "--json", f"{place}/time.json"]
             subprocess.run([tool("tile-time"), *words], check=True)
@@ -148,14 +149,14 @@ def times(case, model):
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     print("\n".join("    " + line for line in (HERE / "kernels.py").read_text().splitlines()[4:]))
-    for case in cases():
-        results(case)
-        model = page(case, "sm_90")
+    for case in make_cases():
+        print_differences(case)
+        model = write_page(case, "sm_90")
         print_line_at_each_stage(case, model)
         if case.name == "matmul":
-            edited(case)
-        times(case, model)
-    title("to look at, in a browser")
+            print_edited_schedule(case)
+        print_times(case, model)
+    print_title("to look at, in a browser")
     print(f"  {OUT}/matmul.html\n  {OUT}/softmax.html")
 
 

@@ -2,8 +2,9 @@
 
     python matmul.py [TILE_M TILE_N TILE_K]
 
-writes matmul.tileirbc and matmul.json, its launch, beside this file; MATMUL_SIZE in the environment makes the matrices smaller. docs/optimizing-a-matmul.md tells how `tile-time` led from the first tile
-sizes to the last.
+The script writes matmul.tileirbc, and its launch matmul.json, to the folder of this file. The environment variable MATMUL_SIZE
+makes the matrices smaller. docs/optimizing-a-matmul.md describes how the advice of `tile-time` leads from the first tile sizes to
+the last.
 """
 import json
 import os

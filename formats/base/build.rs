@@ -23,7 +23,7 @@ fn main() {
     fs::write(path, out).expect("the output folder takes files");
 }
 
-/// An enum with a variant for each page, and its names and texts.
+/// Writes an enum with a variant for each page, and functions that return the name and the page text of a variant.
 fn generate(out: &mut String, name: &str, summary: &str, pages: &[(&str, &PathBuf)]) {
     let variants: String = pages.iter().map(|(name, _)| format!("    {name},\n")).collect();
     let list: String = pages.iter().map(|(variant, _)| format!("{name}::{variant}, ")).collect();
@@ -33,7 +33,7 @@ fn generate(out: &mut String, name: &str, summary: &str, pages: &[(&str, &PathBu
     let _ = write!(
         out,
         "/// {summary}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\npub enum {name} {{\n{variants}}}\n\n\
-         impl {name} {{\n    /// All, in alphabetical order.\n    pub const ALL: &'static [{name}] = &[{list}];\n\n    \
+         impl {name} {{\n    /// All variants, in alphabetical order.\n    pub const ALL: &'static [{name}] = &[{list}];\n\n    \
          pub fn name(self) -> &'static str {{\n        match self {{\n{names}        }}\n    }}\n\n    \
          fn page(self) -> &'static str {{\n        match self {{\n{texts}        }}\n    }}\n}}\n\n"
     );

@@ -1,7 +1,8 @@
-"""Maturin as the build backend, with the library of the CPU device in wheels, and source distributions that contain the whole repository.
+"""A build backend that extends maturin: wheels contain the library of the CPU device, and a source distribution contains the whole repository.
 
-Maturin lists the files of a source distribution either by git, below this folder, or by cargo, which rejects files that crates share. The
-executables need both: the Rust workspace above this folder, and its shared files. Wheels are built by maturin alone, after the library.
+Maturin takes the files of a source distribution either from git, but only files below this folder, or from cargo, but rejects files that
+several crates share. The executables need the Rust workspace above this folder and its shared files, so this backend writes source
+distributions itself. For a wheel, it builds the library of the CPU device with cargo, and then calls maturin.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = [
 Settings = Mapping[str, Any] | None
 
 #: Paths of `pyproject.toml`, relative to this folder's parent, and as they are in a source distribution.
-MOVED = {
+MOVED_PATHS = {
     'backend-path = ["build"]': 'backend-path = ["python/build"]',
     'readme = "README.md"': 'readme = "python/README.md"',
     'manifest-path = "../packages': 'manifest-path = "packages',
@@ -76,7 +77,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
         information = Path(folder) / prepare_metadata_for_build_wheel(folder, config_settings)
         stem = information.name.removesuffix(".dist-info")
         metadata = (information / "METADATA").read_bytes()
-    added = {"PKG-INFO": metadata, "pyproject.toml": moved((project / "pyproject.toml").read_text()).encode()}
+    added = {"PKG-INFO": metadata, "pyproject.toml": rewrite_moved_paths((project / "pyproject.toml").read_text()).encode()}
     name = f"{stem}.tar.gz"
     with tarfile.open(Path(sdist_directory) / name, "w:gz") as archive:
         for path in sorted(filter(None, tracked.split("\0"))):
@@ -89,9 +90,9 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     return name
 
 
-def moved(text: str) -> str:
-    """Returns `pyproject.toml` for the root of a source distribution."""
-    for here, there in MOVED.items():
+def rewrite_moved_paths(text: str) -> str:
+    """Returns the text of `pyproject.toml` with paths relative to the root of a source distribution."""
+    for here, there in MOVED_PATHS.items():
         if text.count(here) != 1:
             raise RuntimeError(f"pyproject.toml has {here!r} {text.count(here)} times, not once")
         text = text.replace(here, there)

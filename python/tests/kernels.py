@@ -1,4 +1,4 @@
-"""Kernels of the tests, in a file of their own so that the lines are known."""
+"""Kernels of the tests. They are in a separate file, so that a test can search the file for the line of a message."""
 from typing import Annotated
 
 import cuda.tile as ct
@@ -11,7 +11,7 @@ def vadd(a, b, c, T: ct.Constant[int]):
 
 
 @ct.kernel
-def scale(a, c, factor, offset, negate, T: ct.Constant[int] = 64):
+def scale_and_offset(a, c, factor, offset, negate, T: ct.Constant[int] = 64):
     i = ct.bid(0)
     x = ct.load(a, index=(i,), shape=(T,)) * factor + ct.astype(offset, ct.float32)
     if negate:
@@ -26,13 +26,13 @@ def copy(a, c, M: ct.Constant[int], N: ct.Constant[int]):
 
 
 @ct.kernel
-def speak(a):
+def print_block(a):
     ct.printf("block %d\n", ct.bid(0))
     ct.store(a, index=(0,), tile=ct.load(a, index=(0,), shape=(1,)))
 
 
 @ct.kernel
-def pick(a, c, at, T: ct.Constant[int]):
+def gather_from(a, c, at, T: ct.Constant[int]):
     x = ct.gather(a, ct.arange(T, dtype=ct.int32) + at, check_bounds=False)  # reaches outside where `at` is large
     ct.store(c, index=(0,), tile=x)
 
@@ -61,19 +61,19 @@ def add_number(a, c, n: ct.ScalarInt64, T: ct.Constant[int]):
 
 
 @ct.kernel
-def last(a: Annotated[ct.Array, ct.ArrayAnnotation(static_shape_dims=(-1,))], c, T: ct.Constant[int]):
-    # The extent is a constant, so the number of the last tile is one.
+def load_last_tile(a: Annotated[ct.Array, ct.ArrayAnnotation(static_shape_dims=(-1,))], c, T: ct.Constant[int]):
+    # The extent is a constant, so the index of the last tile is a constant too.
     ct.static_assert(a.shape[0] == 96)
     ct.store(c, index=(0,), tile=ct.load(a, index=(a.shape[0] // T - 1,), shape=(T,)))
 
 
 @ct.kernel
-def wide(a: ct.IndexedWithInt64, c, T: ct.Constant[int]):
+def load_with_int64_index(a: ct.IndexedWithInt64, c, T: ct.Constant[int]):
     ct.store(c, index=(0,), tile=ct.load(a, index=(ct.bid(0),), shape=(T,)))
 
 
 @ct.kernel
-def spin(a):
+def endless(a):
     x, n = ct.load(a, index=(0,), shape=(1,)), 0
     while n >= 0:
         x, n = x + 1.0, (n + 1) % 1000

@@ -22,7 +22,7 @@ def double(x, y, T: ct.Constant[int]):
 
 
 @ct.kernel
-def total(arrays, out, T: ct.Constant[int]):
+def sum_arrays(arrays, out, T: ct.Constant[int]):
     result = ct.zeros((T,), dtype=ct.float32)
     for number in range(len(arrays)):
         result = result + ct.load(arrays[number], index=(0,), shape=(T,))
@@ -30,7 +30,7 @@ def total(arrays, out, T: ct.Constant[int]):
 
 
 @ct.kernel
-def last(x, y):
+def gather_16(x, y):
     ct.store(y, index=(0,), tile=ct.gather(x, ct.arange(16, dtype=ct.int32), check_bounds=False))
 
 
@@ -40,7 +40,7 @@ def cpu_device():
         yield
 
 
-def run(*args, **environment):
+def run_tileworks(*args, **environment):
     command = [sys.executable, "-m", "tileworks", "run", *args]
     env = {**os.environ, "PYTHONPATH": str(pathlib.Path(tileworks.__file__).parents[1])} | environment
     for name in ("TILEWORKS_OPTIONS", "TILEWORKS_STAGE", "TILEWORKS_CHECK", "TILEWORKS_TIME_LIMIT"):
@@ -63,7 +63,7 @@ def test_views_share_their_memory():
 
 def test_lists_of_arrays():
     arrays, out = [np.full(16, value, np.float32) for value in (1, 2, 4)], np.zeros(16, np.float32)
-    ct.launch(STREAM, (1,), total, (arrays, out, 16))
+    ct.launch(STREAM, (1,), sum_arrays, (arrays, out, 16))
     assert np.array_equal(out, np.full(16, 7))
 
 
@@ -78,7 +78,7 @@ def test_a_read_only_array_is_not_written():
 def test_an_access_outside_an_array_names_the_line():
     x, y = np.ones(8, np.float32), np.zeros(16, np.float32)
     with pytest.raises(RuntimeError) as raised:
-        ct.launch(STREAM, (1,), last, (x, y))
+        ct.launch(STREAM, (1,), gather_16, (x, y))
     assert "RUN001" in str(raised.value) and "test_cpu.py" in str(raised.value)
 
 
@@ -93,12 +93,12 @@ def test_a_process_has_one_device():
         tileworks.cpu.device("sm_100").__enter__()
 
 
-def test_the_example_passes_under_run_and_as_a_plugin():
-    ended = run("--check=error", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "examples/ci"))
+def test_the_example_passes_under_run():
+    ended = run_tileworks("--check=error", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "examples/ci"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "3 launches of" in ended.stderr, ended.stderr
 
 
 def test_run_returns_the_exit_code_of_its_command():
-    assert run("--", sys.executable, "-c", "raise SystemExit(7)").returncode == 7
-    assert run("--", "no-such-command-of-this-machine").returncode == 127
+    assert run_tileworks("--", sys.executable, "-c", "raise SystemExit(7)").returncode == 7
+    assert run_tileworks("--", "no-such-command-of-this-machine").returncode == 127

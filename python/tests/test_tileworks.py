@@ -22,7 +22,7 @@ EXECUTED = ("tile", "aa", "as", "sched", "ptx")
 HERE = pathlib.Path(__file__).parent
 
 
-def numbers(*shape):
+def random_floats(*shape):
     return np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
 
 
@@ -33,33 +33,33 @@ def line_of(text):
 
 @pytest.mark.parametrize("stage", EXECUTED)
 def test_arrays_are_written_in_place_at_every_stage(stage):
-    a, b, c = numbers(256), numbers(256) * 2, np.zeros(256, np.float32)
+    a, b, c = random_floats(256), random_floats(256) * 2, np.zeros(256, np.float32)
     tileworks.launch((4,), kernels.vadd, (a, b, c, 64), stage=stage, check=True)
     assert np.array_equal(c, a + b)
 
 
 @pytest.mark.parametrize("stage", ["tile", "ptx"])
-def test_numbers_and_defaults(stage):
-    a, c = numbers(128), np.zeros(128, np.float32)
-    tileworks.launch(2, kernels.scale, (a, c, 0.5, -3, True), stage=stage)
+def test_scalar_arguments_and_default_values(stage):
+    a, c = random_floats(128), np.zeros(128, np.float32)
+    tileworks.launch(2, kernels.scale_and_offset, (a, c, 0.5, -3, True), stage=stage)
     assert np.allclose(c, -(a * np.float32(0.5) - 3))
-    tileworks.launch(2, kernels.scale, (a, c, np.float32(2), np.int32(1), np.bool_(False)), stage=stage)
+    tileworks.launch(2, kernels.scale_and_offset, (a, c, np.float32(2), np.int32(1), np.bool_(False)), stage=stage)
     assert np.allclose(c, a * 2 + 1)
 
 
-def test_arrays_of_any_strides_and_the_same_one_twice():
-    a, c = numbers(64, 32), np.zeros((32, 64), np.float32)
+def test_strided_arrays_and_one_array_passed_twice():
+    a, c = random_floats(64, 32), np.zeros((32, 64), np.float32)
     tileworks.launch((2, 2), kernels.copy, (a.T, c, 16, 32))
     assert np.array_equal(c, a.T)
     wide = np.zeros((32, 100), np.float32)
     tileworks.launch((2, 2), kernels.copy, (c, wide[:, 7:71], 16, 32))
     assert np.array_equal(wide[:, 7:71], c) and not wide[:, :7].any() and not wide[:, 71:].any()
-    tileworks.launch((4,), kernels.vadd, ((row := numbers(256)), row, row, 64))
-    assert np.array_equal(row, numbers(256) * 2)
+    tileworks.launch((4,), kernels.vadd, ((row := random_floats(256)), row, row, 64))
+    assert np.array_equal(row, random_floats(256) * 2)
 
 
-def test_what_cannot_be_passed_is_refused():
-    a, c = numbers(128), np.zeros(128, np.float32)
+def test_unsupported_arguments_and_stages_are_errors():
+    a, c = random_floats(128), np.zeros(128, np.float32)
     c.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         tileworks.launch((2,), kernels.vadd, (a, a, c, 64))
@@ -72,19 +72,19 @@ def test_what_cannot_be_passed_is_refused():
 
 
 @pytest.mark.parametrize("stage", ["tile", "ptx"])
-def test_what_a_kernel_prints(stage, capsys):
-    run = tileworks.launch((3,), kernels.speak, (np.zeros(1, np.int32),), stage=stage)
+def test_printed_text_is_returned_and_printed(stage, capsys):
+    run = tileworks.launch((3,), kernels.print_block, (np.zeros(1, np.int32),), stage=stage)
     assert sorted(run.printed.splitlines()) == ["block 0", "block 1", "block 2"]
     assert capsys.readouterr().out == run.printed
 
 
 def test_check_names_the_line():
-    a = numbers(64)
+    a = random_floats(64)
     with pytest.raises(tileworks.CheckError) as caught:
         tileworks.launch((2,), kernels.vadd, (a, a.copy(), np.zeros(64, np.float32), 64), check=True)
     assert caught.value.code == "CHK001" and caught.value.line == line_of("ct.store(c, index=(i,), tile=ct.load(a")
     assert caught.value.file.endswith("kernels.py") and "index 1 of dimension 0" in str(caught.value)
-    # Columns distinguish three accesses of one line.
+    # One line of the kernel has three accesses. The columns in the message distinguish them.
     source = pathlib.Path(kernels.__file__).read_text().splitlines()[caught.value.line - 1]
     columns = [source.index("ct.load(a"), source.index("ct.load(b"), source.index("ct.store(c")]
     assert all(f"kernels.py:{caught.value.line}:{column}: ct.store" in str(caught.value) for column in columns)
@@ -93,20 +93,20 @@ def test_check_names_the_line():
 @pytest.mark.parametrize("stage", ["tile", "aa", "as", "sched"])
 def test_an_odd_stride_of_an_axis_of_extent_one_is_no_fault(stage):
     # cuTile assumes that the row stride is a multiple of 16, but with one row the stride addresses nothing.
-    a, c = numbers(3, 33)[:1, :32], np.zeros((3, 33), np.float32)[:1, :32]
+    a, c = random_floats(3, 33)[:1, :32], np.zeros((3, 33), np.float32)[:1, :32]
     tileworks.launch((1,), kernels.copy, (a, c, 1, 32), stage=stage, check=True)
     assert np.array_equal(a, c)
 
 
 @pytest.mark.parametrize("stage", ["tile", "sched", "ptx"])
-def test_bounds_name_the_line(stage):
-    a, c = numbers(64), np.zeros(16, np.float32)
-    tileworks.launch((1,), kernels.pick, (a, c, 48, 16), stage=stage, options=["--check-bounds"])
+def test_failed_bounds_checks_name_the_line(stage):
+    a, c = random_floats(64), np.zeros(16, np.float32)
+    tileworks.launch((1,), kernels.gather_from, (a, c, 48, 16), stage=stage, options=["--check-bounds"])
     assert np.array_equal(c, a[48:])
     if stage == "tile":  # tile-lower-aa inserts the checks, so .tile has none
         return
     with pytest.raises(tileworks.RunError) as caught:
-        tileworks.launch((1,), kernels.pick, (a, c, 50, 16), stage=stage, options=["--check-bounds"])
+        tileworks.launch((1,), kernels.gather_from, (a, c, 50, 16), stage=stage, options=["--check-bounds"])
     assert caught.value.line == line_of("reaches outside") and caught.value.code == "RUN040"
     assert "outside the array" in str(caught.value) and ": index 6" in str(caught.value) and "extent 64" in str(caught.value)
     if stage == "ptx":  # the trap after the assertion has the same line
@@ -115,7 +115,7 @@ def test_bounds_name_the_line(stage):
 
 
 def test_a_debugger_stops_and_steps_back():
-    a, c = numbers(64), np.zeros(64, np.float32)
+    a, c = random_floats(64), np.zeros(64, np.float32)
     line = line_of("ct.store(c, index=(i,), tile=ct.load(a")
     commands = [f"break {line} if block.x == 1", "continue", "print i", "memory", "back", "where"]
     stdout_text = tileworks.debug((2,), kernels.vadd, (a, a.copy(), c, 32), commands=commands)
@@ -129,24 +129,24 @@ def test_a_debugger_stops_and_steps_back():
 
 
 def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
-    a, c = np.abs(numbers(4, 96)) + 1, np.zeros((4, 96), np.float32)
+    a, c = np.abs(random_floats(4, 96)) + 1, np.zeros((4, 96), np.float32)
     line = line_of("total = total + ct.sum") + 1
     commands = [f"break {line}", "continue", "variables", "print a[2, :3]", "memory", f"break {line + 2} if block.x == 2", "continue", "variables"]
     stdout_text = tileworks.debug((4,), kernels.normalize, (a, c, 96, 64), commands=commands)
     assert "a = f32[4, 96]" in stdout_text and f"print a[2, :3]\nf32[3] [{a[2, 0]!s}" in stdout_text
     before, after = stdout_text.split("> variables")[1:]
-    # The view op of a load in the loop is before the loop. The variable of the line is the loaded tile, not the view.
+    # The line `y = ct.load(...)` has a view op, which is before the loop, and a load op. The variable `y` is the result of the load.
     assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in stdout_text
 
 
 def test_a_debugger_distinguishes_variables_of_one_line():
-    a = numbers(64, 32)
+    a = random_floats(64, 32)
     stdout_text = tileworks.debug((2, 2), kernels.copy, (a, a.copy(), 32, 16), commands=["block 1:0", "next", "next", "variables"], options=[])
     assert "  i = i32 1\n  j = i32 0\n" in stdout_text
 
 
 def test_a_debugger_stops_at_functions_and_statements_of_one_line():
-    a, c = numbers(64), np.zeros(64, np.float32)
+    a, c = random_floats(64), np.zeros(64, np.float32)
     commands = ["break doubled", "continue", "where", "up", "variables", "watch i", "continue"]
     stdout_text = tileworks.debug((2,), kernels.statements, (a, c, 32), commands=commands)
     assert "breakpoint 1\nkernels.py:" in stdout_text and "0 doubled at" in stdout_text
@@ -155,22 +155,22 @@ def test_a_debugger_stops_at_functions_and_statements_of_one_line():
 
 
 def test_arrays_match_pointer_types():
-    bytecode = tileworks.compile(kernels.vadd, (a := numbers(64), a, a, 64)).bytecode
+    bytecode = tileworks.compile(kernels.vadd, (a := random_floats(64), a, a, 64)).bytecode
     with pytest.raises(tileworks.RunError, match="LCH013"):
         tileworks.launch((1,), bytecode, (a.astype(np.float64), 64, 1, a, 64, 1, a.copy(), 64, 1))
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.uint16, np.int64, np.uint64, np.float16, np.float64,
                                    ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
-def test_arrays_of_all_types_come_back(dtype):
-    a = (numbers(16, 32) * 100).astype(dtype)
+def test_arrays_of_each_type_are_copied(dtype):
+    a = (random_floats(16, 32) * 100).astype(dtype)
     c = np.zeros_like(a)
     tileworks.launch((1, 1), kernels.copy, (a, c, 16, 32))
     assert np.array_equal(a, c)
 
 
 def test_stages_have_text_and_html():
-    a = numbers(64)
+    a = random_floats(64)
     program = tileworks.compile(kernels.vadd, (a, a, a, 64), target="sm_80")
     assert "addf" in program.stage("tile").text and "layout #0" in program.stage("as").text
     assert ".target sm_80" in program.stage("ptx").text and "define" in program.stage("llvm-ir").text
@@ -184,7 +184,7 @@ def test_stages_have_text_and_html():
 
 
 def test_bytecode_from_memory_and_from_a_file(tmp_path):
-    a, c = numbers(64), np.zeros(64, np.float32)
+    a, c = random_floats(64), np.zeros(64, np.float32)
     bytecode = tileworks.compile(kernels.vadd, (a, a, c, 64)).bytecode
     path = tmp_path / "k.tileirbc"
     path.write_bytes(bytecode)
@@ -203,11 +203,11 @@ def test_a_program_that_cannot_be_compiled_is_an_error_with_the_line():
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, CallingConvention, KernelSignature, export_kernel
 
-    def array(dtype):
+    def array_constraint(dtype):
         return ArrayConstraint(dtype, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False)
 
     out = io.BytesIO()
-    signature = KernelSignature([array(ct.float32), array(ct.bfloat16), 64], CallingConvention.cutile_python_v1())
+    signature = KernelSignature([array_constraint(ct.float32), array_constraint(ct.bfloat16), 64], CallingConvention.cutile_python_v1())
     export_kernel(kernels.add_to, [signature], out, gpu_code="sm_90", output_format="tileir_bytecode", bytecode_version="13.3")
     assert tileworks.compile(out.getvalue(), target="sm_90").stage("ptx").bytes
     with pytest.raises(tileworks.CompileError, match="bf16 is not supported") as caught:
@@ -217,7 +217,7 @@ def test_a_program_that_cannot_be_compiled_is_an_error_with_the_line():
 
 
 def test_the_time_is_predicted():
-    a = numbers(1 << 12)
+    a = random_floats(1 << 12)
     timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
     assert timing.seconds > 0 and timing.cycles > 0 and "cycles" in str(timing) and timing.data["kernel"].startswith("vadd")
     assert all(0 <= part <= 1 and what for part, what in timing.advice())
@@ -226,8 +226,8 @@ def test_the_time_is_predicted():
     assert "1 resident, limited by the grid" in str(timing)
 
 
-def test_a_kernel_is_a_page(tmp_path):
-    a = numbers(1 << 12)
+def test_view_returns_a_page(tmp_path):
+    a = random_floats(1 << 12)
     page = tileworks.view(kernels.vadd, (a, a.copy(), np.zeros_like(a), 64), grid=(64,))
     page.save(tmp_path / "k.html")
     text = (tmp_path / "k.html").read_text()
@@ -260,7 +260,7 @@ def test_errors_can_be_pickled_and_copied():
 
 
 def test_targets_may_have_the_suffixes_that_exist():
-    a = numbers(64)
+    a = random_floats(64)
     for target in ("sm_90a", "sm_100a", "sm_100f", "sm_120f"):
         assert tileworks.compile(kernels.vadd, (a, a, a, 64), target=target).target == target[:-1]
     for target in ("sm_80a", "sm_90f", "sm_90b", "90", "sm_"):
@@ -274,16 +274,16 @@ def test_a_value_error_of_the_kernel_is_raised_once():
     calls = []
     export = compilation.export_kernel
 
-    def counted(*args, **more):
+    def counting_export(*args, **more):
         calls.append(more["bytecode_version"])
         if more["bytecode_version"] in ("13.5", "13.4"):
             raise ValueError(f"Unsupported bytecode version '{more['bytecode_version']}'. Supported versions are: 13.3")
         raise ValueError("the kernel is wrong")
 
-    compilation.export_kernel = counted
+    compilation.export_kernel = counting_export
     try:
         with pytest.raises(ValueError, match="the kernel is wrong"):
-            tileworks.compile(kernels.vadd, (numbers(64), numbers(64), numbers(64), 64))
+            tileworks.compile(kernels.vadd, (random_floats(64), random_floats(64), random_floats(64), 64))
     finally:
         compilation.export_kernel = export
     assert calls == ["13.5", "13.4", "13.3"]
@@ -295,18 +295,18 @@ def test_annotations_of_numbers_and_arrays(stage):
     for n in (3, -2**40, np.int32(7)):
         tileworks.launch(1, kernels.add_number, (a, c, n, 8), stage=stage)
         assert np.array_equal(c, a + int(n))
-    long, end = numbers(96), np.zeros(32, np.float32)
-    tileworks.launch(1, kernels.last, (long, end, 32), stage=stage)
+    long, end = random_floats(96), np.zeros(32, np.float32)
+    tileworks.launch(1, kernels.load_last_tile, (long, end, 32), stage=stage)
     assert np.array_equal(end, long[64:])
-    tileworks.launch(1, kernels.wide, (long, end, 32), stage=stage)
+    tileworks.launch(1, kernels.load_with_int64_index, (long, end, 32), stage=stage)
     assert np.array_equal(end, long[:32])
 
 
 def test_numbers_that_do_not_fit_are_overflows():
-    a, c = numbers(128), np.zeros(128, np.float32)
+    a, c = random_floats(128), np.zeros(128, np.float32)
     for n in (2**31, -2**31 - 1):
         with pytest.raises(OverflowError, match="ScalarInt64"):
-            tileworks.launch(2, kernels.scale, (a, c, 0.5, n, True))
+            tileworks.launch(2, kernels.scale_and_offset, (a, c, 0.5, n, True))
     with pytest.raises(OverflowError):
         tileworks.launch(1, kernels.add_number, (np.zeros(8, np.int64), np.zeros(8, np.int64), 2**63, 8))
 
@@ -325,8 +325,8 @@ def test_arrays_that_overlap_in_a_chain_are_one_alias_group():
 @pytest.mark.parametrize("stage", ["tile", "sched", "ptx"])
 @pytest.mark.parametrize("start", [32, 33, 50])
 def test_arrays_may_overlap_partly(stage, start):
-    # Views of one array, as cuTile takes them; their distance decides how the addresses are aligned.
-    w, c = numbers(192), np.zeros(64, np.float32)
+    # The arguments are views of one array. The distance of the views determines the alignment of their addresses.
+    w, c = random_floats(192), np.zeros(64, np.float32)
     before = w.copy()
     a, b = w[:64], w[start:start + 64]
     tileworks.launch(1, kernels.vadd, (a, b, c, 64), stage=stage)
@@ -353,20 +353,20 @@ def test_a_timeout_stops_a_kernel_without_end(stage):
     a = np.zeros(1, np.float32)
     start = time.monotonic()
     with pytest.raises(tileworks.TimeLimitError, match="timeout of 5 s"):
-        tileworks.launch(1, kernels.spin, (a,), stage=stage, timeout=5)
+        tileworks.launch(1, kernels.endless, (a,), stage=stage, timeout=5)
     with pytest.raises(TimeoutError, match="--max-time"):
-        tileworks.launch(1, kernels.spin, (a,), stage=stage, options=["--max-time=5"])
+        tileworks.launch(1, kernels.endless, (a,), stage=stage, options=["--max-time=5"])
     assert time.monotonic() - start < 60
     with pytest.raises(ValueError, match="positive"):
-        tileworks.launch(1, kernels.spin, (a,), timeout=0)
+        tileworks.launch(1, kernels.endless, (a,), timeout=0)
 
 
-def test_the_time_is_short_to_look_at_and_one_run(monkeypatch):
+def test_a_timing_has_a_short_repr_and_runs_the_model_once(monkeypatch):
     from tileworks import _timing
 
     tools, run = [], _timing.run
     monkeypatch.setattr(_timing, "run", lambda name, *args, **more: tools.append(name) or run(name, *args, **more))
-    a = numbers(1 << 12)
+    a = random_floats(1 << 12)
     timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
     assert tools == ["tile-time"], "the model runs once"
     assert len(repr(timing)) < 120 and "vadd" in repr(timing) and "us" in repr(timing)
@@ -374,14 +374,14 @@ def test_the_time_is_short_to_look_at_and_one_run(monkeypatch):
     assert "<details>" in page and html.escape(timing.report.splitlines()[0]) in page and len(page) < 20_000
 
 
-def test_a_cell_of_a_notebook_is_a_source_of_the_debugger():
-    # A notebook compiles a cell under a name that is no file, and keeps its text in linecache.
+def test_the_debugger_shows_the_source_of_a_notebook_cell():
+    # A notebook compiles a cell under the name of a file that does not exist, and stores the text of the cell in linecache.
     text = "import cuda.tile as ct\n\n@ct.kernel\ndef cell(a, c):\n    x = ct.load(a, index=(0,), shape=(4,))\n    ct.store(c, index=(0,), tile=x + x)\n"
     file = "/tmp/ipykernel_none/4711.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope = {"__name__": "cell"}
     exec(compile(text, file, "exec"), scope)
-    a, c = numbers(4), np.zeros(4, np.float32)
+    a, c = random_floats(4), np.zeros(4, np.float32)
     stdout_text = tileworks.debug(1, scope["cell"], (a, c), commands=["break 6", "continue", "list"])
     assert "ct.store(c, index=(0,), tile=x + x)" in stdout_text
     assert "ct.store(c, index=(0,), tile=x + x)" in tileworks.view(scope["cell"], (a, c)).html
@@ -420,7 +420,7 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
 
 
 def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monkeypatch):
-    # The overhead of a sweep is one client, and a few milliseconds per task. The number of tasks depends on the workers only.
+    # A client and each task cost time, so a sweep starts one client, and the number of tasks depends only on the number of workers.
     distributed = pytest.importorskip("distributed")
     clients, tasks = [], []
     start, submit = distributed.Client.__init__, distributed.Client.submit
@@ -439,12 +439,12 @@ def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monk
     assert all((tmp_path / f"out/k{number}").read_text() == str(number) for number in range(200))
 
 
-def test_a_sweep_has_one_client_and_compiles_what_is_out_of_date(tmp_path, monkeypatch):
+def test_a_sweep_has_one_client_and_compiles_outdated_files(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     clients, client = [], distributed.Client
     monkeypatch.setattr(distributed, "Client", lambda *args, **more: clients.append(args) or client(*args, **more))
     (tmp_path / "k").mkdir()
-    a = numbers(64)
+    a = random_floats(64)
     bytecode = tileworks.compile(kernels.vadd, (a, a, a, 64)).bytecode
     for name in "abc":
         (tmp_path / "k" / f"{name}.tileirbc").write_bytes(bytecode)
@@ -461,7 +461,7 @@ def test_a_sweep_has_one_client_and_compiles_what_is_out_of_date(tmp_path, monke
 
 def test_a_comparison_without_nvidias_compiler_names_the_missing_tool(tmp_path, monkeypatch):
     monkeypatch.delenv("REFERENCE", raising=False)
-    a = numbers(64)
+    a = random_floats(64)
     with pytest.raises(tileworks.TileworksError, match="set REFERENCE"):
         tileworks.compare(kernels.vadd, (a, a, a, 64))
     with pytest.raises(tileworks.TileworksError, match="has no tileiras"):
@@ -469,7 +469,7 @@ def test_a_comparison_without_nvidias_compiler_names_the_missing_tool(tmp_path, 
 
 
 def test_a_comparison_shows_both_sides(tmp_path, capsys):
-    # A stand-in for NVIDIA's toolkit: this project's driver without optimisation, which passes its PTX to the ptxas next to it.
+    # A script imitates NVIDIA's tileiras: it runs the driver of this project with -O0, and passes the PTX to the ptxas in its own folder.
     folder = tmp_path / "cu13" / "bin"
     folder.mkdir(parents=True)
     ours, ptxas = _tools.tool("tileiras"), os.environ.get("CUDA_ROOT", HERE.parents[1] / ".toolkit")
@@ -480,7 +480,7 @@ for arg; do case $last in -o) out=$arg;; esac; last=$arg; done
     (folder / "tileiras").write_text(script)
     (folder / "tileiras").chmod(0o755)
     (folder / "ptxas").symlink_to(pathlib.Path(ptxas) / "bin" / "ptxas")
-    a = numbers(256)
+    a = random_floats(256)
     found = tileworks.compare(kernels.vadd, (a, a.copy(), a.copy(), 64), grid=(4,), reference=folder)
     assert ".entry vadd" in found.ours.ptx and ".entry vadd" in found.theirs.ptx and found.ours.ptx != found.theirs.ptx
     assert found.ours.seconds > 0 and found.theirs.seconds > 0 and found.theirs.registers > 0 and found.ours.spills == 0

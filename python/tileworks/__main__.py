@@ -20,10 +20,10 @@ def main(args: list[str] | None = None) -> int:
     sweep.add_argument("-C", dest="folder", default=".", metavar="DIR", help="the folder of the file, where its paths begin")
     where = sweep.add_mutually_exclusive_group()
     where.add_argument("--scheduler", metavar="ADDRESS", help="the cluster's scheduler, such as tcp://HOST:8786")
-    where.add_argument("--workers", type=int, metavar="N", help="so many workers on this machine [default: its cores]")
+    where.add_argument("--workers", type=int, metavar="N", help="number of workers on this machine [default: its cores]")
     compare = subparsers.add_parser("compare", help="one kernel against NVIDIA's compiler",
                                     description="Compiles bytecode with this project and with NVIDIA's tileiras, and prints registers, "
-                                                "spills, predicted time and score side by side. NVIDIA's toolkit is used, not needed elsewhere.")
+                                                "spills, predicted time and score side by side. Only this command needs NVIDIA's toolkit.")
     compare.add_argument("kernel", help="bytecode")
     compare.add_argument("--gpu-name", default="sm_90", metavar="TARGET")
     compare.add_argument("-O", dest="opt_level", type=int, default=3, metavar="LEVEL")

@@ -10,12 +10,13 @@ from ._types import Array
 
 def span(array: Array) -> tuple[int, int]:
     """Returns the address of the first byte of an array's elements and the address after the last byte."""
-    # numpy 2 moved the function.
+    # numpy 2 moved `byte_bounds` to the module `array_utils`.
     bounds: Callable[[Array], tuple[int, int]] = getattr(np.lib, "array_utils", np).byte_bounds
     return bounds(array)
 
 
 def overlaps(one: Array, other: Array) -> bool:
+    """Returns whether the spans of two arrays overlap."""
     (a, b), (c, d) = span(one), span(other)
     return a < d and c < b
 
@@ -24,30 +25,30 @@ def covered_bytes(array: Array) -> Array:
     """Returns the bytes from the first to the last element of an array, including the gaps between elements, as a view."""
     if any(stride < 0 for stride in array.strides):
         raise ValueError("an array with a negative stride cannot be passed to a kernel; copy it first")
-    first, end = span(array)
+    start, end = span(array)
     if array.size == 0:
         return np.empty(0, np.uint8)
     # View the element as bytes before as_strided, which looks up the type by name and does not find some types of ml_dtypes.
     first_element = np.atleast_1d(array)[(slice(0, 1),) * max(array.ndim, 1)].reshape(1).view(np.uint8)
-    return np.lib.stride_tricks.as_strided(first_element, shape=(end - first,), strides=(1,), writeable=array.flags.writeable)
+    return np.lib.stride_tricks.as_strided(first_element, shape=(end - start,), strides=(1,), writeable=array.flags.writeable)
 
 
 def overlap_groups(arrays: Sequence[Array]) -> list[int]:
     """Groups overlapping arrays. Returns for each array the lowest index of an array in its group. Two arrays are in one group if they
     overlap, or if a chain of overlapping arrays connects them."""
-    first = list(range(len(arrays)))
+    lowest_index = list(range(len(arrays)))
     for at, one in enumerate(arrays):
         for other in range(at):
             if arrays[other] is one or overlaps(one, arrays[other]):
-                merged = first[at], first[other]
-                first = [min(merged) if number in merged else number for number in first]
-    return first
+                merged = lowest_index[at], lowest_index[other]
+                lowest_index = [min(merged) if index in merged else index for index in lowest_index]
+    return lowest_index
 
 
 def group_offsets(arrays: Sequence[Array]) -> list[int]:
     """Returns for each array its offset in bytes from the first byte of its group."""
     groups = overlap_groups(arrays)
-    start: dict[int, int] = {}
-    for number, array in zip(groups, arrays):
-        start[number] = min(start.get(number, span(array)[0]), span(array)[0])
-    return [span(array)[0] - start[number] for number, array in zip(groups, arrays)]
+    group_start: dict[int, int] = {}
+    for group, array in zip(groups, arrays):
+        group_start[group] = min(group_start.get(group, span(array)[0]), span(array)[0])
+    return [span(array)[0] - group_start[group] for group, array in zip(groups, arrays)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import _cutile
 from ._errors import RunError, TileworksError
-from ._launch import Description
+from ._launch import LaunchDescription
 from ._program import base_target, compile
 from ._tools import Deadline, run
 from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
@@ -41,7 +41,7 @@ class Side:
         spills: Instructions that move spilled registers, or None if neither a launch nor nvdisasm provides the number.
         stack_bytes: Stack of a thread in bytes.
         seconds: Predicted time of the launch, or None.
-        without_time: The reason without_time `seconds` is None.
+        without_time: The reason why `seconds` is None.
     """
     compiler: str
     ptx: str
@@ -72,13 +72,13 @@ class Comparison:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Returns the rows of the table: the quantity, its value for this project, and its value for NVIDIA's compiler."""
-        def of(side: Side) -> list[str]:
+        def values_of(side: Side) -> list[str]:
             time = f"{side.seconds * 1e6:.2f} us" if side.seconds is not None else side.without_time or "no launch"
             spills = "not known" if side.spills is None else str(side.spills)
             return [str(len(side.ptx.splitlines())), str(side.registers), spills, str(side.stack_bytes), time]
 
         names = ["lines of PTX", "registers", "spill instructions", "stack bytes", "predicted time"]
-        return [(name, ours, theirs) for name, ours, theirs in zip(names, of(self.ours), of(self.theirs))]
+        return [(name, ours, theirs) for name, ours, theirs in zip(names, values_of(self.ours), values_of(self.theirs))]
 
     def __str__(self) -> str:
         rows = [("", self.ours.compiler, self.theirs.compiler), *self.rows()]
@@ -97,7 +97,7 @@ class Comparison:
         return f"<table>{head}{table}</table><pre>{html.escape(self.score)}</pre><details><summary>PTX</summary><table><tr>{texts}</tr></table></details>"
 
 
-def toolkit(reference: AnyPath | None) -> Path:
+def find_nvidia_toolkit(reference: AnyPath | None) -> Path:
     """Returns the `bin` folder of NVIDIA's toolkit."""
     given = reference or os.environ.get("REFERENCE")
     if not given:
@@ -126,7 +126,8 @@ def compare(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = No
         gpu: Machine description of `tile-time`. By default `tile-time` takes the machine that represents the target.
         opt_level: Optimisation level, 0 to 3.
         reference: The folder that contains NVIDIA's `tileiras` and `ptxas`. The default is the environment variable `REFERENCE`.
-        allow_native: Permits to run the host code in NVIDIA's cubin on this machine. The prediction needs it for kernels with tensor maps.
+        allow_native: Allows `tile-time` to run the host code in NVIDIA's cubin on this machine. A prediction for a kernel with tensor maps
+            needs this code.
         timeout: Limit of the whole call in seconds.
 
     Raises:
@@ -134,27 +135,27 @@ def compare(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = No
         CompileError: A stage of this project rejects the kernel.
         TimeLimitError: The call exceeds `timeout`.
     """
-    theirs, deadline, target = toolkit(reference), Deadline(timeout), base_target(target)
+    nvidia_toolkit, deadline, target = find_nvidia_toolkit(reference), Deadline(timeout), base_target(target)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
-        described = Path(launch).absolute() if launch is not None else None
-        if described is None and grid is not None:
-            described = Description(folder, grid, kernel, arguments).path
+        launch_path = Path(launch).absolute() if launch is not None else None
+        if launch_path is None and grid is not None:
+            launch_path = LaunchDescription(folder, grid, kernel, arguments).path
         (folder / "ours").mkdir()
         program.stage("ptx", deadline=deadline).save(folder / "ours" / "k.ptx")
         program.stage("cubin", deadline=deadline).save(folder / "ours" / "k.cubin")
-        _compile_with_nvidia(theirs, program.bytecode, target, opt_level, folder, deadline)
-        sides = [_measure(folder / side, compiler, described, gpu, allow_native, deadline)
+        _compile_with_nvidia(nvidia_toolkit, program.bytecode, target, opt_level, folder, deadline)
+        sides = [_measure(folder / side, compiler, launch_path, gpu, allow_native, deadline)
                  for side, compiler in (("ours", "tileworks"), ("theirs", "NVIDIA"))]
         score, _ = run("tile-score", folder / "ours" / "k.ptx", folder / "theirs" / "k.ptx", fails=RunError, deadline=deadline)
-    title = _cutile.name(kernel) if _cutile.is_kernel(kernel) else os.fspath(kernel) if isinstance(kernel, (str, os.PathLike)) else "the kernel"
+    title = _cutile.kernel_name(kernel) if _cutile.is_kernel(kernel) else os.fspath(kernel) if isinstance(kernel, (str, os.PathLike)) else "the kernel"
     return Comparison(title, target, sides[0], sides[1], score.decode(errors="replace"))
 
 
 def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: Path, deadline: Deadline) -> None:
-    """Compiles with a copy of NVIDIA's tileiras. Reason: tileiras runs the ptxas in its own folder. In the copy, a script takes its place
-    and saves the PTX."""
+    """Compiles with a copy of NVIDIA's toolkit in which a script replaces ptxas and saves the PTX. Reason: tileiras runs the ptxas in its
+    own folder."""
     toolkit_copy, outputs = folder / "toolkit", folder / "theirs"
     bin_copy = toolkit_copy / origin.name
     bin_copy.mkdir(parents=True)
@@ -185,16 +186,16 @@ def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: 
 
 def _measure(folder: Path, compiler: str, launch: Path | None, gpu: str | None, allow_native: bool, deadline: Deadline) -> Side:
     ptx, cubin = folder / "k.ptx", folder / "k.cubin"
-    chosen = ["--gpu", gpu] if gpu else []
-    assembled = json.loads(run("tile-time", cubin, "--json", "-", *chosen, fails=RunError, deadline=deadline)[0])["kernels"][0]
+    gpu_options = ["--gpu", gpu] if gpu else []
+    assembled = json.loads(run("tile-time", cubin, "--json", "-", *gpu_options, fails=RunError, deadline=deadline)[0])["kernels"][0]
     code = assembled.get("code") or {}
     spills, seconds, without_time = code.get("spill_loads"), None, None
     if spills is not None:
         spills += code.get("spill_stores", 0)
     if launch is not None:
-        host = ["--host-object", cubin, "--allow-native"] if allow_native else []
+        host_options = ["--host-object", cubin, "--allow-native"] if allow_native else []
         try:
-            args = [cubin, "--ptx", ptx, "--launch", launch, "--no-advice", "--json", "-", *chosen, *host]
+            args = [cubin, "--ptx", ptx, "--launch", launch, "--no-advice", "--json", "-", *gpu_options, *host_options]
             report = json.loads(run("tile-time", *args, fails=RunError, deadline=deadline)[0])
             seconds, spills = report["seconds"], report["spills"]
         except RunError as error:

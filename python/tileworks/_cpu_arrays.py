@@ -1,4 +1,4 @@
-"""Passes arrays in CPU memory to cuTile, which accepts arrays of a GPU."""
+"""Passes arrays in CPU memory to cuTile, which accepts only arrays in GPU memory."""
 from __future__ import annotations
 
 import ctypes
@@ -11,29 +11,30 @@ import numpy as np
 from . import _cpu_driver
 from ._arrays import span
 
-#: Device types and type codes of DLPack.
+#: Device types of DLPack.
 _CPU, _CUDA = 1, 2
-_CODES = {"bool": (6, 8), "bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8), "float8_e8m0fnu": (14, 8)}
-#: Offsets in the DLPack structure: device type, type code, bits of the type.
-_DEVICE, _CODE, _BITS = 8, 20, 21
+#: The type code and the number of bits in DLPack of the element types that numpy does not export.
+_TYPE_CODES = {"bool": (6, 8), "bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8), "float8_e8m0fnu": (14, 8)}
+#: Offsets in bytes in the DLPack structure: device type, type code, number of bits of the element type.
+_DEVICE_OFFSET, _CODE_OFFSET, _BITS_OFFSET = 8, 20, 21
 
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
 def as_cuda(capsule: Any, dtype: str | None = None) -> Any:
-    """Changes the device in a DLPack capsule from CPU to CUDA, and the element type to one that its producer does not know."""
-    start = _pointer(capsule, b"dltensor")
-    device = ctypes.c_int32.from_address(start + _DEVICE)
+    """Changes the device in a DLPack capsule from CPU to CUDA. If numpy cannot export `dtype`, also sets the element type to `dtype`."""
+    start = _capsule_pointer(capsule, b"dltensor")
+    device = ctypes.c_int32.from_address(start + _DEVICE_OFFSET)
     if device.value == _CPU:
         device.value = _CUDA
-    if dtype in _CODES:
-        ctypes.c_uint8.from_address(start + _CODE).value, ctypes.c_uint8.from_address(start + _BITS).value = _CODES[dtype]
+    if dtype in _TYPE_CODES:
+        ctypes.c_uint8.from_address(start + _CODE_OFFSET).value, ctypes.c_uint8.from_address(start + _BITS_OFFSET).value = _TYPE_CODES[dtype]
     return capsule
 
 
-class Array:
-    """A numpy array as cuTile sees it."""
+class CudaArray:
+    """Presents a numpy array to cuTile as an array in GPU memory."""
 
     def __init__(self, array: np.ndarray):
         if any(stride < 0 for stride in array.strides):
@@ -46,18 +47,18 @@ class Array:
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         start, end = span(owner)
-        _cpu_driver.allow(start, end - start, f"{array.dtype}{list(array.shape)}", not array.flags.writeable)
-        return as_cuda(_Alias(array).capsule(), array.dtype.name)
+        _cpu_driver.allow_host_memory(start, end - start, f"{array.dtype}{list(array.shape)}", not array.flags.writeable)
+        return as_cuda(_ExportableArray(array).capsule(), array.dtype.name)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_CUDA, 0)
 
 
-class _Alias:
-    """The memory of an array, with a type that numpy can export."""
+class _ExportableArray:
+    """The memory of an array with an element type that numpy can export: unsigned integers of equal size in place of other types."""
 
     def __init__(self, array: np.ndarray):
-        kind = "u" if array.dtype.name in _CODES else array.dtype.kind
+        kind = "u" if array.dtype.name in _TYPE_CODES else array.dtype.kind
         self._array = array
         self.__array_interface__ = {"version": 3, "shape": array.shape, "strides": array.strides, "typestr": f"<{kind}{array.itemsize}",
                                     "data": (array.__array_interface__["data"][0], False)}
@@ -66,24 +67,25 @@ class _Alias:
         return np.asarray(self).__dlpack__()
 
 
-def adapt(value: Any) -> Any:
-    """Replaces numpy arrays in an argument, also in tuples, lists and dataclasses."""
+def replace_arrays(value: Any) -> Any:
+    """Replaces the numpy arrays in an argument of a launch by `CudaArray`, also in tuples, lists and dataclasses."""
     if isinstance(value, np.ndarray):
-        return Array(value)
+        return CudaArray(value)
     if type(value) is tuple or type(value) is list:
-        new = [adapt(one) for one in value]
+        new = [replace_arrays(one) for one in value]
         return type(value)(new) if any(a is not b for a, b in zip(new, value)) else value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(adapt, value))
+        return type(value)(*map(replace_arrays, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-        changed = {name: new for name, one in fields.items() if (new := adapt(one)) is not one}
+        changed = {name: new for name, one in fields.items() if (new := replace_arrays(one)) is not one}
         return dataclasses.replace(value, **changed) if changed else value
     return value
 
 
 def patch_torch_export() -> None:
-    """Makes torch's CPU tensors acceptable to cuTile. cuTile keeps the function that it finds at its first launch."""
+    """Patches the DLPack export of torch, so that cuTile accepts CPU tensors. This must happen before the first launch, because cuTile then
+    looks up the export function and keeps it."""
     torch = sys.modules.get("torch")
     if torch is None or hasattr(torch._C, "_tileworks_to_dlpack"):
         return
@@ -93,8 +95,8 @@ def patch_torch_export() -> None:
         if tensor.device.type != "cpu":
             return original(tensor)
         storage = tensor.untyped_storage()
-        _cpu_driver.allow(storage.data_ptr(), storage.nbytes(), f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}")
-        # The capsule describes the elements; a kernel ignores gradients.
+        _cpu_driver.allow_host_memory(storage.data_ptr(), storage.nbytes(), f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}")
+        # torch exports no tensor that requires gradients. A kernel ignores gradients, so export the detached tensor.
         return as_cuda(original(tensor.detach() if tensor.requires_grad else tensor))
 
     torch._C._to_dlpack = to_dlpack

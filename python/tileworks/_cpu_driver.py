@@ -1,4 +1,4 @@
-"""Loads the CUDA driver stand-in into this process."""
+"""Loads the CPU device's `libcuda.so.1`, which replaces the CUDA driver, into this process."""
 from __future__ import annotations
 
 import ctypes
@@ -9,13 +9,13 @@ from pathlib import Path
 from ._errors import TileworksError
 from ._tools import tool
 
-#: Variables of the driver by the names of their options.
+#: The environment variables of the CPU device, by the names of the options that set them.
 VARIABLES = {"device": "TILEWORKS_DEVICE", "stage": "TILEWORKS_STAGE", "check": "TILEWORKS_CHECK", "time_limit": "TILEWORKS_TIME_LIMIT"}
 STAGES = ("tile", "aa", "as", "sched", "ptx")
 CHECKS = ("off", "warn", "error")
 
 
-def library() -> Path:
+def library_path() -> Path:
     """Returns the path of the library: from `TILEWORKS_LIBCUDA`, from this package, or from the tools' folder."""
     if given := os.environ.get("TILEWORKS_LIBCUDA"):
         return Path(given)
@@ -27,12 +27,13 @@ def library() -> Path:
 
 
 @functools.cache
-def load() -> ctypes.PyDLL:
-    """Loads the library. Clients that load `libcuda.so.1` later get this one, because it has that name.
+def load_library() -> ctypes.PyDLL:
+    """Loads the library. If a client later loads `libcuda.so.1`, the dynamic linker returns this library, because it has that name.
 
-    Calls keep Python's global lock: a launch of cuTile relies on it between the calls.
+    Calls through `PyDLL` do not release Python's global interpreter lock. A launch of cuTile makes several calls, and relies on the lock
+    between them.
     """
-    loaded = ctypes.PyDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
+    loaded = ctypes.PyDLL(str(library_path()), mode=ctypes.RTLD_GLOBAL)
     loaded.tileworksAllowHostMemory.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int]
     for name in ("cuStreamDestroy_v2", "cuEventDestroy_v2", "cuEventSynchronize", "cuStreamSynchronize"):
         getattr(loaded, name).argtypes = [ctypes.c_void_p]
@@ -42,38 +43,38 @@ def load() -> ctypes.PyDLL:
     return loaded
 
 
-def check(code: int) -> None:
-    """Raises the error of a failed call."""
+def raise_on_error(code: int) -> None:
+    """Raises an exception if a result code of the driver is not zero."""
     if code:
         text = ctypes.c_char_p()
-        load().cuGetErrorString(code, ctypes.byref(text))
+        load_library().cuGetErrorString(code, ctypes.byref(text))
         raise RuntimeError(f"CUDA error {code}: {(text.value or b'').decode(errors='replace')}")
 
 
 def initialise() -> None:
-    check(load().cuInit(0))
+    raise_on_error(load_library().cuInit(0))
 
 
-def attribute(number: int) -> int:
+def device_attribute(number: int) -> int:
     value = ctypes.c_int()
-    check(load().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
+    raise_on_error(load_library().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
     return value.value
 
 
 def device_name() -> str:
     name = ctypes.create_string_buffer(256)
-    check(load().cuDeviceGetName(name, 256, 0))
+    raise_on_error(load_library().cuDeviceGetName(name, 256, 0))
     return name.value.decode()
 
 
-def memory() -> tuple[int, int]:
+def memory_info() -> tuple[int, int]:
     """Returns the free and the total bytes of the device."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    check(load().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    raise_on_error(load_library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
     return free.value, total.value
 
 
-def allow(address: int, size: int, name: str, read_only: bool = False) -> None:
+def allow_host_memory(address: int, size: int, name: str, read_only: bool = False) -> None:
     """Lets the next launch of this thread access memory of this process."""
     if size:
-        check(load().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))
+        raise_on_error(load_library().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))

@@ -15,8 +15,8 @@ from typing import Any
 
 from . import _cpu_driver, cpu
 
-#: The module that Python imports when it starts, in every child.
-_SITE = """\
+#: The text of `sitecustomize.py`. Every Python process of the run imports this module when it starts.
+_SITECUSTOMIZE = """\
 \"\"\"Prepares a process of `tileworks run`.\"\"\"
 import importlib.machinery
 import importlib.util
@@ -25,7 +25,7 @@ import sys
 
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [one for one in sys.path if os.path.abspath(one or '.') != _here]
-# The environment may have a module of this name too.
+# This module hides a `sitecustomize` module of the environment, so execute that module too.
 if (_spec := importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)) is not None and _spec.loader is not None:
     _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 
@@ -48,36 +48,36 @@ sys.meta_path.insert(0, _Hook())
 
 def run(command: Sequence[str], *, device: str = "sm_90", stage: str = "tile", check: str = "off", torch: bool = True,
         time_limit: float | None = None) -> int:
-    """Runs a command. Returns its exit code, or 1 if it succeeds and the checks are errors and have findings."""
+    """Runs a command. Returns its exit code. If the command succeeds, but a check has a finding and `check` is `error`, returns 1."""
     with tempfile.TemporaryDirectory(prefix="tileworks-run-") as name:
         folder = Path(name)
         (folder / "lib").mkdir()
         (folder / "site").mkdir()
         (folder / "report").mkdir()
-        (folder / "lib" / "libcuda.so.1").symlink_to(_cpu_driver.library().resolve())
-        (folder / "site" / "sitecustomize.py").write_text(_SITE.replace("{package!r}", repr(str(Path(__file__).parent.parent))))
+        (folder / "lib" / "libcuda.so.1").symlink_to(_cpu_driver.library_path().resolve())
+        (folder / "site" / "sitecustomize.py").write_text(_SITECUSTOMIZE.replace("{package!r}", repr(str(Path(__file__).parent.parent))))
         env = os.environ | cpu.environment(device=device, stage=stage, check=check, time_limit=time_limit)
-        env |= {cpu.ACTIVE: "run", "TILEWORKS_REPORT": str(folder / "report"), "TILEWORKS_TORCH": "on" if torch else "off",
-                "TILEWORKS_LIBCUDA": str(_cpu_driver.library().resolve()),
-                "LD_LIBRARY_PATH": _joined(folder / "lib", "LD_LIBRARY_PATH"), "PYTHONPATH": _joined(folder / "site", "PYTHONPATH")}
+        env |= {cpu.ACTIVE_VARIABLE: "run", "TILEWORKS_REPORT": str(folder / "report"), "TILEWORKS_TORCH": "on" if torch else "off",
+                "TILEWORKS_LIBCUDA": str(_cpu_driver.library_path().resolve()),
+                "LD_LIBRARY_PATH": _prepend_to_variable(folder / "lib", "LD_LIBRARY_PATH"), "PYTHONPATH": _prepend_to_variable(folder / "site", "PYTHONPATH")}
         start = time.monotonic()
-        code = _wait(command, env)
+        code = _run_command(command, env)
         summary = Summary.read(folder / "report")
         print(summary.text(device, stage, time.monotonic() - start), file=sys.stderr)
     return 1 if code == 0 and check == "error" and summary.findings else code
 
 
-def _joined(first: Path, variable: str) -> str:
+def _prepend_to_variable(first: Path, variable: str) -> str:
     return os.pathsep.join(filter(None, [str(first), os.environ.get(variable)]))
 
 
-def _wait(command: Sequence[str], env: dict[str, str]) -> int:
+def _run_command(command: Sequence[str], env: dict[str, str]) -> int:
     try:
         process = subprocess.Popen(command, env=env)
     except OSError as error:
         print(f"tileworks: error: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
-    # The command decides what an interrupt means, and ends with this process.
+    # Ignore SIGINT, because the command receives it too and decides what to do. Forward SIGTERM to the command.
     previous = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
                 signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate())}
     try:
@@ -92,6 +92,7 @@ class Summary:
     """The statistics of all processes of a run."""
 
     def __init__(self) -> None:
+        # Number of launches, number of failed launches, and seconds, by the name of the kernel.
         self.kernels: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
         self.faults: list[dict[str, Any]] = []
         self.findings: list[dict[str, Any]] = []
@@ -122,9 +123,9 @@ class Summary:
 
     def text(self, device: str, stage: str, seconds: float) -> str:
         launches = int(sum(total[0] for total in self.kernels.values()))
-        executing = sum(total[2] for total in self.kernels.values())
+        kernel_seconds = sum(total[2] for total in self.kernels.values())
         lines = [f"tileworks: {device}, stage {stage}: {launches} launches of {len(self.kernels)} kernels in {self.processes} processes, "
-                 f"{executing:.2f} of {seconds:.2f} s"]
+                 f"{kernel_seconds:.2f} of {seconds:.2f} s"]
         slowest = sorted(self.kernels.items(), key=lambda pair: -pair[1][2])[:5]
         lines += [f"tileworks:   {name[:60]:60} {int(total[0]):7} launches {total[2]:9.3f} s" for name, total in slowest if total[2] >= 0.1]
         if self.faults:

@@ -1,5 +1,5 @@
-"""torch's device "cuda" on CPU memory: tensors that a program requests on the GPU are CPU tensors, and streams are those of the CPU
-device."""
+"""Maps torch's device "cuda" to the CPU. If a program creates a tensor on the GPU, it gets a CPU tensor. Streams and events are streams and
+events of the CPU device."""
 from __future__ import annotations
 
 import contextlib
@@ -17,11 +17,12 @@ _THREADS, _SHARED, _WARP, _CLOCK, _SMS, _BUS, _L2, _SM_THREADS, _MAJOR, _MINOR, 
 
 
 def _is_cuda(device: Any) -> bool:
+    """Returns whether torch's argument `device` selects a GPU: a device number, or "cuda" with or without a number."""
     return (isinstance(device, int) and not isinstance(device, bool)) or str(device).split(":")[0] == "cuda"
 
 
 def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a function that has a keyword `device`."""
+    """Wraps a function with the keyword `device`, so that it creates CPU tensors for a GPU device."""
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("device") is not None and _is_cuda(kwargs["device"]):
@@ -32,8 +33,8 @@ def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _moved(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `Tensor.to` and `Module.to`, whose device can be positional."""
+def _with_cpu_target(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps `Tensor.to` and `Module.to`, so that a GPU device becomes the CPU. Their device can be a positional argument."""
     @functools.wraps(function)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         import torch
@@ -52,14 +53,14 @@ class Stream:
         self._owned = _handle is None
         if _handle is None:
             handle = ctypes.c_void_p()
-            _cpu_driver.check(_cpu_driver.load().cuStreamCreateWithPriority(ctypes.byref(handle), 1, priority))
+            _cpu_driver.raise_on_error(_cpu_driver.load_library().cuStreamCreateWithPriority(ctypes.byref(handle), 1, priority))
             _handle = handle.value or 0
         self.cuda_stream = self.stream_id = _handle
         self.device_index, self.device_type, self.priority = 0, 1, priority
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False):
-            _cpu_driver.load().cuStreamDestroy_v2(self.cuda_stream)
+            _cpu_driver.load_library().cuStreamDestroy_v2(self.cuda_stream)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
@@ -68,7 +69,7 @@ class Stream:
         return hash(self.cuda_stream)
 
     def synchronize(self) -> None:
-        _cpu_driver.check(_cpu_driver.load().cuStreamSynchronize(self.cuda_stream))
+        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuStreamSynchronize(self.cuda_stream))
 
     def query(self) -> bool:
         return True
@@ -85,11 +86,11 @@ class Stream:
         return event
 
     def __enter__(self) -> Stream:
-        _streams.append(self)
+        _stream_stack.append(self)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _streams.pop()
+        _stream_stack.pop()
 
 
 class ExternalStream(Stream):
@@ -100,56 +101,61 @@ class ExternalStream(Stream):
 class Event:
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
         handle = ctypes.c_void_p()
-        _cpu_driver.check(_cpu_driver.load().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
+        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
         self.cuda_event = handle.value or 0
 
     def __del__(self) -> None:
         if getattr(self, "cuda_event", 0):
-            _cpu_driver.load().cuEventDestroy_v2(self.cuda_event)
+            _cpu_driver.load_library().cuEventDestroy_v2(self.cuda_event)
 
     def record(self, stream: Stream | None = None) -> None:
-        _cpu_driver.check(_cpu_driver.load().cuEventRecord(self.cuda_event, (stream or current_stream()).cuda_stream))
+        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventRecord(self.cuda_event, (stream or current_stream()).cuda_stream))
 
     def wait(self, stream: Stream | None = None) -> None:
-        _cpu_driver.check(_cpu_driver.load().cuStreamWaitEvent((stream or current_stream()).cuda_stream, self.cuda_event, 0))
+        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuStreamWaitEvent((stream or current_stream()).cuda_stream, self.cuda_event, 0))
 
     def query(self) -> bool:
         return True
 
     def synchronize(self) -> None:
-        _cpu_driver.check(_cpu_driver.load().cuEventSynchronize(self.cuda_event))
+        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventSynchronize(self.cuda_event))
 
     def elapsed_time(self, end: Event) -> float:
         milliseconds = ctypes.c_float()
-        _cpu_driver.check(_cpu_driver.load().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
+        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
         return milliseconds.value
 
 
 class _Graph:
-    """torch's CUDA graphs record operations of torch, which the CPU device does not see."""
+    """Rejects CUDA graphs. Reason: a graph also records operations of torch, which do not reach the CPU device."""
 
     def __init__(self, *_: Any, **__: Any):
         raise NotImplementedError("torch.cuda.CUDAGraph is not supported on the CPU device: it would replay kernels, but not torch's operations")
 
 
-_default = Stream(_handle=0)
-_streams: list[Stream] = []
+_default_stream = Stream(_handle=0)
+_stream_stack: list[Stream] = []
 
 
 def current_stream(device: Any = None) -> Stream:
-    return _streams[-1] if _streams else _default
+    return _stream_stack[-1] if _stream_stack else _default_stream
+
+
+def _set_stream(stream: Stream) -> None:
+    """Replaces the current stream. The end of a `with` block restores the stream from before the block."""
+    _stream_stack[-1:] = [stream]
 
 
 @contextlib.contextmanager
-def _stream(stream: Stream | None) -> Iterator[None]:
+def _stream_context(stream: Stream | None) -> Iterator[None]:
     with stream if stream is not None else contextlib.nullcontext():
         yield
 
 
-def _properties(device: Any = None) -> types.SimpleNamespace:
-    attribute = _cpu_driver.attribute
+def _device_properties(device: Any = None) -> types.SimpleNamespace:
+    attribute = _cpu_driver.device_attribute
     return types.SimpleNamespace(
-        name=_cpu_driver.device_name(), major=attribute(_MAJOR), minor=attribute(_MINOR), total_memory=_cpu_driver.memory()[1],
+        name=_cpu_driver.device_name(), major=attribute(_MAJOR), minor=attribute(_MINOR), total_memory=_cpu_driver.memory_info()[1],
         multi_processor_count=attribute(_SMS), warp_size=attribute(_WARP), L2_cache_size=attribute(_L2), shared_memory_per_block=attribute(_SHARED),
         shared_memory_per_block_optin=attribute(_OPTIN), shared_memory_per_multiprocessor=attribute(_SM_SHARED), clock_rate=attribute(_CLOCK),
         regs_per_multiprocessor=attribute(_REGISTERS), max_threads_per_multi_processor=attribute(_SM_THREADS), memory_bus_width=attribute(_BUS),
@@ -157,14 +163,14 @@ def _properties(device: Any = None) -> types.SimpleNamespace:
 
 
 def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Yields what to replace: the owner, the name and the new value."""
+    """Yields each replacement: the object whose attribute is replaced, the name of the attribute, and the new value."""
     from torch.utils._device import _device_constructors
 
-    by_identity = {id(one) for one in _device_constructors()}
+    constructor_ids = {id(one) for one in _device_constructors()}
     for owner in (torch, torch.fft, torch.signal.windows):
         for name in dir(owner):
             value = getattr(owner, name, None)
-            if callable(value) and id(value) in by_identity:
+            if callable(value) and id(value) in constructor_ids:
                 yield owner, name, _on_cpu(value)
     for name in ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
         yield torch, name, _on_cpu(getattr(torch, name))
@@ -173,23 +179,23 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
     yield testing, "make_tensor", _on_cpu(testing.make_tensor)
     for name in ("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"):
         yield torch.Tensor, name, _on_cpu(getattr(torch.Tensor, name))
-    yield torch.Tensor, "to", _moved(torch.Tensor.to)
+    yield torch.Tensor, "to", _with_cpu_target(torch.Tensor.to)
     yield torch.Tensor, "cuda", lambda self, *_, **__: self
     yield torch.Tensor, "pin_memory", lambda self, *_, **__: self
-    yield torch.nn.Module, "to", _moved(torch.nn.Module.to)
+    yield torch.nn.Module, "to", _with_cpu_target(torch.nn.Module.to)
     yield torch.nn.Module, "cuda", lambda self, *_, **__: self
-    yield torch, "Generator", _generator(torch.Generator)
+    yield torch, "Generator", _cpu_generator(torch.Generator)
 
     nothing = lambda *_, **__: None  # noqa: E731
     zero = lambda *_, **__: 0  # noqa: E731
     cuda = {
-        "Stream": Stream, "ExternalStream": ExternalStream, "Event": Event, "CUDAGraph": _Graph, "graph": _Graph, "stream": _stream,
-        "current_stream": current_stream, "default_stream": lambda device=None: _default, "set_stream": lambda stream: _streams.append(stream),
+        "Stream": Stream, "ExternalStream": ExternalStream, "Event": Event, "CUDAGraph": _Graph, "graph": _Graph, "stream": _stream_context,
+        "current_stream": current_stream, "default_stream": lambda device=None: _default_stream, "set_stream": _set_stream,
         "is_available": lambda: True, "is_initialized": lambda: True, "init": nothing, "device_count": lambda: 1, "current_device": zero,
         "set_device": nothing, "synchronize": nothing, "empty_cache": nothing, "device": lambda device=None: contextlib.nullcontext(),
-        "device_of": lambda tensor=None: contextlib.nullcontext(), "get_device_properties": _properties,
-        "get_device_capability": lambda device=None: (_cpu_driver.attribute(_MAJOR), _cpu_driver.attribute(_MINOR)),
-        "get_device_name": lambda device=None: _cpu_driver.device_name(), "mem_get_info": lambda device=None: _cpu_driver.memory(),
+        "device_of": lambda tensor=None: contextlib.nullcontext(), "get_device_properties": _device_properties,
+        "get_device_capability": lambda device=None: (_cpu_driver.device_attribute(_MAJOR), _cpu_driver.device_attribute(_MINOR)),
+        "get_device_name": lambda device=None: _cpu_driver.device_name(), "mem_get_info": lambda device=None: _cpu_driver.memory_info(),
         "manual_seed": torch.manual_seed, "manual_seed_all": torch.manual_seed, "memory_allocated": zero, "max_memory_allocated": zero,
         "memory_reserved": zero, "max_memory_reserved": zero, "reset_peak_memory_stats": nothing, "is_bf16_supported": lambda *_, **__: True,
         "is_current_stream_capturing": lambda: False, "ipc_collect": nothing,
@@ -198,8 +204,8 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         yield torch.cuda, name, value
 
 
-def _generator(original: type) -> type:
-    """Returns a class whose instances are those of torch's class, on the CPU."""
+def _cpu_generator(original: type) -> type:
+    """Returns a class that creates instances of torch's class for the CPU."""
     class Generator(original):  # type: ignore[misc]
         def __new__(cls, device: Any = "cpu") -> Any:
             return original("cpu" if _is_cuda(device) else device)
@@ -207,14 +213,14 @@ def _generator(original: type) -> type:
 
 
 def install(torch: Any) -> list[tuple[Any, str, Any]]:
-    """Maps the device. Returns the previous values, for `uninstall`."""
-    changed = []
+    """Replaces the functions of torch that create or move tensors, and `torch.cuda`. Returns the previous values, for `uninstall`."""
+    previous_values = []
     for owner, name, value in list(_replacements(torch)):
-        changed.append((owner, name, getattr(owner, name, None)))
+        previous_values.append((owner, name, getattr(owner, name, None)))
         setattr(owner, name, value)
-    return changed
+    return previous_values
 
 
-def uninstall(changed: list[tuple[Any, str, Any]]) -> None:
-    for owner, name, value in reversed(changed):
+def uninstall(previous_values: list[tuple[Any, str, Any]]) -> None:
+    for owner, name, value in reversed(previous_values):
         setattr(owner, name, value)

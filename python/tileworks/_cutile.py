@@ -12,8 +12,8 @@ import numpy as np
 from ._arrays import group_offsets, overlap_groups
 from ._types import Argument, Arguments, Function, TileKernel
 
-#: Bytecode versions in the order in which `bytecode` tries them. It takes the first one that the installed cuTile supports.
-VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
+#: Bytecode versions in the order in which `export_bytecode` tries them. It takes the first one that the installed cuTile supports.
+BYTECODE_VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
 
 
 def is_kernel(value: object) -> TypeGuard[TileKernel]:
@@ -21,7 +21,7 @@ def is_kernel(value: object) -> TypeGuard[TileKernel]:
     return hasattr(value, "_annotated_function") and hasattr(value, "_compiler_options")
 
 
-def explain(value: object) -> str:
+def describe_mismatch(value: object) -> str:
     """Returns why a value is not a kernel that this package knows."""
     kind = type(value)
     if kind.__module__.split(".")[:2] == ["cuda", "tile"]:
@@ -30,20 +30,20 @@ def explain(value: object) -> str:
     return f"a kernel is one of cuTile Python, bytecode, or a path, not {kind.__name__}"
 
 
-def function(kernel: TileKernel) -> Function:
+def python_function(kernel: TileKernel) -> Function:
     return kernel._annotated_function.pyfunc
 
 
-def name(kernel: TileKernel) -> str:
-    return function(kernel).__name__
+def kernel_name(kernel: TileKernel) -> str:
+    return python_function(kernel).__name__
 
 
-def names(kernel: TileKernel) -> list[str]:
+def parameter_names(kernel: TileKernel) -> list[str]:
     """Returns the names of the kernel's parameters."""
     return list(kernel._annotated_function.pysig.parameters)
 
 
-def constants(kernel: TileKernel) -> list[bool]:
+def constant_flags(kernel: TileKernel) -> list[bool]:
     """Returns for each parameter whether it is a `ct.Constant`: a compile-time value that a launch does not pass."""
     return [getattr(one, "constant", False) for one in kernel._annotated_function.parameter_annotations]
 
@@ -54,30 +54,30 @@ def parameter_annotations(kernel: TileKernel) -> list[Any]:
 
 
 def with_defaults(kernel: TileKernel, arguments: Arguments) -> list[Any]:
-    """Returns the arguments, followed by the default values of the omitted ones."""
+    """Returns the arguments, followed by the default values of the omitted parameters."""
     bound = kernel._annotated_function.pysig.bind(*arguments)
     bound.apply_defaults()
     return list(bound.args)
 
 
-def bytecode(kernel: TileKernel, arguments: Arguments, target: str) -> bytes:
-    """Returns the kernel as bytecode, with the assumptions that cuTile makes for such arguments."""
+def export_bytecode(kernel: TileKernel, arguments: Arguments, target: str) -> bytes:
+    """Returns the kernel as bytecode, with the assumptions about alignment, divisibility and aliases that cuTile makes for these arguments."""
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
     arguments, annotated = with_defaults(kernel, arguments), parameter_annotations(kernel)
-    passed = [None if constant else argument for argument, constant in zip(arguments, constants(kernel))]
+    runtime_arguments = [None if constant else argument for argument, constant in zip(arguments, constant_flags(kernel))]
     parameters = [argument if constant else _constraint(argument, annotation, group, alignment) for argument, constant, annotation, group,
-                  alignment in zip(arguments, constants(kernel), annotated, _alias_groups(passed), _alignments(passed))]
+                  alignment in zip(arguments, constant_flags(kernel), annotated, _alias_groups(runtime_arguments), _alignments(runtime_arguments))]
     # Constant extents need the second calling convention. Other kernels keep the first one, so their names do not change.
-    extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
-    signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if extents else CallingConvention.cutile_python_v1())
-    for number in VERSIONS:
+    has_constant_extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
+    signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if has_constant_extents else CallingConvention.cutile_python_v1())
+    for bytecode_version in BYTECODE_VERSIONS:
         out = io.BytesIO()
         try:
-            export_kernel(kernel, [signature], out, gpu_code=target, output_format="tileir_bytecode", bytecode_version=number)
+            export_kernel(kernel, [signature], out, gpu_code=target, output_format="tileir_bytecode", bytecode_version=bytecode_version)
         except ValueError as error:
-            # An older cuTile does not know the version. Every other ValueError is about the kernel.
-            if number == VERSIONS[-1] or f"Unsupported bytecode version '{number}'" not in str(error):
+            # If this cuTile does not support the version, try the next one. Every other ValueError is about the kernel.
+            if bytecode_version == BYTECODE_VERSIONS[-1] or f"Unsupported bytecode version '{bytecode_version}'" not in str(error):
                 raise
             continue
         return out.getvalue()
@@ -93,7 +93,8 @@ def _alias_groups(arguments: Sequence[Argument | None]) -> list[list[str]]:
 
 
 def _alignments(arguments: Sequence[Argument | None]) -> list[int]:
-    """Returns the divisor of the address of each argument. An array is at the start of a buffer, or at an offset in the buffer of its group."""
+    """Returns for each argument a divisor of its address, at most 16 bytes. A buffer starts at a multiple of 16. An array is at the start of its
+    buffer, or at an offset in the buffer of its group."""
     arrays = {index: one for index, one in enumerate(arguments) if isinstance(one, np.ndarray)}
     offset = dict(zip(arrays, group_offsets(list(arrays.values()))))
     return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
@@ -125,26 +126,26 @@ def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: in
 
     if not isinstance(argument, np.ndarray):
         return ScalarConstraint(_cutile_dtype(to_scalar(argument, annotation).dtype))
-    per16 = max(1, 16 // argument.itemsize)
+    elements_per_16_bytes = max(1, 16 // argument.itemsize)
     strides = [stride // argument.itemsize for stride in argument.strides]
 
     def divisor(number: int) -> int:
-        return per16 if number % per16 == 0 else 1
+        return elements_per_16_bytes if number % elements_per_16_bytes == 0 else 1
 
     def dims(field: str) -> set[int]:
         return {axis % argument.ndim for axis in _array_annotation(annotation, field, ()) if -argument.ndim <= axis < argument.ndim}
 
     fixed, contiguous = dims("static_shape_dims"), _array_annotation(annotation, "static_stride_dims", ())
-    # An annotation lists the constant strides. Without it, cuTile treats strides of 1 as constants.
-    known = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
+    # An annotation lists the dimensions with constant strides. Without an annotation, cuTile treats strides of 1 as constants.
+    constant_strides = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
     wide = index_type(annotation) == "i64"
     if not wide and any(number >= 2**31 for number in (*argument.shape, *strides)):
         raise OverflowError("an extent or a stride of the array does not fit int32; annotate the kernel parameter with ct.IndexedWithInt64")
     return ArrayConstraint(
         _cutile_dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
-        may_alias_internally=False, stride_constant=[stride if axis in known else None for axis, stride in enumerate(strides)],
+        may_alias_internally=False, stride_constant=[stride if axis in constant_strides else None for axis, stride in enumerate(strides)],
         shape_constant=[extent if axis in fixed else None for axis, extent in enumerate(argument.shape)],
-        stride_divisible_by=[1 if axis in known else divisor(stride) for axis, stride in enumerate(strides)],
+        stride_divisible_by=[1 if axis in constant_strides else divisor(stride) for axis, stride in enumerate(strides)],
         shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=alignment)
 
 

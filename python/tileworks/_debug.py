@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ._errors import RunError
-from ._launch import Description
+from ._launch import LaunchDescription
 from ._program import compile
-from ._source import source
+from ._source import source_file
 from ._tools import Deadline, run, tool
 from ._types import Arguments, DebuggedStage, Grid, Kernel, OptLevel
 
@@ -38,12 +38,12 @@ def debug(grid: Grid, kernel: Kernel, arguments: Arguments, *, stage: DebuggedSt
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
-        described = Description(folder, grid, kernel, arguments)
+        description = LaunchDescription(folder, grid, kernel, arguments)
         for one in (stage, against) if against else (stage,):
             program.stage(one, deadline=deadline).save(folder / f"kernel.{one}")
-        args: list[object] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
+        args: list[object] = [folder / f"kernel.{stage}", "--launch", description.path, *options]
         args += ["--against", folder / f"kernel.{against}"] if against else []
-        args += ["--source", file] if (file := source(kernel, folder)) else []
+        args += ["--source", file] if (file := source_file(kernel, folder)) else []
         if commands is None:
             subprocess.run([tool("tile-debug"), *map(str, args)], check=False)
             return None

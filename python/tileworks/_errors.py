@@ -42,7 +42,7 @@ class Diagnostic:
         for kind in ("source", "text"):
             if isinstance(place, dict) and kind in place:
                 file, at, column = (place[kind].get(name) for name in ("file", "line", "column"))
-        # A failed assertion of a kernel has its location in the message, as on a GPU.
+        # The message of a failed kernel assertion starts with its location, as on a GPU.
         if file is None and (output := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
             file, at, message = output[1], int(output[2]), output[3]
         return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())))
@@ -66,7 +66,7 @@ class TileworksError(Exception):
     """
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
-        # `args` are the arguments from which pickle and copy construct an exception again.
+        # pickle and copy construct an exception again from `args`, so pass all arguments to the base class.
         super().__init__(diagnostics, otherwise, printed)
         self.printed = printed
         # A failed assertion prints its message before it stops the kernel. `tile-run` also reports it as a diagnostic. `tile-sim` reports only
@@ -87,12 +87,12 @@ class TileworksError(Exception):
 
     @property
     def file(self) -> str | None:
-        """The source file of the first diagnostic with a place, or None."""
+        """The source file of the first diagnostic with a source location, or None."""
         return next((one.file for one in self.diagnostics if one.file), None)
 
     @property
     def line(self) -> int | None:
-        """The line of the first diagnostic with a place, or None."""
+        """The line of the first diagnostic with a source location, or None."""
         return next((one.line for one in self.diagnostics if one.file), None)
 
 

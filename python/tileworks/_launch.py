@@ -14,21 +14,21 @@ from . import _cutile
 from ._arrays import covered_bytes, group_offsets, overlap_groups, span
 from ._errors import CheckError, Diagnostic, RunError
 from ._program import compile
-from ._tools import Deadline, limits, run
+from ._tools import Deadline, limit_options, run
 from ._types import Arguments, Array, ExecutedStage, Grid, Kernel, OptLevel
 
 #: The number types of launch descriptions, by the name of the numpy type.
 SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
            "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
-#: The element types of launch descriptions, by the name of the numpy type. Also unsigned and 8-bit float types.
+#: The element types of launch descriptions, by the name of the numpy type. Unlike numbers, arrays may have unsigned and 8-bit float types.
 ELEMENTS = SCALARS | {"bool": "bool", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "float8_e4m3fn": "f8E4M3FN",
                       "float8_e5m2": "f8E5M2", "float8_e8m0fnu": "f8E8M0FNU"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The result of a launch besides the arrays.
+    """The result of a launch, except the arrays, which the launch writes in place.
 
     Attributes:
         printed: The output of the kernel.
@@ -38,7 +38,7 @@ class Run:
     warnings: tuple[Diagnostic, ...]
 
 
-class Description:
+class LaunchDescription:
     """A launch description in a folder: `launch.json`, and the contents of each buffer in a file."""
 
     def __init__(self, folder: Path, grid: Grid, kernel: Kernel, arguments: Arguments):
@@ -46,10 +46,10 @@ class Description:
         self.path = folder / "launch.json"
         as_cutile = _cutile.is_kernel(kernel)
         if _cutile.is_kernel(kernel):
-            constant = _cutile.constants(kernel)
-            names = [name for name, known in zip(_cutile.names(kernel), constant) if not known]
-            annotations = [one for one, known in zip(_cutile.parameter_annotations(kernel), constant) if not known]
-            arguments = [one for one, known in zip(_cutile.with_defaults(kernel, arguments), constant) if not known]
+            is_constant = _cutile.constant_flags(kernel)
+            names = [name for name, known in zip(_cutile.parameter_names(kernel), is_constant) if not known]
+            annotations = [one for one, known in zip(_cutile.parameter_annotations(kernel), is_constant) if not known]
+            arguments = [one for one, known in zip(_cutile.with_defaults(kernel, arguments), is_constant) if not known]
         else:
             names = [f"arg{index}" for index in range(len(arguments))]
             annotations = [None] * len(names)
@@ -65,8 +65,8 @@ class Description:
                     parameters += [{index: int(extent)} for extent in argument.shape]
                     parameters += [{index: stride // argument.itemsize} for stride in argument.strides]
             else:
-                number = _cutile.to_scalar(argument, annotation) if as_cutile else _number(argument)
-                parameters.append({SCALARS[number.dtype.name]: number.item() if number.dtype.kind != "u" else _signed(number)})
+                number = _cutile.to_scalar(argument, annotation) if as_cutile else _bytecode_scalar(argument)
+                parameters.append({SCALARS[number.dtype.name]: number.item() if number.dtype.kind != "u" else _signed_bits(number)})
         grid = [grid] if isinstance(grid, int) else [int(extent) for extent in grid]
         buffers = [{"name": buffer.name, "file": f"{buffer.name}.bin",
                     **({"type": buffer.type} if buffer.type else {}), **({"address": buffer.address} if buffer.address else {})}
@@ -81,15 +81,16 @@ class Description:
 
 
 class _Buffer:
-    """The buffer of one array or of overlapping arrays. An overlapping array is passed as an address in the buffer."""
+    """The buffer of one array, or of several arrays that overlap. If the arrays do not cover the same bytes, the launch passes the address
+    of each array in the buffer, so the buffer has a fixed address."""
 
     def __init__(self, names: Sequence[str], arrays: Sequence[Array], address: int):
-        same = all(span(array) == span(arrays[0]) for array in arrays)
-        self.name = names[0] if same else "+".join(names)
+        have_equal_spans = all(span(array) == span(arrays[0]) for array in arrays)
+        self.name = names[0] if have_equal_spans else "+".join(names)
         self.arrays, self.offsets = arrays, group_offsets(arrays)
-        self.address = None if same else address
+        self.address = None if have_equal_spans else address
         # With a type, the debugger shows the buffer as an array, and the tools check the type of the pointer parameter.
-        self.type = _type(arrays[0]) if same else None
+        self.type = _launch_type(arrays[0]) if have_equal_spans else None
 
     @property
     def size(self) -> int:
@@ -108,20 +109,20 @@ class _Buffer:
             content[offset:offset + covered_bytes(array).size] = covered_bytes(array)
         return content
 
-    def write_back(self, after: Array) -> None:
-        """Copies the contents after the launch to the writeable arrays. Raises ValueError if the kernel changed another byte."""
+    def write_back(self, new_contents: Array) -> None:
+        """Copies the contents after the launch to the writeable arrays. Raises ValueError if the kernel changed a byte of no writeable array."""
         read_only = np.ones(self.size, bool)
         for offset, array in zip(self.offsets, self.arrays):
             if array.flags.writeable:
                 read_only[offset:offset + covered_bytes(array).size] = False
-        if np.any((after != self.contents())[read_only]):
+        if np.any((new_contents != self.contents())[read_only]):
             raise ValueError(f"the kernel writes {self.name}, which is read-only")
         for offset, array in zip(self.offsets, self.arrays):
             if array.size and array.flags.writeable:
-                covered_bytes(array)[:] = after[offset:offset + covered_bytes(array).size]
+                covered_bytes(array)[:] = new_contents[offset:offset + covered_bytes(array).size]
 
 
-#: The address of the first buffer of overlapping arrays. The tools choose the addresses of other buffers.
+#: The address of the first buffer with a fixed address. The tools choose the addresses of the other buffers.
 _FIRST_ADDRESS = 0x10_0000_0000
 
 
@@ -131,26 +132,26 @@ def _buffers(arguments: Iterable[tuple[str, Any]]) -> list[_Buffer]:
     groups = overlap_groups([array for _, array in pairs])
     buffers: list[_Buffer] = []
     address = _FIRST_ADDRESS
-    for number in sorted(set(groups)):
-        members = [pair for pair, own in zip(pairs, groups) if own == number]
+    for group in sorted(set(groups)):
+        members = [pair for pair, own in zip(pairs, groups) if own == group]
         buffers.append(_Buffer([name for name, _ in members], [array for _, array in members], address))
         address += (buffers[-1].size // 0x1000 + 2) * 0x1000 if buffers[-1].address else 0
     return buffers
 
 
-def _type(array: Array) -> str | None:
+def _launch_type(array: Array) -> str | None:
     """Returns the launch type of a contiguous array, or None for other arrays."""
     name = ELEMENTS.get(array.dtype.name)
     return f"{name}{list(array.shape)}" if name and array.size and array.ndim and array.flags.c_contiguous else None
 
 
-def _number(argument: Any) -> np.generic:
+def _bytecode_scalar(argument: Any) -> np.generic:
     """Converts a number for a bytecode kernel. A Python integer becomes an i32, or an i64 if it does not fit in 32 bits."""
     large = isinstance(argument, int) and not -2**31 <= argument < 2**31
     return np.int64(argument) if large else _cutile.to_scalar(argument)
 
 
-def _signed(number: np.generic) -> int:
+def _signed_bits(number: np.generic) -> int:
     """Returns the signed integer with the bits of an unsigned number."""
     return int(np.array(number).view(number.dtype.name.lstrip("u")))
 
@@ -169,8 +170,8 @@ def launch(grid: Grid, kernel: Kernel, arguments: Arguments, *, stage: ExecutedS
         arguments: Arguments of the kernel.
         stage: Stage to execute: `tile` (the program as written), `aa`, `as`, `sched` or `ptx`.
         check: Detects faults that the results may not show: uninitialised reads, races between tile blocks, accesses that no token orders,
-            and wrong assumptions. For PTX, accesses to shared memory are always checked. Races between tile blocks and missing tokens are
-            never checked in PTX; check an earlier stage to find them.
+            and wrong assumptions. In PTX, the simulator always checks accesses to shared memory, but never finds races between tile blocks
+            or missing tokens; check an earlier stage to find them.
         target: Target, such as `sm_90`.
         opt_level: Optimisation level, 0 to 3.
         options: More options of `tileiras`, such as `--check-bounds`.
@@ -191,14 +192,14 @@ def launch(grid: Grid, kernel: Kernel, arguments: Arguments, *, stage: ExecutedS
     program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
-        described = Description(folder, grid, kernel, arguments)
+        description = LaunchDescription(folder, grid, kernel, arguments)
         program.stage(stage, deadline=deadline).save(folder / f"kernel.{stage}")
-        out = folder / "out"
-        args = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
+        out_folder = folder / "out"
+        args = [folder / f"kernel.{stage}", "--launch", description.path, "--out-dir", out_folder]
         tool = "tile-sim" if stage == "ptx" else "tile-run"
-        args += [*(["--check"] if check and stage != "ptx" else []), *limits(options)]
+        args += [*(["--check"] if check and stage != "ptx" else []), *limit_options(options)]
         printed, output = run(tool, *args, fails=CheckError if check else RunError, deadline=deadline)
-        described.read_outputs(out)
+        description.read_outputs(out_folder)
     if printed:
         print(printed.decode(errors="replace"), end="")
     return Run(printed.decode(errors="replace"), tuple(output))

@@ -22,8 +22,8 @@ STAGE_DESCRIPTIONS = {
 }
 
 
-#: The first architecture with each suffix: `a` is for one architecture, `f` for its family.
-SUFFIXES = {"a": 90, "f": 100}
+#: The first architecture that has each suffix of a target. Code with suffix `a` runs on one architecture, with `f` on a family of them.
+FIRST_ARCHITECTURES = {"a": 90, "f": 100}
 
 
 def base_target(target: str) -> str:
@@ -32,7 +32,7 @@ def base_target(target: str) -> str:
     if parts is None:
         raise ValueError(f"{target!r} is not a target; a target is sm_ and a number, such as sm_90, sm_90a or sm_100f")
     number, suffix = int(parts[1]), parts[2]
-    if suffix and not (suffix in SUFFIXES and number >= SUFFIXES[suffix]):
+    if suffix and not (suffix in FIRST_ARCHITECTURES and number >= FIRST_ARCHITECTURES[suffix]):
         raise ValueError(f"there is no target {target!r}: suffix a exists from sm_90a on, suffix f from sm_100f on")
     return f"sm_{number}"
 
@@ -109,8 +109,8 @@ class Program:
                 source = Path(folder) / "kernel.tileirbc"
                 source.write_bytes(self.bytecode)
                 args = [source, f"--gpu-name={self.target}", f"-O{self.opt_level}", f"--emit={kind}", "-o", "-"]
-                lines = ["--lineinfo"] if kind in ("ptx", "llvm-ir", "cubin") else []
-                data, _ = run("tileiras", *args, *lines, *self.options, fails=CompileError, deadline=deadline or Deadline(self.timeout))
+                lineinfo = ["--lineinfo"] if kind in ("ptx", "llvm-ir", "cubin") else []
+                data, _ = run("tileiras", *args, *lineinfo, *self.options, fails=CompileError, deadline=deadline or Deadline(self.timeout))
             self._stages[kind] = Stage(kind, data, self.target)
         return self._stages[kind]
 
@@ -147,11 +147,11 @@ def compile(kernel: Kernel, arguments: Arguments = (), *, target: str = "sm_90",
         return kernel
     target = base_target(target)
     if _cutile.is_kernel(kernel):
-        kernel = _cutile.bytecode(kernel, arguments, target)
+        kernel = _cutile.export_bytecode(kernel, arguments, target)
     elif isinstance(kernel, (str, os.PathLike)):
         kernel = Path(kernel).read_bytes()
     elif not isinstance(kernel, bytes):
-        raise TypeError(_cutile.explain(kernel))
+        raise TypeError(_cutile.describe_mismatch(kernel))
     program = Program(kernel, target, opt_level, options, timeout)
     program.stage("tile")
     return program

@@ -10,11 +10,11 @@ from . import _cutile
 from ._types import Kernel
 
 
-def source(kernel: Kernel, folder: Path) -> str | None:
+def source_file(kernel: Kernel, folder: Path) -> str | None:
     """Returns the source file of a cuTile Python kernel. The text of a notebook cell is only in memory; `folder` gets a copy."""
     if not _cutile.is_kernel(kernel):
         return None
-    function = inspect.unwrap(_cutile.function(kernel))
+    function = inspect.unwrap(_cutile.python_function(kernel))
     file: str = function.__code__.co_filename
     if os.path.isfile(file):
         return file

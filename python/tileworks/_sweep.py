@@ -15,10 +15,11 @@ from typing import Any
 from ._errors import TileworksError
 from ._types import AnyPath
 
-#: The number of tasks per worker. With more tasks, the workers finish at about the same time; with fewer, the scheduler has less work.
+#: The number of tasks per worker. With more tasks per worker, the workers finish closer to the same time. With fewer, the scheduler has less
+#: work.
 TASKS_PER_WORKER = 8
 #: The file in which a sweep records the command of each output, next to the ninja file.
-STATE = ".tileworks_sweep"
+STATE_FILE = ".tileworks_sweep"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +27,13 @@ class Command:
     """One compilation. The word after `-o` is the output and the last word is the input."""
     output: str
     source: str
-    #: Files whose change requires a recompilation, besides the input: the tools.
+    #: Files whose change requires a recompilation, except the input. `tileiras --emit-ninja` lists the tools.
     dependencies: tuple[str, ...]
     args: tuple[str, ...]
 
     @property
     def signature(self) -> str:
+        """Hash of the command. If it differs from the hash of the last sweep, the output is outdated."""
         return hashlib.sha256("\0".join(self.args).encode()).hexdigest()
 
 
@@ -62,18 +64,18 @@ def commands(path: Path) -> list[Command]:
         elif args[1:3] == [":", "tileiras"]:
             output, source, dependencies = args[0], args[3], args[5:] if "|" in args else []
             scope = variables | own | {"out": shlex.quote(output), "in": shlex.quote(source), "launcher": ""}
-            known = tuple(file for other in dependencies for file in phony.get(other, (other,)))
-            found.append(Command(output, source, known, tuple(shlex.split(_expand(rule, scope)))))
+            files = tuple(file for other in dependencies for file in phony.get(other, (other,)))
+            found.append(Command(output, source, files, tuple(shlex.split(_expand(rule, scope)))))
     if not found:
         raise TileworksError([], f"{path} has no compilations; tileiras --emit-ninja writes such a file")
     return found
 
 
 def _expand(text: str, variables: dict[str, str]) -> str:
-    def one(match: re.Match[str]) -> str:
+    def expand_match(match: re.Match[str]) -> str:
         return match[1] or _expand(variables.get(match[2] or match[3], ""), variables)
 
-    return re.sub(r"\$(?:([$: ])|\{(\w+)\}|(\w+))", one, text)
+    return re.sub(r"\$(?:([$: ])|\{(\w+)\}|(\w+))", expand_match, text)
 
 
 def _split(line: str, variables: dict[str, str]) -> list[str]:
@@ -83,12 +85,13 @@ def _split(line: str, variables: dict[str, str]) -> list[str]:
 
 
 def is_outdated(command: Command, state: dict[str, str], root: Path) -> bool:
+    """Returns whether an output is missing or older than a file on which it depends, or its command has changed."""
     try:
-        built = (root / command.output).stat().st_mtime_ns
-        newest = max((root / file).stat().st_mtime_ns for file in (command.source, *command.dependencies))
+        output_time = (root / command.output).stat().st_mtime_ns
+        newest_input_time = max((root / file).stat().st_mtime_ns for file in (command.source, *command.dependencies))
     except FileNotFoundError:
         return True
-    return built < newest or state.get(command.output) != command.signature
+    return output_time < newest_input_time or state.get(command.output) != command.signature
 
 
 def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes, bytes | None]]:
@@ -106,27 +109,27 @@ def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes
             line = [*args[:-1], source]
             line[line.index("-o") + 1] = output
             try:
-                ran = subprocess.run(line, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
+                finished = subprocess.run(line, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
             except OSError as error:
                 results.append((127, f"{line[0]}: {error}".encode(), None))
                 continue
             built = None
-            if ran.returncode == 0:
+            if finished.returncode == 0:
                 with open(output, "rb") as file:
                     built = file.read()
-            results.append((ran.returncode, ran.stderr, built))
+            results.append((finished.returncode, finished.stderr, built))
     return results
 
 
-def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[tuple[Command, int, bytes, bytes | None]]:
-    """Compiles on the cluster of a client, and yields each result when it arrives."""
+def run_on_cluster(client: Any, outdated: list[Command], root: Path, workers: int) -> Iterator[tuple[Command, int, bytes, bytes | None]]:
+    """Runs commands on the cluster of a client. When a result arrives, yields the command, its exit code, standard error and output."""
     import cloudpickle
     from distributed import as_completed
 
     # Send the functions of this module by value, because workers need not have this package, only the tools.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    size = max(1, len(todo) // (TASKS_PER_WORKER * max(1, workers)))
-    parts = [todo[at:at + size] for at in range(0, len(todo), size)]
+    size = max(1, len(outdated) // (TASKS_PER_WORKER * max(1, workers)))
+    parts = [outdated[at:at + size] for at in range(0, len(outdated), size)]
     futures = {}
     for part in parts:
         tasks = [(command.args, (root / command.source).read_bytes()) for command in part]
@@ -144,7 +147,7 @@ def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, worker
         path: The ninja file.
         scheduler: Address of the cluster's scheduler, such as `tcp://HOST:8786`. Without it, the call starts workers on this machine.
         workers: Number of workers on this machine. The default is the number of cores.
-        folder: The folder that paths of the file are relative to.
+        folder: The folder to which the paths in the ninja file are relative.
 
     Returns:
         The number of compilations and the number of failures.
@@ -158,20 +161,20 @@ def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, worker
         raise TileworksError([], "a sweep needs Dask: pip install distributed") from None
     root = Path(folder)
     all_commands = commands(root / path)
-    state_file = root / STATE
+    state_file = root / STATE_FILE
     state = json.loads(state_file.read_text()) if state_file.exists() else {}
-    todo = [command for command in all_commands if is_outdated(command, state, root)]
-    if not todo:
+    outdated = [command for command in all_commands if is_outdated(command, state, root)]
+    if not outdated:
         return 0, 0
     failed = 0
-    local = None
+    local_cluster = None
     try:
         if scheduler is None:
             # The workers only wait for the processes of the tools, so they can be threads.
-            local = LocalCluster(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=False, dashboard_address=None)
-        with Client(scheduler or local, set_as_default=False) as client:
+            local_cluster = LocalCluster(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=False, dashboard_address=None)
+        with Client(scheduler or local_cluster, set_as_default=False) as client:
             count = len(client.nthreads()) or 1
-            for command, code, stderr, built in run(client, todo, root, count):
+            for command, code, stderr, built in run_on_cluster(client, outdated, root, count):
                 sys.stderr.write(stderr.decode(errors="replace"))
                 if code != 0 or built is None:
                     failed += 1
@@ -184,7 +187,7 @@ def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, worker
                 os.replace(temporary, output)
                 state[command.output] = command.signature
     finally:
-        if local is not None:
-            local.close()
+        if local_cluster is not None:
+            local_cluster.close()
         state_file.write_text(json.dumps(state, indent=0))
-    return len(todo), failed
+    return len(outdated), failed

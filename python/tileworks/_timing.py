@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ._errors import RunError
-from ._launch import Description
+from ._launch import LaunchDescription
 from ._program import Program, compile
-from ._tools import Deadline, limits, run
+from ._tools import Deadline, limit_options, run
 from ._types import Arguments, Grid, Kernel, OptLevel
 
 
@@ -38,21 +38,21 @@ class Timing:
         return self.report
 
     def __repr__(self) -> str:
-        return f"<tileworks.Timing of {self.data['kernel']} on {self.gpu}: {_time(self.seconds)}, {self.cycles:.0f} cycles>"
+        return f"<tileworks.Timing of {self.data['kernel']} on {self.gpu}: {_format_time(self.seconds)}, {self.cycles:.0f} cycles>"
 
     def _repr_html_(self) -> str:
-        head = f"{self.data['kernel']} on {self.gpu}: {_time(self.seconds)}, {self.cycles:.0f} cycles"
+        head = f"{self.data['kernel']} on {self.gpu}: {_format_time(self.seconds)}, {self.cycles:.0f} cycles"
         advice = "".join(f"<tr><td>{gain:.1%}</td><td>{html.escape(how)}</td></tr>" for gain, how in self.advice())
-        saves = f"<table><tr><th>saves</th><th>by</th></tr>{advice}</table>" if advice else ""
+        advice_table = f"<table><tr><th>saves</th><th>by</th></tr>{advice}</table>" if advice else ""
         report = f'<pre style="line-height: 1.2">{html.escape(self.report)}</pre>'
-        return f"<p>{html.escape(head)}</p>{saves}<details><summary>report</summary>{report}</details>"
+        return f"<p>{html.escape(head)}</p>{advice_table}<details><summary>report</summary>{report}</details>"
 
     def advice(self) -> list[tuple[float, str]]:
         """Returns the changes that would save time: the saved fraction of the time, and the change."""
         return [(one["gain"], f"{one['if']}: {one['how']}") for one in self.data["advice"]]
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return next(f"{seconds * factor:.4g} {unit}" for least, factor, unit in ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "us")) if seconds >= least)
 
 
@@ -85,9 +85,9 @@ def predict(program: Program, grid: Grid, kernel: Kernel, arguments: Arguments, 
     """Predicts the time of a launch of a compiled kernel."""
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
-        described = Description(folder, grid, kernel, arguments)
+        description = LaunchDescription(folder, grid, kernel, arguments)
         program.stage("ptx", deadline=deadline).save(folder / "kernel.ptx")
-        args = [folder / "kernel.ptx", "--launch", described.path, *(["--gpu", gpu] if gpu else []), *limits(options)]
+        args = [folder / "kernel.ptx", "--launch", description.path, *(["--gpu", gpu] if gpu else []), *limit_options(options)]
         report, _ = run("tile-time", *args, "--json", folder / "time.json", fails=RunError, deadline=deadline)
         data = json.loads((folder / "time.json").read_text())
     return Timing(data["seconds"], data["cycles"], data["gpu"], report.decode(), data)
@@ -96,8 +96,8 @@ def predict(program: Program, grid: Grid, kernel: Kernel, arguments: Arguments, 
 def description_digest(grid: Grid, kernel: Kernel, arguments: Arguments) -> str:
     """Returns a digest of a launch: grid, parameters, and contents of the buffers."""
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
-        described = Description(Path(name), grid, kernel, arguments)
-        launch = json.loads(described.path.read_text())
+        description = LaunchDescription(Path(name), grid, kernel, arguments)
+        launch = json.loads(description.path.read_text())
         for buffer in launch["buffers"]:
             buffer.pop("address", None)
             buffer["file"] = hashlib.sha256((Path(name) / buffer["file"]).read_bytes()).hexdigest()

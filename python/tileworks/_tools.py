@@ -26,8 +26,8 @@ class Deadline:
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
 
-def limits(options: Sequence[str]) -> list[str]:
-    """Returns those of the options that limit time and memory, which every tool accepts."""
+def limit_options(options: Sequence[str]) -> list[str]:
+    """Returns the options that limit time or memory. Every tool accepts these options."""
     found: list[str] = []
     for at, option in enumerate(options):
         if option in ("--max-time", "--max-memory"):
@@ -50,24 +50,24 @@ def tool(name: str) -> str:
 
 def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None = None, input: bytes | None = None,
         deadline: Deadline | None = None) -> tuple[bytes, list[Diagnostic]]:
-    """Runs a tool. Returns its standard output and its diagnostics. Raises `fails` if it failed, `TimeLimitError` at the deadline."""
+    """Runs a tool. Returns its standard output and its diagnostics. Raises `fails` if the tool fails, or `TimeLimitError` at the deadline."""
     command = [tool(name), "--error-format=json", *map(str, args)]
     left = deadline.left() if deadline else None
     try:
         if input is None:
-            ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd, timeout=left)
+            finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd, timeout=left)
         else:
-            ended = subprocess.run(command, input=input, capture_output=True, cwd=cwd, timeout=left)
+            finished = subprocess.run(command, input=input, capture_output=True, cwd=cwd, timeout=left)
     except subprocess.TimeoutExpired as expired:
         limit = deadline.timeout if deadline else expired.timeout
         raise TimeLimitError([], f"{name} was stopped: the call takes longer than its timeout of {limit:g} s") from None
-    lines = ended.stderr.decode(errors="replace").splitlines()
+    lines = finished.stderr.decode(errors="replace").splitlines()
     output = [one for one in map(Diagnostic.read, lines) if one]
-    if ended.returncode != 0:
+    if finished.returncode != 0:
         if any(one.code == "CLI006" and "--max-time" in one.message for one in output):
             fails = TimeLimitError
-        raise fails(output, "\n".join(lines) or f"{name} ended with {ended.returncode}", ended.stdout.decode(errors="replace"))
-    return ended.stdout, output
+        raise fails(output, "\n".join(lines) or f"{name} ended with {finished.returncode}", finished.stdout.decode(errors="replace"))
+    return finished.stdout, output
 
 
 def version() -> str:

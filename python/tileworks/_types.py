@@ -36,7 +36,7 @@ class Function(Protocol):
 
 
 class AnnotatedFunction(Protocol):
-    """What this package uses of a kernel's function: the function, its signature, and the annotations of its parameters."""
+    """The attributes of a kernel that this package uses: its Python function, the signature, and the annotations of its parameters."""
 
     @property
     def pyfunc(self) -> Function: ...

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ._errors import CompileError
-from ._launch import Description
+from ._launch import LaunchDescription
 from ._program import compile
-from ._source import source as source_of
+from ._source import source_file
 from ._tools import Deadline, run
 from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
 
@@ -60,11 +60,11 @@ def view(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = None,
         folder = Path(name)
         (folder / "kernel.tileirbc").write_bytes(program.bytecode)
         args: list[object] = [folder / "kernel.tileirbc", f"--gpu-name={program.target}", f"-O{program.opt_level}", "-o", folder / "page.html"]
-        if (saved := source_of(kernel, folder)) is not None:
+        if (saved := source_file(kernel, folder)) is not None:
             args += ["--source", saved]
         for source in sources:
             args += ["--source", Path(source).absolute()]
         if grid is not None:
-            args += ["--launch", Description(folder, grid, kernel, arguments).path, *(["--gpu", gpu] if gpu else [])]
+            args += ["--launch", LaunchDescription(folder, grid, kernel, arguments).path, *(["--gpu", gpu] if gpu else [])]
         run("tile-view", *args, fails=CompileError, deadline=deadline)
         return Page((folder / "page.html").read_text())

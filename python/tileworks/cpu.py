@@ -3,8 +3,8 @@
     with tileworks.cpu.device("sm_90"):
         ct.launch(0, (16,), kernel, (x, y))
 
-Also a decorator, and a plugin of pytest: `pytest -p tileworks.cpu`. The command `tileworks run` does the same for a process and its
-children.
+`tileworks.cpu.device` is also a decorator, and this module is a plugin of pytest: `pytest -p tileworks.cpu`. The command `tileworks run`
+does the same for a process and its children.
 """
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ._tools import tool
 
 __all__ = ["device"]
 
-#: Set in a process whose imports are patched already, by `tileworks run`.
-ACTIVE = "TILEWORKS_CPU"
+#: The variable that `tileworks run` sets in the environment of its command. In these processes, `sitecustomize` patches the imports.
+ACTIVE_VARIABLE = "TILEWORKS_CPU"
 
 
 def environment(*, device: str, stage: str, check: str, time_limit: float | None = None) -> dict[str, str]:
@@ -35,7 +35,7 @@ def environment(*, device: str, stage: str, check: str, time_limit: float | None
         raise ValueError(f"the check is one of {', '.join(_cpu_driver.CHECKS)}, not {check!r}")
     tools = Path(tool("tileiras")).parent
     variables = {"TILEWORKS_DEVICE": device, "TILEWORKS_STAGE": stage, "TILEWORKS_CHECK": check,
-                 # The compiler writes what the device executes. It needs no ptxas.
+                 # The compiler writes a module with the program that the device executes, so it needs no ptxas.
                  "TILEWORKS_OPTIONS": f"{os.environ.get('TILEWORKS_OPTIONS', '')} --emit=cpu-module --cpu-stage={stage}".strip(),
                  "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}", "TILEWORKS_TOOLS": str(tools)}
     if time_limit is not None:
@@ -46,7 +46,7 @@ def environment(*, device: str, stage: str, check: str, time_limit: float | None
 class device(contextlib.ContextDecorator):
     """Uses the CPU device inside a `with` statement or a function.
 
-    A process has one device: later uses must name the same.
+    A process has one device. Later uses in this process must have the same name and options, except `torch`.
 
     Args:
         name: The GPU to imitate: a target such as `sm_90`, or a chip such as `h200`.
@@ -56,7 +56,7 @@ class device(contextlib.ContextDecorator):
         time_limit: Limit of a launch in seconds.
     """
 
-    _entered: device | None = None
+    _device_of_process: device | None = None
 
     def __init__(self, name: str = "sm_90", *, stage: str = "tile", check: str = "off", torch: bool = True,
                  time_limit: float | None = None):
@@ -66,7 +66,7 @@ class device(contextlib.ContextDecorator):
         self._undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> device:
-        if self._depth == 0 and not os.environ.get(ACTIVE):
+        if self._depth == 0 and not os.environ.get(ACTIVE_VARIABLE):
             self._start()
         self._depth += 1
         return self
@@ -79,13 +79,13 @@ class device(contextlib.ContextDecorator):
             self._undo.clear()
 
     def _start(self) -> None:
-        used = device._entered
+        used = device._device_of_process
         if used is not None and used._options != self._options:
             raise ValueError(f"this process already uses the CPU device with {used._options}")
         if used is None:
             os.environ.update(environment(**self._options))
             _cpu_driver.initialise()
-            device._entered = self
+            device._device_of_process = self
         self._undo.append(_on_import("cuda.tile", _patch_cutile))
         if self._torch:
             self._undo.append(_on_import("torch", _patch_torch))
@@ -107,26 +107,26 @@ def _patch_cutile(ct: Any) -> Callable[[], None]:
         changed.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
-    def with_arguments(function: Callable[..., Any], position: int) -> Callable[..., Any]:
+    def with_replaced_arrays(function: Callable[..., Any], position: int) -> Callable[..., Any]:
         @functools.wraps(function, updated=())
         def call(*args: Any, **kwargs: Any) -> Any:
             _cpu_arrays.patch_torch_export()
-            args = tuple(_cpu_arrays.adapt(one) if at == position else one for at, one in enumerate(args))
+            args = tuple(_cpu_arrays.replace_arrays(one) if at == position else one for at, one in enumerate(args))
             return function(*args, **kwargs)
         return call
 
-    launch = with_arguments(_cext.launch, 3)
+    launch = with_replaced_arrays(_cext.launch, 3)
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("cuda.tile") and getattr(module, "launch", None) is _cext.launch and module is not _cext:
             replace(module, "launch", launch)
     replace(_cext, "launch", launch)
     for name, position in (("_benchmark", 3), ("_export_ipc_benchmark_payload", 3), ("get_parameter_constraints_from_pyargs", 1)):
         if hasattr(_cext, name):
-            original, new = getattr(_cext, name), with_arguments(getattr(_cext, name), position)
+            original, new = getattr(_cext, name), with_replaced_arrays(getattr(_cext, name), position)
             for module in list(sys.modules.values()):
                 if getattr(module, "__name__", "").startswith("cuda.tile") and getattr(module, name, None) is original:
                     replace(module, name, new)
-    # NVIDIA's compiler would write machine code only.
+    # cuTile prefers NVIDIA's compiler in its environment, whose output has only machine code. Disable the search for it.
     if hasattr(_compile, "_find_pip_tileiras"):
         replace(_compile, "_find_pip_tileiras", lambda: None)
     if hasattr(_compile._find_compiler_bin, "cache_clear"):
@@ -165,7 +165,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _on_import(name: str, patch: Callable[[Any], Callable[[], None]]) -> Callable[[], None]:
-    """Patches a module now, or after its import. Returns a function that undoes it."""
+    """Patches a module now if it is imported, else after its import. Returns a function that undoes the patch."""
     undone: list[Callable[[], None]] = []
     finder = _Finder(name, lambda module: undone.append(patch(module)))
     if name in sys.modules:
@@ -198,7 +198,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_load_initial_conftests(early_config: Any) -> None:
-    """Starts before any conftest can import torch or cuTile."""
+    """Enters the device before a conftest file can import torch or cuTile."""
     given = early_config.known_args_namespace
     device(given.cpu_device, stage=given.cpu_stage, check=given.cpu_check).__enter__()
 

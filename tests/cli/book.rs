@@ -1,15 +1,15 @@
 //! The pages of `docs`: `SUMMARY.md` lists all of them, their links lead to existing files, and their commands work.
 
-use crate::need_stages;
+use crate::check_stages_are_current;
 use std::path::Path;
-use tests::{files_below, root, shell, temporary, tool, tools_folder};
+use tests::{files_below, root, shell, temporary_folder, tool, tools_folder};
 
-fn text(path: &Path) -> String {
+fn read_text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The targets of a page's links, without external URLs.
-fn links(page: &str) -> Vec<&str> {
+fn link_targets(page: &str) -> Vec<&str> {
     let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
 }
@@ -17,16 +17,16 @@ fn links(page: &str) -> Vec<&str> {
 fn the_summary_has_every_page_and_links_lead_somewhere() {
     let docs = root().join("docs");
     for name in ["README.md", "ARCHITECTURE.md"] {
-        for link in links(&text(&root().join(name))) {
+        for link in link_targets(&read_text(&root().join(name))) {
             assert!(root().join(link.split('#').next().unwrap()).exists(), "{name} links to {link}, which does not exist");
         }
     }
-    let summary = text(&docs.join("SUMMARY.md"));
-    let listed = links(&summary);
+    let summary = read_text(&docs.join("SUMMARY.md"));
+    let listed_pages = link_targets(&summary);
     for path in files_below(&docs).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
         let name = path.strip_prefix(&docs).unwrap().to_string_lossy().into_owned();
-        assert!(name == "SUMMARY.md" || listed.contains(&name.as_str()), "{name} is not in docs/SUMMARY.md");
-        for link in links(&text(&path)) {
+        assert!(name == "SUMMARY.md" || listed_pages.contains(&name.as_str()), "{name} is not in docs/SUMMARY.md");
+        for link in link_targets(&read_text(&path)) {
             let target = path.with_file_name(link.split('#').next().unwrap());
             assert!(target.exists(), "{name} links to {link}, which does not exist");
         }
@@ -37,21 +37,21 @@ fn the_summary_has_every_page_and_links_lead_somewhere() {
 type Block<'a> = (&'a str, &'a str);
 
 /// The code blocks of a page, in order.
-fn blocks(page: &str) -> Vec<Block<'_>> {
-    let fenced = page.split("\n```").collect::<Vec<_>>();
-    assert!(fenced.len() % 2 == 1, "every block ends");
-    fenced.into_iter().skip(1).step_by(2).filter_map(|block| block.split_once('\n').or(Some((block, "")))).collect()
+fn code_blocks(page: &str) -> Vec<Block<'_>> {
+    let parts = page.split("\n```").collect::<Vec<_>>();
+    assert!(parts.len() % 2 == 1, "every block ends");
+    parts.into_iter().skip(1).step_by(2).filter_map(|block| block.split_once('\n').or(Some((block, "")))).collect()
 }
 
 /// An indented code block. It has no language, so no test runs it.
-fn indented(page: &str) -> Option<&str> {
-    let outside: Vec<&str> = page.split("\n```").step_by(2).collect();
-    outside.into_iter().flat_map(|part| part.split("\n\n").skip(1)).find(|paragraph| paragraph.starts_with("    "))
+fn find_indented_block(page: &str) -> Option<&str> {
+    let outside_fences: Vec<&str> = page.split("\n```").step_by(2).collect();
+    outside_fences.into_iter().flat_map(|part| part.split("\n\n").skip(1)).find(|paragraph| paragraph.starts_with("    "))
 }
 
 /// A command of a `console` block, its combined output, and its exit code.
 #[derive(Debug, PartialEq)]
-struct Printed<'a> {
+struct ConsoleCommand<'a> {
     command: &'a str,
     output: String,
     code: i32,
@@ -59,11 +59,11 @@ struct Printed<'a> {
 
 /// The commands of a `console` block. Each follows `$ `, and its output is below it. A command that fails ends with a line such as
 /// `[exit code 3]`.
-fn console(code: &str) -> Vec<Printed<'_>> {
-    let mut commands: Vec<Printed> = Vec::new();
+fn parse_console_block(code: &str) -> Vec<ConsoleCommand<'_>> {
+    let mut commands: Vec<ConsoleCommand> = Vec::new();
     for line in code.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
-            commands.push(Printed { command, output: String::new(), code: 0 });
+            commands.push(ConsoleCommand { command, output: String::new(), code: 0 });
             continue;
         }
         let last = commands.last_mut().expect("a console block starts with a command");
@@ -75,29 +75,28 @@ fn console(code: &str) -> Vec<Printed<'_>> {
     commands
 }
 
-/// Runs the blocks of a page, in one directory. The test executes `sh` and `python` blocks. `console` blocks must print the shown
-/// output and end with the shown exit code. The test builds build files, parses launch files, and skips `text` blocks, which show
-/// output.
+/// Runs the blocks of a page, in one directory. It executes `sh` and `python` blocks, builds build files and parses launch files.
+/// `console` blocks must print the shown output and end with the shown exit code. `text` blocks, which show output, are skipped.
 fn run_page(name: &str, page: &str) {
-    let folder = temporary();
+    let folder = temporary_folder();
     let (root, tools, python) = (root().display(), tools_folder().display(), root().join(".toolkit/python/bin"));
-    // Files that pages assume: a kernel, several kernels, and a client program.
-    let prepared = format!(
+    // Files that the pages use: a kernel, several kernels, and a client program.
+    let setup_commands = format!(
         "cp '{root}/tests/run/matmul_f16/kernel.tileirbc' k.tileirbc; cp -r '{root}/examples' .; cp -r examples/kernels .; ln -s '{root}/scripts' .
         cat > program.py <<'P'\nimport subprocess\nsubprocess.run(['tileiras', 'k.tileirbc', '--gpu-name', 'sm_90', '-o', 'k.cubin'], check=True)\nP"
     );
-    assert_eq!(shell(folder.path(), &prepared).code, Some(0));
+    assert_eq!(shell(folder.path(), &setup_commands).code, Some(0));
     let environment = format!(
         "set -e; export EXAMPLES='{root}/tests/run' TILEWORKS_TOOLS='{tools}' PYTHONPATH='{root}/python' PYTHONDONTWRITEBYTECODE=1 \
          PATH='{}':$PATH HOME=\"$PWD\" CACHE=\"$PWD/cache\" EDITOR=true MATMUL_SIZE=512\n",
         python.display()
     );
-    let run = |line: String, what: &str| {
+    let run = |line: String, block_name: &str| {
         let ran = shell(folder.path(), &(environment.clone() + &line));
-        assert_eq!(ran.code, Some(0), "{name}, {what}{}{}", ran.text(), ran.stderr);
+        assert_eq!(ran.code, Some(0), "{name}, {block_name}{}{}", ran.text(), ran.stderr);
     };
-    for (number, (language, code)) in blocks(page).into_iter().enumerate() {
-        let what = format!("block {number}:\n{code}\n");
+    for (number, (language, code)) in code_blocks(page).into_iter().enumerate() {
+        let block_name = format!("block {number}:\n{code}\n");
         let write_block = |file: &str| {
             let path = folder.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -106,36 +105,38 @@ fn run_page(name: &str, page: &str) {
         match language {
             "python" => {
                 write_block(&format!("block{number}.py"));
-                run(format!("python block{number}.py"), &what);
+                run(format!("python block{number}.py"), &block_name);
             }
-            "sh" => run(code.lines().map(command).collect(), &what),
+            "sh" => run(code.lines().map(shell_line).collect(), &block_name),
             "console" => {
-                for Printed { command, output, code } in console(code) {
+                for ConsoleCommand { command, output, code } in parse_console_block(code) {
                     let ran = shell(folder.path(), &format!("{environment}set +e\nexec 2>&1\n{command}"));
                     assert_eq!((ran.text(), ran.code), (output, Some(code)), "{name}: {command}");
                 }
             }
             "make" => {
                 write_block("Makefile");
-                run("mkdir -p build; make build/k.cubin".into(), &what);
+                run("mkdir -p build; make build/k.cubin".into(), &block_name);
             }
             "ninja" => {
                 write_block("build.ninja");
-                run("ninja".into(), &what);
+                run("ninja".into(), &block_name);
             }
             // The first line names the file.
             "starlark" => write_block(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),
             "json" => {
-                let value: serde_json::Value = serde_json::from_str(code).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
+                let value: serde_json::Value =
+                    serde_json::from_str(code).unwrap_or_else(|error| panic!("{name}, {block_name}{error}"));
                 if value.get("params").is_some() {
-                    serde_json::from_value::<common::launch::Launch>(value).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
+                    serde_json::from_value::<common::launch::Launch>(value)
+                        .unwrap_or_else(|error| panic!("{name}, {block_name}{error}"));
                 }
             }
             // `tests/documents.rs` reads these blocks.
             "tileas" => {}
             // The site draws `mermaid`.
             "text" | "mermaid" => {}
-            _ => panic!("{name}, {what}no test runs '{language}'"),
+            _ => panic!("{name}, {block_name}no test runs '{language}'"),
         }
     }
     if page.contains("```starlark") && shell(folder.path(), "command -v bazel").code == Some(0) {
@@ -149,9 +150,9 @@ fn run_page(name: &str, page: &str) {
     }
 }
 
-/// A line of a shell block; commands with a test of their own run only there. A command that fails belongs in a `console` block,
-/// with its message.
-fn command(line: &str) -> String {
+/// The line that the test runs for a line of a shell block. If another test runs the command, this one only checks that it exists.
+/// A command that fails belongs in a `console` block, with its message.
+fn shell_line(line: &str) -> String {
     const TESTED_ELSEWHERE: [&str; 2] = ["./scripts/demo", "./scripts/test"];
     assert!(!line.starts_with("! "), "{line}: a console block shows what it prints and its exit code");
     match TESTED_ELSEWHERE.iter().find(|script| line.starts_with(*script)) {
@@ -161,7 +162,7 @@ fn command(line: &str) -> String {
 }
 
 fn documented_commands_work() {
-    need_stages();
+    check_stages_are_current();
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug"] {
         tool(name);
     }
@@ -170,9 +171,9 @@ fn documented_commands_work() {
         files_below(&root().join("docs")).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let mut run_blocks = 0;
     for path in docs.chain([root().join("README.md")]) {
-        let (name, page) = (path.strip_prefix(root()).unwrap_or(&path).display().to_string(), text(&path));
-        assert_eq!(indented(&page), None, "{name}: a code block names its language");
-        run_blocks += blocks(&page).iter().filter(|(language, _)| *language != "text").count();
+        let (name, page) = (path.strip_prefix(root()).unwrap_or(&path).display().to_string(), read_text(&path));
+        assert_eq!(find_indented_block(&page), None, "{name}: a code block names its language");
+        run_blocks += code_blocks(&page).iter().filter(|(language, _)| *language != "text").count();
         run_page(&name, &page);
     }
     assert!(run_blocks > 30, "only {run_blocks} blocks were run");
@@ -180,8 +181,11 @@ fn documented_commands_work() {
 
 fn a_console_block_is_compared_in_full() {
     let code = "$ echo one; exit 3\none\n[exit code 3]\n$ echo two\ntwo";
-    let printed = |command, output: &str, code| Printed { command, output: output.into(), code };
-    assert_eq!(console(code), [printed("echo one; exit 3", "one\n", 3), printed("echo two", "two\n", 0)]);
+    let console_command = |command, output: &str, code| ConsoleCommand { command, output: output.into(), code };
+    assert_eq!(
+        parse_console_block(code),
+        [console_command("echo one; exit 3", "one\n", 3), console_command("echo two", "two\n", 0)]
+    );
     run_page("a page", &format!("\n```console\n{code}\n```\n"));
     for wrong in [code.replace("two\ntwo", "two\nto"), code.replace("[exit code 3]", "[exit code 1]"), code.replace("one\n[", "[")]
     {
@@ -193,12 +197,12 @@ fn a_console_block_is_compared_in_full() {
     }
 }
 
-fn the_demo_shows_what_it_promises() {
-    need_stages();
+fn the_demo_prints_every_stage_and_writes_its_pages() {
+    check_stages_are_current();
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-view"] {
         tool(name);
     }
-    let folder = temporary();
+    let folder = temporary_folder();
     let line = format!(
         "unset REFERENCE; PYTHONDONTWRITEBYTECODE=1 TILEWORKS_TOOLS='{}' '{}' '{}' out sm_90",
         tools_folder().display(),
@@ -215,15 +219,18 @@ fn the_demo_shows_what_it_promises() {
     assert!(folder.path().join("out/softmax.html").is_file() && folder.path().join("out/matmul.html").is_file());
 }
 
-fn the_book_has_all_pages_and_no_dead_link() {
-    let folder = temporary();
+fn the_book_builds_with_all_pages_and_loads_nothing_remote() {
+    let folder = temporary_folder();
     let ran = shell(folder.path(), &format!("'{}' book", root().join("scripts/book").display()));
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
-    let first = text(&folder.path().join("book/getting-started.html"));
-    assert!(first.contains("formats/ops.html") && first.contains("visualization.html"), "every page is in the list of contents");
+    let first_page = read_text(&folder.path().join("book/getting-started.html"));
+    assert!(
+        first_page.contains("formats/ops.html") && first_page.contains("visualization.html"),
+        "every page is in the list of contents"
+    );
     // The book works offline: it loads nothing from other hosts.
     for word in ["src=\"http", "rel=\"stylesheet\" href=\"http", "src=\"//"] {
-        assert!(!first.contains(word), "{word}");
+        assert!(!first_page.contains(word), "{word}");
     }
 }
 
@@ -231,6 +238,6 @@ pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     the_summary_has_every_page_and_links_lead_somewhere,
     documented_commands_work,
     a_console_block_is_compared_in_full,
-    the_demo_shows_what_it_promises,
-    the_book_has_all_pages_and_no_dead_link,
+    the_demo_prints_every_stage_and_writes_its_pages,
+    the_book_builds_with_all_pages_and_loads_nothing_remote,
 ];

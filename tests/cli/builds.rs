@@ -1,25 +1,25 @@
 //! The examples for build systems: a second build does nothing, and touching one kernel rebuilds only that kernel.
 
-use crate::need_stages;
+use crate::check_stages_are_current;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
-use tests::{Ran, finish, path_with_tools, root, temporary};
+use tests::{Ran, path_with_tools, root, run_to_end, temporary_folder};
 
 fn copy_of_examples() -> tempfile::TempDir {
-    let folder = temporary();
+    let folder = temporary_folder();
     for entry in fs::read_dir(root().join("examples/kernels")).unwrap().flatten() {
         fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
     }
-    need_stages();
+    check_stages_are_current();
     folder
 }
 
-fn build(folder: &Path, program: &str) -> Ran {
+fn run_build(folder: &Path, program: &str) -> Ran {
     let mut command = Command::new(program);
     command.current_dir(folder).env("PATH", path_with_tools());
-    let ran = finish(command, b"");
+    let ran = run_to_end(command, b"");
     assert_eq!(ran.code, Some(0), "{program}: {}{}", ran.text(), ran.stderr);
     ran
 }
@@ -33,11 +33,11 @@ fn rebuilt_count(ran: &Ran) -> usize {
     ran.text().lines().filter(|line| line.contains(".cubin")).count()
 }
 
-fn check(program: &str) {
+fn check_rebuilds(program: &str) {
     let folder = copy_of_examples();
     let kernels =
         fs::read_dir(folder.path()).unwrap().flatten().filter(|e| e.path().extension().is_some_and(|x| x == "tileirbc")).count();
-    assert_eq!(rebuilt_count(&build(folder.path(), program)), kernels);
+    assert_eq!(rebuilt_count(&run_build(folder.path(), program)), kernels);
     assert_eq!(
         fs::read_dir(folder.path().join("build"))
             .unwrap()
@@ -46,16 +46,16 @@ fn check(program: &str) {
             .count(),
         kernels
     );
-    assert_eq!(rebuilt_count(&build(folder.path(), program)), 0, "{program}: a second run does nothing");
+    assert_eq!(rebuilt_count(&run_build(folder.path(), program)), 0, "{program}: a second run does nothing");
     touch(&folder.path().join("vadd.tileirbc"));
-    let ran = build(folder.path(), program);
+    let ran = run_build(folder.path(), program);
     assert_eq!(rebuilt_count(&ran), 1, "{program}: {}", ran.text());
     assert!(ran.text().contains("vadd.cubin"), "{}", ran.text());
-    assert_eq!(rebuilt_count(&build(folder.path(), program)), 0, "{program}: a run after that does nothing");
+    assert_eq!(rebuilt_count(&run_build(folder.path(), program)), 0, "{program}: a run after that does nothing");
 }
 
 fn make_builds_what_changed() {
-    check("make");
+    check_rebuilds("make");
 }
 
 /// cmake configures for a generator that supports depfiles. `scripts/setup --clients` installs cmake.
@@ -66,7 +66,7 @@ fn cmake_builds_what_changed() {
     let run = |words: &[&str]| {
         let mut command = Command::new(&cmake);
         command.args(words).current_dir(folder.path()).env("PATH", path_with_tools());
-        let ran = finish(command, b"");
+        let ran = run_to_end(command, b"");
         assert_eq!(ran.code, Some(0), "{words:?}: {}{}", ran.text(), ran.stderr);
         ran
     };
@@ -80,7 +80,7 @@ fn cmake_builds_what_changed() {
 }
 
 fn ninja_builds_what_changed() {
-    check("ninja");
+    check_rebuilds("ninja");
 }
 
 pub(crate) const TESTS: &[(&str, fn())] =

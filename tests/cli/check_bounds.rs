@@ -1,9 +1,9 @@
 //! `--check-bounds`: an access outside an argument's array stops the kernel with the user's source line, in `tile-run` on the file
-//! of each stage and in `tile-sim` on the PTX. Accesses inside do not.
+//! of each stage and in `tile-sim` on the PTX. Accesses inside the array do not stop it.
 
 use std::fs;
 use std::path::Path;
-use tests::{Ran, run_in, shell, temporary};
+use tests::{Ran, run_in, shell, temporary_folder};
 
 /// Loads 64 elements of `%a` from `%off` on, and stores them through `%c`; both have 256 elements.
 const POINTERS: &str = r#"entry @NAME(%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>, %c: tile<ptr<f32>>, %m: tile<i32>, %t: tile<i32>, %off: tile<i32>) {
@@ -25,7 +25,7 @@ VIEW  %iota = iota : tile<64xi32> loc(#loc)
 #loc = loc("kernel.py":11:8)
 "#;
 
-/// Loads tile `%off` through a view, under an assumption that it is inside.
+/// Loads tile `%off` through a view with `inbounds`, the assumption that the tile is inside the array.
 const VIEWS: &str = r#"entry @k(%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>, %c: tile<ptr<f32>>, %m: tile<i32>, %t: tile<i32>, %off: tile<i32>) {
   %view = make_tensor_view %a, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]> loc(#loc)
   %part = make_partition_view %view : partition_view<tile=(64), tensor_view<?xf32, strides=[1]>> loc(#loc)
@@ -43,7 +43,7 @@ const VIEW_OF_A: &str =
   %extent = get_tensor_shape %view : tensor_view<?xf32, strides=[1]> -> tile<i32> loc(#loc)
 ";
 
-fn compile(folder: &Path, text: &str) -> String {
+fn compile_all_stages(folder: &Path, text: &str) -> String {
     fs::write(folder.join("k.txt"), text).unwrap();
     let line = "set -e; tile-read k.txt | tile-lower-aa -v --check-bounds -o k.aa; tile-lower-as --gpu-name sm_80 k.aa -o k.as; \
                 tile-sched k.as -o k.sched; tile-ptx k.sched -o k.ptx";
@@ -52,7 +52,7 @@ fn compile(folder: &Path, text: &str) -> String {
     ran.stderr
 }
 
-/// The runs of all executors, with 256 elements per pointer and `off` as the last argument.
+/// Executes all files, with 256 elements per pointer and `off` as the last argument.
 fn execute(folder: &Path, off: i32) -> Vec<(&'static str, Ran)> {
     let numbers: Vec<u8> = (0..256).flat_map(|n| (n as f32).to_le_bytes()).collect();
     fs::write(folder.join("a.bin"), &numbers).unwrap();
@@ -71,9 +71,9 @@ fn execute(folder: &Path, off: i32) -> Vec<(&'static str, Ran)> {
     files.map(|(tool, file)| (file, run_in(folder, tool, &[file, "--launch", "launch.json", "--out-dir", "."], b""))).into()
 }
 
-fn check(text: &str, inside: &[i32], outside: &[i32], message: &str) {
-    let folder = temporary();
-    compile(folder.path(), text);
+fn check_accesses(text: &str, inside: &[i32], outside: &[i32], message: &str) {
+    let folder = temporary_folder();
+    compile_all_stages(folder.path(), text);
     for off in inside {
         for (file, ran) in execute(folder.path(), *off) {
             assert_eq!(ran.code, Some(0), "{file} with {off}: {}", ran.stderr);
@@ -96,14 +96,14 @@ fn check(text: &str, inside: &[i32], outside: &[i32], message: &str) {
     }
 }
 
-fn pointers_are_checked_against_the_array_that_the_kernels_name_tells_of() {
+fn pointers_are_checked_against_the_array_that_the_kernel_name_encodes() {
     let text = POINTERS.replace("NAME", "pick_Kt1_A1f32_1t1_p16_A1f32_Si32_I64").replace("VIEW", "");
-    check(&text, &[0, 192], &[193, -1, 1 << 20], "load outside the array of parameter 0");
+    check_accesses(&text, &[0, 192], &[193, -1, 1 << 20], "load outside the array of parameter 0");
 }
 
 fn pointers_are_checked_against_views_of_the_same_parameter() {
     let text = POINTERS.replace("NAME", "k").replace("VIEW", VIEW_OF_A);
-    check(&text, &[0, 192], &[193, -64], "load outside the array of parameter 0");
+    check_accesses(&text, &[0, 192], &[193, -64], "load outside the array of parameter 0");
 }
 
 fn elements_that_a_mask_leaves_out_are_not_checked() {
@@ -115,23 +115,23 @@ fn elements_that_a_mask_leaves_out_are_not_checked() {
     assert!(POINTERS.contains(load));
     let text = POINTERS.replace(load, masked).replace("NAME", "pick_Kt1_A1f32_1t1_p16_A1f32_Si32_I64").replace("VIEW", "");
     // From 300 on the kernel loads nothing; below, indices of 256 and more are outside.
-    check(&text, &[0, 192, 300, 1 << 20], &[193, 299, -1], "load outside the array of parameter 0");
+    check_accesses(&text, &[0, 192, 300, 1 << 20], &[193, 299, -1], "load outside the array of parameter 0");
 }
 
-fn views_are_checked_where_the_program_promised_to_stay_inside() {
-    check(VIEWS, &[0, 3], &[4, -1], "load outside the array along dimension 0");
+fn views_are_checked_under_an_inbounds_assumption() {
+    check_accesses(VIEWS, &[0, 3], &[4, -1], "load outside the array along dimension 0");
 }
 
 fn unchecked_accesses_are_reported() {
-    let folder = temporary();
-    let reported = compile(folder.path(), &POINTERS.replace("NAME", "k").replace("VIEW", ""));
+    let folder = temporary_folder();
+    let reported = compile_all_stages(folder.path(), &POINTERS.replace("NAME", "k").replace("VIEW", ""));
     assert!(reported.contains("load is not checked: the extent of the array of parameter 0 is unknown"), "{reported}");
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
-    pointers_are_checked_against_the_array_that_the_kernels_name_tells_of,
+    pointers_are_checked_against_the_array_that_the_kernel_name_encodes,
     pointers_are_checked_against_views_of_the_same_parameter,
     elements_that_a_mask_leaves_out_are_not_checked,
-    views_are_checked_where_the_program_promised_to_stay_inside,
+    views_are_checked_under_an_inbounds_assumption,
     unchecked_accesses_are_reported,
 ];

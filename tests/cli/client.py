@@ -1,6 +1,6 @@
-"""Compiles kernels with cuTile Python through the tileiras that PATH leads to. Run by tests/cli/clients.rs.
+"""Compiles kernels with cuTile Python, which runs the first tileiras on PATH. tests/cli/clients.rs runs this script.
 
-    client.py KERNELS FOLDER      the folder of kernels.py, and the one that tileiras must be found in
+    client.py KERNELS FOLDER      the folder of kernels.py, and the folder in which PATH must find tileiras
 """
 import io, os, re, shutil, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from cuda.tile.compilation import ArrayConstraint, CallingConvention, ConstantCo
 import kernels
 
 TARGETS = ['sm_80', 'sm_90', 'sm_100', 'sm_120']
-# cuTile itself has no 8-bit floats there.
+# cuTile itself does not support 8-bit floats on sm_80.
 REFUSED = [('matmul_small_floats', 'sm_80')]
 
 
@@ -25,18 +25,18 @@ def export(case, target, version=None):
     return out.getvalue()
 
 
-def versions():
+def check_versions():
     """The client finds the newest bytecode version by compiling empty modules, and reads the compiler's version from its text."""
-    found = _compile._get_max_supported_bytecode_version(None)
-    assert 'V_13_4' in repr(found) or '13.4' in str(found), found
+    newest_version = _compile._get_max_supported_bytecode_version(None)
+    assert 'V_13_4' in repr(newest_version) or '13.4' in str(newest_version), newest_version
     text = _compile._get_compiler_version_string()
     assert re.search(r'Cuda compilation tools,\s*release\s*([^,\n]+),\s*V([^\s\n]+)', text), text
 
 
-def newest():
-    """Bytecode 13.5: a development build of this client's extension requests that version, and a kernel compiles."""
-    found = _compile._get_max_supported_bytecode_version(None, allow_dev=True)
-    assert 'V_13_5' in repr(found), found
+def check_newest_bytecode():
+    """A development build of cuTile requests bytecode 13.5. The test enables the features of this build, and a kernel compiles."""
+    newest_version = _compile._get_max_supported_bytecode_version(None, allow_dev=True)
+    assert 'V_13_5' in repr(newest_version), newest_version
     published, _compile.dev_features_enabled = _compile.dev_features_enabled, lambda: True
     try:
         case = next(iter(kernels.cases()))
@@ -51,7 +51,7 @@ def add_to(a, c, T: ct.Constant[int]):
     ct.atomic_add(c, ct.arange(T, dtype=ct.int32), x)
 
 
-def failures():
+def check_failures():
     """An unsupported feature of a target becomes an exception with the location in the kernel's file. cuTile knows these targets'
     limits and would not compile; the test disables its check."""
     check_dtype_support._check_atomic_rmw_dtype = lambda *_: None
@@ -66,8 +66,7 @@ def failures():
         except TileError as error:
             text = str(error)
             assert f"Incompatibility with architecture '{target}': atomicRMW ADDF with bf16 is not supported" in text, text
-            # cuTile 1.7 cannot print an exception with a location from the compiler's line, and leaves one with a debug scope in
-            # the message.
+            # cuTile 1.7 does not parse a location with a debug scope from the line of the compiler, and leaves it in the message.
             place = re.search(r'loc\("([^"]*client\.py)":(\d+):\d+\)', text)
             assert place and 'ct.atomic_add' in lines[int(place[2]) - 1], text
         else:
@@ -76,13 +75,13 @@ def failures():
 
 def main():
     assert os.path.realpath(os.path.dirname(shutil.which('tileiras'))) == os.path.realpath(sys.argv[2]), shutil.which('tileiras')
-    versions()
-    newest()
+    check_versions()
+    check_newest_bytecode()
     cases = list(kernels.cases())
     assert len(cases) >= 20, len(cases)
     jobs = [(case, target) for case in cases for target in TARGETS if (case.name, target) not in REFUSED]
 
-    def one(job):
+    def export_job(job):
         case, target = job
         try:
             cubin = export(case, target)
@@ -90,12 +89,12 @@ def main():
         except Exception as error:
             return f'{case.name} {target}: {str(error) or type(error).__name__}'
 
-    # cuTile's own compiler holds Python's lock; the tools run in parallel.
+    # cuTile's own compiler holds Python's global lock, but the tools run in parallel.
     with ThreadPoolExecutor(2) as pool:
-        complaints = [complaint for complaint in pool.map(one, jobs) if complaint]
+        complaints = [complaint for complaint in pool.map(export_job, jobs) if complaint]
     print(f'{len(jobs) - len(complaints)} of {len(jobs)} exported')
     print('\n'.join(complaints))
-    failures()
+    check_failures()
     return 1 if complaints else 0
 
 

@@ -1,26 +1,26 @@
 //! Real clients: cuTile Python compiles through the driver that it finds on PATH, and the Python package runs the tools.
 
-use crate::need_stages;
+use crate::check_stages_are_current;
 use std::process::Command;
-use tests::{files_below, finish, path_with_tools, root, shell, temporary, tool, tools_folder};
+use tests::{files_below, path_with_tools, root, run_to_end, shell, temporary_folder, tool, tools_folder};
 
 /// `scripts/setup --clients` installs cuTile Python. Without it this test fails, because it would test nothing.
 fn cutile_python_exports_kernels() {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");
-    need_stages();
-    let folder = temporary();
+    check_stages_are_current();
+    let folder = temporary_folder();
     let mut command = Command::new(python);
     command.arg(root().join("tests/cli/client.py")).arg(root().join("scripts")).arg(tools_folder()).current_dir(folder.path());
     command.env("PATH", path_with_tools()).env("TMPDIR", folder.path()).env("CUDA_TILE_CACHE_DIR", folder.path());
     command.env("PYTHONDONTWRITEBYTECODE", "1");
-    let ran = finish(command, b"");
+    let ran = run_to_end(command, b"");
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
 }
 
 /// The Python package, with its own tests, on the tools of this build.
 fn the_python_package_passes_its_tests() {
-    need_stages();
+    check_stages_are_current();
     for name in ["tile-dump", "tile-run", "tile-sim", "tile-time"] {
         tool(name);
     }
@@ -39,7 +39,7 @@ fn the_python_package_passes_its_tests() {
 
 /// The README once named a variable that cuTile Python does not have.
 fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
-    let named = |text: &str| -> Vec<String> {
+    let variable_names = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_').map(str::to_string);
         words.filter(|word| word.starts_with("CUDA_TILE_") || word.starts_with("CUTILE_")).collect()
     };
@@ -48,12 +48,12 @@ fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
     let sources = packages
         .iter()
         .filter(|path| path.to_string_lossy().contains("/cuda/tile/") && path.extension().is_some_and(|end| end == "py"));
-    let known: Vec<String> = sources.flat_map(|path| named(&text(path))).collect();
-    assert!(known.len() > 3, "cuTile Python is not there; scripts/setup --clients brings it");
+    let cutile_variables: Vec<String> = sources.flat_map(|path| variable_names(&text(path))).collect();
+    assert!(cutile_variables.len() > 3, "cuTile Python is not there; scripts/setup --clients brings it");
     let pages = files_below(&root().join("docs")).into_iter().chain([root().join("README.md")]);
     for page in pages.filter(|path| path.extension().is_some_and(|end| end == "md")) {
-        for word in named(&text(&page)) {
-            assert!(known.contains(&word), "{} names {word}, which cuTile does not have", page.display());
+        for word in variable_names(&text(&page)) {
+            assert!(cutile_variables.contains(&word), "{} names {word}, which cuTile does not have", page.display());
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Conventions of every tool except the driver, which keeps NVIDIA's grammar.
 
-use crate::{bytecode, make_stage_files};
+use crate::{bytecode_path, make_stage_files};
 use std::fs;
-use tests::{Ran, run, run_in, shell, temporary, tool_names};
+use tests::{Ran, run, run_in, shell, temporary_folder, tool_names};
 
 /// All tools except the driver and `tile-fuzz`. Reason: `tile-fuzz` reads no file.
-fn tools() -> Vec<String> {
+fn tools_with_conventions() -> Vec<String> {
     tool_names().into_iter().filter(|name| !["tileiras", "tile-fuzz"].contains(&name.as_str())).collect()
 }
 
@@ -24,7 +24,7 @@ fn arguments(tool: &str, file: &str) -> Vec<String> {
 }
 
 fn help_has_examples_and_exit_codes() {
-    for tool in tools() {
+    for tool in tools_with_conventions() {
         let ran = run(&tool, &["--help"], b"");
         let text = ran.text();
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{tool}");
@@ -36,7 +36,7 @@ fn help_has_examples_and_exit_codes() {
 }
 
 fn wrong_usage_is_exit_code_2_and_a_missing_file_4() {
-    for tool in tools() {
+    for tool in tools_with_conventions() {
         let ran = run(&tool, &["--no-such-option"], b"");
         assert_eq!((ran.code, ran.stdout.len()), (Some(2), 0), "{tool}");
         assert!(ran.stderr.contains("--no-such-option"), "{tool}: {}", ran.stderr);
@@ -66,13 +66,13 @@ fn garbage_is_exit_code_1_in_each_form_of_message() {
     }
 }
 
-fn the_shell_pipe_of_the_readme_works_and_reports_one_error() {
-    let folder = temporary();
+fn a_shell_pipe_of_all_stages_works_and_reports_one_error() {
+    let folder = temporary_folder();
     let run_pipeline = |input: &str| {
         let stages = "tile-lower-aa -O3 | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx --lineinfo | tile-link -o k.cubin";
         shell(folder.path(), &format!("tile-read '{input}' | {stages}; echo ${{PIPESTATUS[@]}}"))
     };
-    let ran = run_pipeline(&bytecode());
+    let ran = run_pipeline(&bytecode_path());
     assert_eq!((ran.text().as_str(), ran.stderr.as_str()), ("0 0 0 0 0 0\n", ""));
     assert!(fs::read(folder.path().join("k.cubin")).unwrap().starts_with(b"\x7fELF"));
     fs::remove_file(folder.path().join("k.cubin")).unwrap();
@@ -82,8 +82,8 @@ fn the_shell_pipe_of_the_readme_works_and_reports_one_error() {
     assert!(!folder.path().join("k.cubin").exists());
 }
 
-fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
-    let folder = temporary();
+fn every_stage_reads_all_forms_and_writes_the_same_output() {
+    let folder = temporary_folder();
     make_stage_files(folder.path());
     for (index, (tool, file)) in FILTERS.into_iter().enumerate() {
         let run_on = |file: &str| run_in(folder.path(), tool, &arguments(tool, file), b"").ok(&format!("{tool} {file}"));
@@ -97,31 +97,35 @@ fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
             continue; // PTX has one form.
         }
         let (writer, source) =
-            if index == 0 { ("tile-read", bytecode()) } else { (FILTERS[index - 1].0, FILTERS[index - 1].1.into()) };
+            if index == 0 { ("tile-read", bytecode_path()) } else { (FILTERS[index - 1].0, FILTERS[index - 1].1.into()) };
         for form in ["ron", "text"] {
-            let other = format!("{file}.{form}");
-            let words = [arguments(writer, &source), vec![format!("--format={form}"), "-o".into(), other.clone()]].concat();
+            let other_form = format!("{file}.{form}");
+            let words = [arguments(writer, &source), vec![format!("--format={form}"), "-o".into(), other_form.clone()]].concat();
             run_in(folder.path(), writer, &words, b"").ok(&format!("{writer} --format={form}"));
-            assert_eq!(run_on(&other), expected, "{tool} on {other}");
+            assert_eq!(run_on(&other_form), expected, "{tool} on {other_form}");
         }
     }
 }
 
 fn output_files_are_replaced_atomically_and_kept_when_equal() {
     use std::os::unix::fs::MetadataExt;
-    let folder = temporary();
+    let folder = temporary_folder();
     let write = |arguments: &[&str]| {
-        let source = bytecode();
+        let source = bytecode_path();
         run_in(folder.path(), "tile-read", &[&[source.as_str(), "-o"], arguments].concat(), b"")
     };
     let path = folder.path().join("k.tile");
     write(&["k.tile"]).ok("first");
-    let first = fs::metadata(&path).unwrap();
+    let first_metadata = fs::metadata(&path).unwrap();
     write(&["k.tile"]).ok("again");
-    let second = fs::metadata(&path).unwrap();
-    assert_eq!((first.ino(), first.mtime_nsec()), (second.ino(), second.mtime_nsec()), "an equal file is not touched");
+    let second_metadata = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (first_metadata.ino(), first_metadata.mtime_nsec()),
+        (second_metadata.ino(), second_metadata.mtime_nsec()),
+        "an equal file is not touched"
+    );
     write(&["k.tile", "--format=text"]).ok("as text");
-    assert_ne!(fs::metadata(&path).unwrap().ino(), first.ino(), "another one replaces it");
+    assert_ne!(fs::metadata(&path).unwrap().ino(), first_metadata.ino(), "another one replaces it");
     std::os::unix::fs::symlink("k.tile", folder.path().join("link")).unwrap();
     write(&["link"]).ok("through a link");
     assert!(fs::symlink_metadata(folder.path().join("link")).unwrap().is_symlink());
@@ -130,7 +134,7 @@ fn output_files_are_replaced_atomically_and_kept_when_equal() {
 }
 
 /// The options that a tool's help lists.
-fn options(help: &str) -> Vec<String> {
+fn listed_options(help: &str) -> Vec<String> {
     let word = |line: &str| {
         let words = line.trim_start().split([' ', ',', '=', '[']).filter(|word| word.starts_with("--") && word.len() > 2);
         words.map(str::to_string).collect::<Vec<_>>()
@@ -140,7 +144,7 @@ fn options(help: &str) -> Vec<String> {
 }
 
 fn manual_pages_and_completions_have_every_option() {
-    let folder = temporary();
+    let folder = temporary_folder();
     for script in ["man", "completions"] {
         let script = tests::root().join("scripts").join(script);
         let line = format!("'{}' . '{}'", script.display(), tests::tools_folder().display());
@@ -148,12 +152,12 @@ fn manual_pages_and_completions_have_every_option() {
     }
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     let (zsh, fish) = (read("_tileworks"), read("tileworks.fish"));
-    let others = ["tileiras", "tileirdisasm", "tile-fuzz"].map(str::to_string);
-    for tool in tools().into_iter().chain(others) {
+    let tools_without_conventions = ["tileiras", "tileirdisasm", "tile-fuzz"].map(str::to_string);
+    for tool in tools_with_conventions().into_iter().chain(tools_without_conventions) {
         let help = shell(folder.path(), &format!("{tool} --help")).text();
         let page = read(&format!("{tool}.1")).replace("\\-", "-");
-        let completed = complete(folder.path(), &[&tool, "-"]);
-        let options = options(&help);
+        let completed = bash_completions(folder.path(), &[&tool, "-"]);
+        let options = listed_options(&help);
         assert!(options.len() >= 3, "{tool}: {help}");
         for option in options {
             assert!(page.contains(&option), "{tool}: {option} is not in the manual page");
@@ -163,16 +167,16 @@ fn manual_pages_and_completions_have_every_option() {
             assert!(fish.lines().any(|line| line.starts_with(&format!("complete -c {tool} ")) && line.contains(&fish_name)));
         }
     }
-    assert_eq!(complete(folder.path(), &["tileiras", "--arch", "sm_12"]), "sm_120\nsm_121\n");
-    assert_eq!(complete(folder.path(), &["tile-ptx", "--emit", "=", "l"]), "llvm-ir\n");
-    assert!(complete(folder.path(), &["tile-lower-aa", "--stop-after", "="]).contains("hoist\n"));
+    assert_eq!(bash_completions(folder.path(), &["tileiras", "--arch", "sm_12"]), "sm_120\nsm_121\n");
+    assert_eq!(bash_completions(folder.path(), &["tile-ptx", "--emit", "=", "l"]), "llvm-ir\n");
+    assert!(bash_completions(folder.path(), &["tile-lower-aa", "--stop-after", "="]).contains("hoist\n"));
 }
 
 /// The completions that bash offers for the last word.
-fn complete(folder: &std::path::Path, words: &[&str]) -> String {
-    let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
+fn bash_completions(folder: &std::path::Path, words: &[&str]) -> String {
+    let (last, previous) = (words[words.len() - 1], words[words.len() - 2]);
     let line = format!(
-        "source ./tileworks.bash; COMP_WORDS=({}); COMP_CWORD={}; _tileworks {} '{last}' '{before}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        "source ./tileworks.bash; COMP_WORDS=({}); COMP_CWORD={}; _tileworks {} '{last}' '{previous}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         words.join(" "),
         words.len() - 1,
         words[0]
@@ -181,7 +185,8 @@ fn complete(folder: &std::path::Path, words: &[&str]) -> String {
 }
 
 fn a_closed_shell_pipe_is_silent() {
-    for line in [format!("tile-read '{}' | true", bytecode()), "tile-read --help | true".into(), "tile-read --help >&-".into()] {
+    for line in [format!("tile-read '{}' | true", bytecode_path()), "tile-read --help | true".into(), "tile-read --help >&-".into()]
+    {
         let ran = shell(tests::root(), &format!("{line}; echo ${{PIPESTATUS[0]}}"));
         assert_eq!((ran.text().trim(), ran.stderr.as_str()), ("0", ""), "{line}");
     }
@@ -189,14 +194,14 @@ fn a_closed_shell_pipe_is_silent() {
 
 fn binary_is_refused_on_a_terminal() {
     let on_terminal = |line: &str| -> Ran { shell(tests::root(), &format!("script -qec \"{line}\" /dev/null </dev/null")) };
-    let ran = on_terminal(&format!("tile-read {}", bytecode()));
+    let ran = on_terminal(&format!("tile-read {}", bytecode_path()));
     assert_eq!(ran.code, Some(2), "{}", ran.text());
     assert!(ran.text().contains("binary output to a terminal"), "{}", ran.text());
-    assert_eq!(on_terminal(&format!("tile-read --format=text {}", bytecode())).code, Some(0));
+    assert_eq!(on_terminal(&format!("tile-read --format=text {}", bytecode_path())).code, Some(0));
 }
 
-fn an_option_that_travels_is_accepted_later_only_if_equal() {
-    let folder = temporary();
+fn a_recorded_option_is_accepted_later_only_if_equal() {
+    let folder = temporary_folder();
     make_stage_files(folder.path());
     let link = |level: &str| run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin", level], b"");
     assert_eq!(link("-O3").code, Some(0));
@@ -209,11 +214,11 @@ pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     help_has_examples_and_exit_codes,
     wrong_usage_is_exit_code_2_and_a_missing_file_4,
     garbage_is_exit_code_1_in_each_form_of_message,
-    the_shell_pipe_of_the_readme_works_and_reports_one_error,
-    all_forms_are_read_everywhere_and_the_output_is_always_the_same,
+    a_shell_pipe_of_all_stages_works_and_reports_one_error,
+    every_stage_reads_all_forms_and_writes_the_same_output,
     output_files_are_replaced_atomically_and_kept_when_equal,
     manual_pages_and_completions_have_every_option,
     a_closed_shell_pipe_is_silent,
     binary_is_refused_on_a_terminal,
-    an_option_that_travels_is_accepted_later_only_if_equal,
+    a_recorded_option_is_accepted_later_only_if_equal,
 ];

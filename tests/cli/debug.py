@@ -45,7 +45,7 @@ class Editor:
         self.process.stdin.flush()
 
     def pump(self):
-        """Reads one message, validates it against the schema, and passes it to the library."""
+        """Reads one message, validates it against the schema, and passes it to the library. Returns the message."""
         header = b""
         while not header.endswith(b"\r\n\r\n"):
             byte = self.process.stdout.read(1)
@@ -60,7 +60,7 @@ class Editor:
         return message
 
     def event(self, name, sent_by_library=False):
-        """The next event of a name. The library itself sends that of the answer to `initialize`."""
+        """Returns the next event with this name. With `sent_by_library`, the response to the library's own `initialize` counts too."""
         while True:
             message = self.pump()
             if sent_by_library and message["type"] == "response" and message["command"] == "initialize":
@@ -69,8 +69,8 @@ class Editor:
             if message["type"] == "event" and message["event"] == name:
                 return message.get("body", {})
 
-    def ask(self, number, fails=False):
-        """The answer to a request."""
+    def response_to(self, number, fails=False):
+        """Returns the response to a request; with `fails`, the message of the failure."""
         self.flush()
         while True:
             message = self.pump()
@@ -79,130 +79,130 @@ class Editor:
                 return message["message"] if fails else message.get("body", {})
 
     def request(self, command, fails=False, **arguments):
-        """A request for which the library has no method."""
-        return self.ask(self.client._send_request(command, arguments), fails)
+        """Sends a request for which the library has no method, and returns the response."""
+        return self.response_to(self.client._send_request(command, arguments), fails)
 
-    def go(self, number):
+    def run_until_stop(self, number):
         """Starts the kernel, and waits until it stops."""
-        self.ask(number)
+        self.response_to(number)
         return self.event("stopped")
 
-    def back(self, command, **arguments):
-        return self.go(self.client._send_request(command, {"threadId": self.thread(), **arguments}))
+    def run_backwards(self, command, **arguments):
+        return self.run_until_stop(self.client._send_request(command, {"threadId": self.thread(), **arguments}))
 
     def thread(self):
-        return self.ask(self.client.threads())["threads"][0]["id"]
+        return self.response_to(self.client.threads())["threads"][0]["id"]
 
     def frames(self):
-        return self.ask(self.client.stack_trace(self.thread()))["stackFrames"]
+        return self.response_to(self.client.stack_trace(self.thread()))["stackFrames"]
 
     def line(self):
         return self.frames()[0]["line"]
 
     def variables(self, scope):
-        scopes = self.ask(self.client.scopes(self.frames()[0]["id"]))["scopes"]
+        scopes = self.response_to(self.client.scopes(self.frames()[0]["id"]))["scopes"]
         reference = next(one for one in scopes if one["name"] == scope)["variablesReference"]
-        return {one["name"]: one for one in self.ask(self.client.variables(reference))["variables"]}
+        return {one["name"]: one for one in self.response_to(self.client.variables(reference))["variables"]}
 
     def evaluate(self, text, **more):
-        return self.ask(self.client.evaluate(text, **more))["result"]
+        return self.response_to(self.client.evaluate(text, **more))["result"]
 
-    def leave(self):
+    def disconnect(self):
         self.client.disconnect()
         self.flush()
         assert self.process.wait(timeout=60) == 0
 
 
-def lines(word):
-    """The number of the source line of the kernel that contains a word."""
+def line_of(word):
+    """The number of the first source line of the kernel that contains a word."""
     text = open(source).read().split("\n")
     start = next(number for number, line in enumerate(text) if line.startswith("def matmul("))
     return next(number + 1 for number in range(start, len(text)) if word in text[number])
 
 
-def matmul():
-    """Breakpoints, steps in both directions, variables with their elements, the tile block."""
+def check_matmul():
+    """Checks breakpoints, steps in both directions, variables with their elements, watches, and the selection of a tile block."""
     editor = Editor()
     assert editor.capabilities["supportsStepBack"] and editor.capabilities["supportsConditionalBreakpoints"]
-    editor.ask(editor.client.launch(program=kernel, launch=launch, source=[source], stopOnEntry=True, stopAtEnd=True))
+    editor.response_to(editor.client.launch(program=kernel, launch=launch, source=[source], stopOnEntry=True, stopAtEnd=True))
     editor.event("initialized")
-    product = lines("ct.mma")
-    asked = [{"line": product, "condition": "block.y == 1 && k == 1"}, {"line": 100000}]
-    answers = editor.ask(editor.client.set_breakpoints({"path": source}, asked))["breakpoints"]
-    assert [one["verified"] for one in answers] == [True, False] and answers[0]["line"] == product
-    editor.ask(editor.client.set_exception_breakpoints(["memory", "race", "init", "nan"]))
-    editor.ask(editor.client.configuration_done())
+    mma_line = line_of("ct.mma")
+    requested = [{"line": mma_line, "condition": "block.y == 1 && k == 1"}, {"line": 100000}]
+    answers = editor.response_to(editor.client.set_breakpoints({"path": source}, requested))["breakpoints"]
+    assert [one["verified"] for one in answers] == [True, False] and answers[0]["line"] == mma_line
+    editor.response_to(editor.client.set_exception_breakpoints(["memory", "race", "init", "nan"]))
+    editor.response_to(editor.client.configuration_done())
     assert editor.event("stopped")["reason"] == "entry"
-    assert editor.line() == lines("def matmul(")
+    assert editor.line() == line_of("def matmul(")
 
-    assert editor.go(editor.client.next(editor.thread()))["reason"] == "step"
+    assert editor.run_until_stop(editor.client.next(editor.thread()))["reason"] == "step"
     before = editor.line()
-    editor.go(editor.client.next(editor.thread()))
+    editor.run_until_stop(editor.client.next(editor.thread()))
     assert editor.line() > before
-    editor.back("stepBack")
+    editor.run_backwards("stepBack")
     assert editor.line() == before
 
-    stopped = editor.go(editor.client.continue_execution(editor.thread()))
+    stopped = editor.run_until_stop(editor.client.continue_execution(editor.thread()))
     assert stopped["reason"] == "breakpoint" and stopped["hitBreakpointIds"] == [answers[0]["id"]]
-    assert editor.line() == product and editor.evaluate("block.y") == "1"
+    assert editor.line() == mma_line and editor.evaluate("block.y") == "1"
     variables = editor.variables("Variables")
     assert {"x", "y", "total", "k"} <= set(variables) and variables["k"]["value"] == "1"
     x = variables["x"]
     assert x["type"] == "f16[32, 16]" and x["indexedVariables"] == 32
-    rows = editor.ask(editor.client.variables(x["variablesReference"], filter="indexed", start=3, count=2))["variables"]
+    rows = editor.response_to(editor.client.variables(x["variablesReference"], filter="indexed", start=3, count=2))["variables"]
     assert [row["name"] for row in rows] == ["[3]", "[4]"]
-    elements = editor.ask(editor.client.variables(rows[0]["variablesReference"]))["variables"]
+    elements = editor.response_to(editor.client.variables(rows[0]["variablesReference"]))["variables"]
     assert elements[0]["name"] == "statistics" and elements[0]["value"].startswith("min ")
     assert elements[1]["value"] == editor.evaluate("x[3, 0]").split()[-1]
     memory = editor.variables("Memory")
     assert memory["arg0"]["type"] == "f16[3072]"
     assert editor.frames()[0]["source"]["path"] == source and editor.frames()[0]["name"] == "matmul"
-    # Values that are computed already do not change.
+    # A value that the program has already computed stays the same when it is evaluated again.
     total = editor.evaluate("sum(total)")
     assert editor.evaluate("sum(total)", context="watch") == total
-    editor.go(editor.client.next(editor.thread()))
+    editor.run_until_stop(editor.client.next(editor.thread()))
     assert editor.evaluate("sum(total)") != total
-    editor.back("reverseContinue")
-    assert editor.line() == product and editor.evaluate("sum(total)") == total
-    editor.back("stepBack", granularity="instruction")
+    editor.run_backwards("reverseContinue")
+    assert editor.line() == mma_line and editor.evaluate("sum(total)") == total
+    editor.run_backwards("stepBack", granularity="instruction")
     op = editor.evaluate("k")
-    editor.go(editor.client._send_request("next", {"threadId": editor.thread(), "granularity": "instruction"}))
-    assert editor.line() == product and editor.evaluate("k") == op
+    editor.run_until_stop(editor.client._send_request("next", {"threadId": editor.thread(), "granularity": "instruction"}))
+    assert editor.line() == mma_line and editor.evaluate("k") == op
 
-    # Watches stop at a change of a value; a function breakpoint stops at its first line.
+    # A watch stops when its value changes. A function breakpoint stops at the first line of the function.
     known = editor.request("dataBreakpointInfo", name="k", variablesReference=0)
     assert known["dataId"] == "k" and known["accessTypes"] == ["write"], known
     assert editor.request("dataBreakpointInfo", name="nowhere", variablesReference=0)["dataId"] is None
     watched = editor.request("setDataBreakpoints", breakpoints=[{"dataId": "k"}])["breakpoints"]
-    editor.ask(editor.client.set_breakpoints({"path": source}, []))
-    changed = editor.back("reverseContinue")
+    editor.response_to(editor.client.set_breakpoints({"path": source}, []))
+    changed = editor.run_backwards("reverseContinue")
     assert changed["reason"] == "data breakpoint" and changed["hitBreakpointIds"] == [watched[0]["id"]], changed
     assert changed["text"].startswith("k: "), changed
     assert editor.request("setDataBreakpoints", breakpoints=[])["breakpoints"] == []
-    asked = [{"name": "matmul"}, {"name": "nowhere"}]
-    answers = editor.request("setFunctionBreakpoints", breakpoints=asked)["breakpoints"]
+    requested = [{"name": "matmul"}, {"name": "nowhere"}]
+    answers = editor.request("setFunctionBreakpoints", breakpoints=requested)["breakpoints"]
     assert [one["verified"] for one in answers] == [True, False], answers
-    at_function = editor.back("reverseContinue")
+    at_function = editor.run_backwards("reverseContinue")
     assert at_function["reason"] == "breakpoint" and at_function["hitBreakpointIds"] == [answers[0]["id"]], at_function
     assert editor.request("setFunctionBreakpoints", breakpoints=[])["breakpoints"] == []
 
-    assert "nothing is called 'nowhere'" in editor.ask(editor.client.evaluate("nowhere"), fails=True)
+    assert "nothing is called 'nowhere'" in editor.response_to(editor.client.evaluate("nowhere"), fails=True)
     assert "is not supported" in editor.request("setVariable", fails=True, variablesReference=1, name="x", value="1")
-    found = editor.request("breakpointLocations", source={"path": source}, line=product - 2, endLine=product)
-    assert {"line": product} in found["breakpoints"]
-    # Another tile block, from its beginning.
+    found = editor.request("breakpointLocations", source={"path": source}, line=mma_line - 2, endLine=mma_line)
+    assert {"line": mma_line} in found["breakpoints"]
+    # Select another tile block. Its execution starts at the beginning.
     number = editor.client.evaluate("block 1:0", context="repl")
-    assert editor.go(number)["reason"] == "entry"
-    assert editor.ask(editor.client.threads())["threads"][0]["name"] == "tile block [1, 0, 0]"
+    assert editor.run_until_stop(number)["reason"] == "entry"
+    assert editor.response_to(editor.client.threads())["threads"][0]["name"] == "tile block [1, 0, 0]"
     assert editor.evaluate("block.x") == "1"
-    editor.ask(editor.client.set_breakpoints({"path": source}, [{"line": product, "logMessage": "k is {k}"}]))
-    end = editor.go(editor.client.continue_execution(editor.thread()))
-    said = "".join(one["body"]["output"] for one in editor.seen if one.get("event") == "output")
-    assert "k is i32 0\n" in said and "ends" in end["description"], (said, end)
-    editor.back("stepBack")
-    assert editor.line() == lines("ct.store(c, index=(i, j), tile=total)")
-    assert editor.go(editor.client._send_request("restart", {}))["reason"] == "entry"
-    editor.ask(editor.client._send_request("terminate", {}))
+    editor.response_to(editor.client.set_breakpoints({"path": source}, [{"line": mma_line, "logMessage": "k is {k}"}]))
+    end = editor.run_until_stop(editor.client.continue_execution(editor.thread()))
+    printed = "".join(one["body"]["output"] for one in editor.seen if one.get("event") == "output")
+    assert "k is i32 0\n" in printed and "ends" in end["description"], (printed, end)
+    editor.run_backwards("stepBack")
+    assert editor.line() == line_of("ct.store(c, index=(i, j), tile=total)")
+    assert editor.run_until_stop(editor.client._send_request("restart", {}))["reason"] == "entry"
+    editor.response_to(editor.client._send_request("terminate", {}))
     editor.event("terminated")
     assert editor.process.wait(timeout=60) == 0
 
@@ -210,30 +210,30 @@ def matmul():
 def runs_to_its_end():
     """A kernel without breakpoints runs to its end, and the editor receives an event."""
     editor = Editor()
-    assert "no program is being debugged yet" in editor.ask(editor.client.threads(), fails=True)
-    assert "/nowhere/k.tile" in editor.ask(editor.client.launch(program="/nowhere/k.tile"), fails=True)
-    editor.ask(editor.client.attach(program=kernel, args=["--launch", launch]))
+    assert "no program is being debugged yet" in editor.response_to(editor.client.threads(), fails=True)
+    assert "/nowhere/k.tile" in editor.response_to(editor.client.launch(program="/nowhere/k.tile"), fails=True)
+    editor.response_to(editor.client.attach(program=kernel, args=["--launch", launch]))
     editor.event("initialized")
-    editor.ask(editor.client.configuration_done())
+    editor.response_to(editor.client.configuration_done())
     assert editor.event("exited")["exitCode"] == 0
     editor.event("terminated")
-    editor.leave()
+    editor.disconnect()
 
 
 def stops_where_a_stage_differs(broken):
     editor = Editor()
-    editor.ask(editor.client.launch(program=broken, launch=launch, source=[source], against=kernel))
+    editor.response_to(editor.client.launch(program=broken, launch=launch, source=[source], against=kernel))
     editor.event("initialized")
-    editor.ask(editor.client.configuration_done())
+    editor.response_to(editor.client.configuration_done())
     stopped = editor.event("stopped")
     assert stopped["reason"] == "exception" and " in kernel.tileirbc" in stopped["text"], stopped
-    assert editor.line() == lines("total = ct.full"), editor.line()
+    assert editor.line() == line_of("total = ct.full"), editor.line()
     info = editor.request("exceptionInfo", threadId=editor.thread())
     assert info["exceptionId"] == "difference" and "differ" in info["description"]
-    editor.leave()
+    editor.disconnect()
 
 
-matmul()
+check_matmul()
 runs_to_its_end()
 for broken in other:
     stops_where_a_stage_differs(broken)

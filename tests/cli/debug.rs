@@ -1,17 +1,17 @@
-//! `tile-debug` driven by an editor: a client library of the Debug Adapter Protocol drives it, and each reply is validated against the
+//! A client library of the Debug Adapter Protocol drives `tile-debug`, as an editor does. The test validates each reply against the
 //! protocol's schema. `tools/tile-debug/tests` tests the debugger itself.
 
-use crate::need_stages;
-use tests::{files_below, root, run_in, shell, temporary, tool};
+use crate::check_stages_are_current;
+use tests::{files_below, root, run_in, shell, temporary_folder, tool};
 
 fn an_editor_debugs_a_matmul() {
-    need_stages();
+    check_stages_are_current();
     tool("tile-dump");
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.exists(), "the client library is not there; scripts/setup --clients brings it");
     let schema = files_below(&root().join(".toolkit/python/lib"));
     let schema = schema.into_iter().find(|path| path.ends_with("debugProtocol.json")).expect("debugpy has the protocol's schema");
-    let folder = temporary();
+    let folder = temporary_folder();
     let case = root().join("tests/run/matmul_f16");
     // A broken stage whose accumulator starts with another number than in the program.
     let kernel = case.join("kernel.tileirbc");

@@ -1,38 +1,40 @@
 //! The driver with stub stages in place of the real ones: the options that it passes on, their order, and its handling of failures.
 
-use crate::{bytecode, need_stages};
+use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Ran, finish, run_in, temporary, tool};
+use tests::{Ran, run_in, run_to_end, temporary_folder, tool};
 
-/// A stub reads its last argument if that is a file, as in the commands of a dry run.
-const FILE: &str = r#"for file in "$@"; do :; done
+/// Shell code that sets `file`: the last argument of a stub if it is a file, as in the commands of a dry run, otherwise standard
+/// input.
+const SET_FILE_VARIABLE: &str = r#"for file in "$@"; do :; done
 [ $name = tile-read ] || file=-; case $file in -*) file=-;; esac"#;
 
 /// An empty ELF header for a GPU; the driver accepts it as a cubin.
 fn empty_cubin() -> [u8; 64] {
-    let mut head = [0; 64];
-    head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-    (head[16], head[18], head[20], head[52], head[58]) = (2, 190, 1, 64, 64);
-    head
+    let mut header = [0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    (header[16], header[18], header[20], header[52], header[58]) = (2, 190, 1, 64, 64);
+    header
 }
 
-/// The lines that the stubs passed on.
+/// The lines of a file that the stubs wrote.
 fn lines_of(path: &Path) -> Vec<String> {
     String::from_utf8_lossy(&fs::read(path).unwrap()).lines().map(str::to_string).collect()
 }
 
 /// A directory with a copy of the driver and a script for each stage. `behaviour` is shell code with the stage's name in $name and
 /// its file in $file. The output of the last stage follows the header of a cubin.
-pub(crate) fn fake(behaviour: &str) -> tempfile::TempDir {
-    let folder = temporary();
-    install(&tool("tileiras"), &folder.path().join("tileiras"));
+pub(crate) fn folder_with_stub_stages(behaviour: &str) -> tempfile::TempDir {
+    let folder = temporary_folder();
+    install_executable(&tool("tileiras"), &folder.path().join("tileiras"));
     for stage in ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
         let source = folder.path().join("script");
-        let script = format!("#!/bin/sh\nname={stage}\n{FILE}\n[ $name = tile-link ] && cat \"${{0%/*}}/elf\"\n{behaviour}\n");
+        let script =
+            format!("#!/bin/sh\nname={stage}\n{SET_FILE_VARIABLE}\n[ $name = tile-link ] && cat \"${{0%/*}}/elf\"\n{behaviour}\n");
         fs::write(&source, script).unwrap();
-        install(&source, &folder.path().join(stage));
+        install_executable(&source, &folder.path().join(stage));
     }
     fs::write(folder.path().join("elf"), empty_cubin()).unwrap();
     fs::create_dir(folder.path().join("bin")).unwrap();
@@ -43,22 +45,22 @@ pub(crate) fn fake(behaviour: &str) -> tempfile::TempDir {
 
 /// Copies an executable in a child process. Reason: while this process has a file open for writing, a child that another thread
 /// starts inherits the descriptor, and the file cannot be executed.
-pub(crate) fn install(from: &Path, to: &Path) {
+pub(crate) fn install_executable(from: &Path, to: &Path) {
     let status = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status().unwrap();
     assert!(status.success());
 }
 
-pub(crate) fn drive(folder: &Path, arguments: &[&str]) -> Ran {
+pub(crate) fn run_driver(folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(folder.join("tileiras"));
     command.args(arguments).current_dir(folder).env("CUDA_ROOT", folder);
-    finish(command, b"")
+    run_to_end(command, b"")
 }
 
 pub(crate) const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
 
 fn stages_run_in_order_and_get_their_options() {
-    let folder = fake(PASS_ON);
-    drive(
+    let folder = folder_with_stub_stages(PASS_ON);
+    run_driver(
         folder.path(),
         &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "--embed-program=off", "-o", "out"],
     )
@@ -76,11 +78,11 @@ fn stages_run_in_order_and_get_their_options() {
 }
 
 fn user_decisions_reach_the_deciding_stage() {
-    let folder = fake(PASS_ON);
+    let folder = folder_with_stub_stages(PASS_ON);
     let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--split-m=off", "--mma=mma", "--tma=off", "--prefetch=off"];
     let decisions = [&lowering[..], &["--stages=3", "--roles=off"]].concat();
     let arguments = ["k.bc", "--gpu-name", "sm_90", "--ptxas-options=-v --maxrregcount=128", "--embed-program=off", "-o", "out"];
-    drive(folder.path(), &[&decisions[..], &arguments].concat()).ok("the run");
+    run_driver(folder.path(), &[&decisions[..], &arguments].concat()).ok("the run");
     assert_eq!(
         lines_of(&folder.path().join("out"))[2..],
         [
@@ -95,96 +97,96 @@ fn user_decisions_reach_the_deciding_stage() {
 fn the_earliest_failing_stage_decides_and_nothing_is_written() {
     let diagnostic = r#"{"severity":"error","kind":"unsupported","code":"AS1","message":"no such atom","place":{"source":{"file":"k.py","line":3,"column":7}},"notes":[]}"#;
     // Like the real stages, a stub with empty input fails silently.
-    let failing = |stage: &str, code: u8| {
+    let failing_stage = |stage: &str, code: u8| {
         let fail = format!("[ $name = {stage} ] && {{ echo '{diagnostic}' >&2; exit {code}; }}");
         format!("data=$(cat \"$file\" | tr -d '\\000')\n{fail}\n[ -n \"$data\" ] || exit 4\necho \"$data\"")
     };
-    let folder = fake(&failing("tile-lower-as", 3));
-    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out"]);
+    let folder = folder_with_stub_stages(&failing_stage("tile-lower-as", 3));
+    let ran = run_driver(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out"]);
     assert_eq!(ran.code, Some(5));
     assert_eq!(ran.stderr, "loc(\"k.py\":3:7): error: no such atom\nerror: failed to compile Tile IR program\n");
     assert!(!folder.path().join("out").exists());
-    let folder = fake(&failing("tile-read", 1));
-    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out"]);
+    let folder = folder_with_stub_stages(&failing_stage("tile-read", 1));
+    let ran = run_driver(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(3), "loc(\"k.py\":3:7): error: no such atom\n"));
-    let human = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out", "--error-format=human"]);
+    let human = run_driver(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-o", "out", "--error-format=human"]);
     assert_eq!(human.stderr, "error[AS1]: no such atom\n  --> k.py:3:7\n");
 }
 
 fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
-    let folder = fake(&format!("[ $name = tile-sched ] && cat > /dev/null && kill -SEGV $$\n{PASS_ON}"));
-    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
+    let folder = folder_with_stub_stages(&format!("[ $name = tile-sched ] && cat > /dev/null && kill -SEGV $$\n{PASS_ON}"));
+    let ran = run_driver(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.contains("tile-sched failed: signal: 11"), "{}", ran.stderr);
     fs::remove_file(folder.path().join("tile-ptx")).unwrap();
     fs::write(folder.path().join("script"), "#!/bin/sh\nexec cat\n").unwrap();
-    install(&folder.path().join("script"), &folder.path().join("tile-sched"));
-    let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
+    install_executable(&folder.path().join("script"), &folder.path().join("tile-sched"));
+    let ran = run_driver(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.contains("tile-ptx"), "{}", ran.stderr);
 }
 
-fn the_output_kind_and_the_files_between() {
-    let folder = fake(PASS_ON);
+fn emit_stop_after_and_save_temps_write_the_requested_files() {
+    let folder = folder_with_stub_stages(PASS_ON);
     let lines = |path: &str| lines_of(&folder.path().join(path)).len();
-    drive(folder.path(), &["k.bc", "--emit=aa", "-o", "k.aa"]).ok("no target is needed for .aa");
+    run_driver(folder.path(), &["k.bc", "--emit=aa", "-o", "k.aa"]).ok("no target is needed for .aa");
     assert_eq!(lines("k.aa"), 2);
-    drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--stop-after=tile-sched:alloc", "-o", "k.sched"]).ok("--stop-after");
+    run_driver(folder.path(), &["k.bc", "--gpu-name=sm_80", "--stop-after=tile-sched:alloc", "-o", "k.sched"]).ok("--stop-after");
     assert!(fs::read_to_string(folder.path().join("k.sched")).unwrap().ends_with("--stop-after=alloc\n"));
-    drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--save-temps=kept", "-o", "k.cubin"]).ok("--save-temps");
+    run_driver(folder.path(), &["k.bc", "--gpu-name=sm_80", "--save-temps=kept", "-o", "k.cubin"]).ok("--save-temps");
     for (index, kind) in ["tile", "aa", "as", "sched", "ptx", "cubin"].iter().enumerate() {
         assert_eq!(lines(&format!("kept/k.{kind}")), index + 1);
     }
     assert_eq!(lines("k.cubin"), 6);
 }
 
-/// With the real stages, since they implement the passes.
-fn the_file_after_a_pass_or_after_each() {
-    need_stages();
-    let folder = temporary();
-    let printed = |option: &str| {
-        let ran = run_in(folder.path(), "tileiras", &[&bytecode(), "--gpu-name=sm_80", option, "-o", "k.cubin"], b"");
+/// This test uses the real stages, because they implement the passes.
+fn print_after_prints_the_file_after_one_pass_or_all() {
+    check_stages_are_current();
+    let folder = temporary_folder();
+    let printed_passes = |option: &str| {
+        let ran = run_in(folder.path(), "tileiras", &[&bytecode_path(), "--gpu-name=sm_80", option, "-o", "k.cubin"], b"");
         let heads = ran.stderr.lines().filter_map(|line| line.strip_prefix("// tile-")).map(str::to_string).collect::<Vec<_>>();
         (ran.code, heads)
     };
-    assert_eq!(printed("--print-after=hoist"), (Some(0), vec!["lower-aa after hoist".to_string()]));
-    assert_eq!(printed("--print-after=tile-ptx:optimize"), (Some(0), vec!["ptx after optimize".to_string()]));
-    assert_eq!(printed("--print-after=nothing"), (Some(2), vec![]));
-    let (_, all) = printed("--print-after=all");
-    let stages: Vec<&str> = all.iter().map(|head| head.split(' ').next().unwrap()).collect();
+    assert_eq!(printed_passes("--print-after=hoist"), (Some(0), vec!["lower-aa after hoist".to_string()]));
+    assert_eq!(printed_passes("--print-after=tile-ptx:optimize"), (Some(0), vec!["ptx after optimize".to_string()]));
+    assert_eq!(printed_passes("--print-after=nothing"), (Some(2), vec![]));
+    let (_, all_passes) = printed_passes("--print-after=all");
+    let stages: Vec<&str> = all_passes.iter().map(|head| head.split(' ').next().unwrap()).collect();
     for stage in ["lower-aa", "lower-as", "sched", "ptx"] {
-        assert!(stages.contains(&stage), "{all:?}");
+        assert!(stages.contains(&stage), "{all_passes:?}");
     }
-    let stop = run_in(folder.path(), "tileiras", &[&bytecode(), "--stop-after=use-facts", "--format=text", "-o", "k.aa"], b"");
+    let stop = run_in(folder.path(), "tileiras", &[&bytecode_path(), "--stop-after=use-facts", "--format=text", "-o", "k.aa"], b"");
     stop.ok("--stop-after=PASS");
     assert!(fs::read_to_string(folder.path().join("k.aa")).unwrap().starts_with("//!tile tileaa"));
 }
 
 fn large_files_flow_without_a_deadlock() {
-    let folder = fake(r#"head -c 3000000 /dev/zero >&2; cat "$file""#);
+    let folder = folder_with_stub_stages(r#"head -c 3000000 /dev/zero >&2; cat "$file""#);
     let size = 5_000_000;
     let input = [b"\x7fTileIR\0\x0d\x03".to_vec(), vec![0; size]].concat();
     fs::write(folder.path().join("k.bc"), input).unwrap();
-    drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]).ok("a large file");
+    run_driver(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]).ok("a large file");
     assert_eq!(fs::metadata(folder.path().join("out")).unwrap().len() as usize, size + 10 + empty_cubin().len());
 }
 
 fn dry_runs_and_depfiles_survive_odd_names() {
-    let folder = fake(PASS_ON);
+    let folder = folder_with_stub_stages(PASS_ON);
     for name in ["a b.bc", "a$b.bc", "a:b.bc", "-k.bc", "a#b.bc", "it's.bc", "a%b.bc", r"a\b.bc", r"a\ b.bc", "a=b.bc", "a|b.bc"] {
         fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
-        let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "out x", "--", name]);
+        let line = run_driver(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "out x", "--", name]);
         assert_eq!(line.code, Some(0), "{}", line.stderr);
         let mut command = Command::new("bash");
         command.arg("-c").arg(line.text()).current_dir(folder.path()).env("PATH", path_with_first(folder.path()));
-        let by_shell = finish(command, b"");
+        let by_shell = run_to_end(command, b"");
         assert_eq!(by_shell.code, Some(0), "{name}: {} {}", line.text(), by_shell.stderr);
-        drive(folder.path(), &["--gpu-name=sm_80", "-MD", "-MF", "d", "-o", "out", "--", name]).ok(name);
+        run_driver(folder.path(), &["--gpu-name=sm_80", "-MD", "-MF", "d", "-o", "out", "--", name]).ok(name);
         let rule = fs::read_to_string(folder.path().join("d")).unwrap();
         fs::write(folder.path().join("Makefile"), format!("all: out\n{}\n\t@echo rebuilt\n", rule.trim_end())).unwrap();
         let mut make = Command::new("make");
         make.arg("all").current_dir(folder.path());
-        let built = finish(make, b"");
+        let built = run_to_end(make, b"");
         assert_eq!(built.code, Some(0), "{name}: {}\n{rule}", built.stderr);
         assert!(!built.text().contains("rebuilt"), "{name}: {rule}");
     }
@@ -192,12 +194,12 @@ fn dry_runs_and_depfiles_survive_odd_names() {
     let name = "a\nb.bc";
     fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
     let mut command = Command::new("bash");
-    let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "broken line", name]).ok("--dry-run");
+    let line = run_driver(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "broken line", name]).ok("--dry-run");
     command.arg("-c").arg(String::from_utf8(line).unwrap()).current_dir(folder.path()).env("PATH", path_with_first(folder.path()));
-    assert_eq!(finish(command, b"").code, Some(0));
+    assert_eq!(run_to_end(command, b"").code, Some(0));
     for option in ["-MD", "--emit-ninja=build.ninja"] {
         let output: &[&str] = if option == "-MD" { &["-o", "no output"] } else { &[] };
-        let ran = drive(folder.path(), &[&["--gpu-name=sm_80", option, name], output].concat());
+        let ran = run_driver(folder.path(), &[&["--gpu-name=sm_80", option, name], output].concat());
         assert_eq!(ran.code, Some(1), "{option}: {}", ran.stderr);
         assert!(ran.stderr.contains("contains a line break"), "{option}: {}", ran.stderr);
         assert!(!folder.path().join("no output").exists() && !folder.path().join("build.ninja").exists());
@@ -205,18 +207,18 @@ fn dry_runs_and_depfiles_survive_odd_names() {
 }
 
 fn response_files_are_inputs() {
-    let folder = fake(PASS_ON);
+    let folder = folder_with_stub_stages(PASS_ON);
     fs::write(folder.path().join("outer"), "--gpu-name=sm_80 @inner").unwrap();
     fs::write(folder.path().join("inner"), "'k.bc' -O1").unwrap();
-    drive(folder.path(), &["@outer", "-MD", "-o", "out"]).ok("with a response file");
+    run_driver(folder.path(), &["@outer", "-MD", "-o", "out"]).ok("with a response file");
     let depfile = fs::read_to_string(folder.path().join("out.d")).unwrap();
     assert!(depfile.starts_with("out: \\\n  k.bc \\\n  outer \\\n  inner \\\n"), "{depfile}");
     // Ninja regenerates its own file when the options change.
-    drive(folder.path(), &["@outer", "--emit-ninja=build.ninja"]).ok("--emit-ninja");
+    run_driver(folder.path(), &["@outer", "--emit-ninja=build.ninja"]).ok("--emit-ninja");
     let built = || {
         let mut ninja = Command::new("ninja");
         ninja.current_dir(folder.path()).env("CUDA_ROOT", folder.path());
-        let ran = finish(ninja, b"");
+        let ran = run_to_end(ninja, b"");
         assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
         ran.text().lines().filter(|line| line.contains("build/")).count()
     };
@@ -237,8 +239,8 @@ pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     user_decisions_reach_the_deciding_stage,
     the_earliest_failing_stage_decides_and_nothing_is_written,
     a_stage_that_dies_or_is_missing_is_an_ordinary_failure,
-    the_output_kind_and_the_files_between,
-    the_file_after_a_pass_or_after_each,
+    emit_stop_after_and_save_temps_write_the_requested_files,
+    print_after_prints_the_file_after_one_pass_or_all,
     large_files_flow_without_a_deadlock,
     dry_runs_and_depfiles_survive_odd_names,
     response_files_are_inputs,

@@ -1,16 +1,16 @@
 //! Options from the environment, and the driver's report on its surroundings (`--doctor`).
 
-use crate::{bytecode, need_stages};
-use tests::{Ran, shell, temporary, tool};
+use crate::{bytecode_path, check_stages_are_current};
+use tests::{Ran, shell, temporary_folder, tool};
 
-fn in_folder(folder: &std::path::Path, line: &str) -> Ran {
-    need_stages();
-    shell(folder, &line.replace("KERNEL", &bytecode()))
+fn run_in_folder(folder: &std::path::Path, line: &str) -> Ran {
+    check_stages_are_current();
+    shell(folder, &line.replace("KERNEL", &bytecode_path()))
 }
 
 fn options_from_the_environment_come_before_those_of_the_command_line() {
-    let folder = temporary();
-    let run = |line: &str| in_folder(folder.path(), line);
+    let folder = temporary_folder();
+    let run = |line: &str| run_in_folder(folder.path(), line);
     run("TILEWORKS_OPTIONS='--save-temps=kept -O1' tileiras KERNEL --gpu-name=sm_90 -o o").ok("an option more");
     assert!(folder.path().join("kept/kernel.sched").exists());
     let line = run("TILEWORKS_OPTIONS='--gpu-name=sm_80 -O0 --check-bounds' tileiras KERNEL --gpu-name=sm_90 --dry-run -o o");
@@ -25,15 +25,15 @@ fn options_from_the_environment_come_before_those_of_the_command_line() {
     assert!(!folder.path().join("other").exists());
 }
 
-fn environment_errors_are_reported_as_such() {
-    let folder = temporary();
+fn errors_in_the_variable_are_reported_with_its_name() {
+    let folder = temporary_folder();
     for (options, message) in [
         ("--no-such-option", "TILEWORKS_OPTIONS: Unknown command line argument '--no-such-option'"),
         ("--gpu-name=sm_1", "TILEWORKS_OPTIONS: for the --gpu-name option: Cannot find option named 'sm_1'!"),
         ("k.bc", "error: TILEWORKS_OPTIONS: 'k.bc' is not an option"),
         ("--version", "error: TILEWORKS_OPTIONS: --version is allowed on the command line only"),
     ] {
-        let ran = in_folder(folder.path(), &format!("TILEWORKS_OPTIONS='{options}' tileiras KERNEL --gpu-name=sm_90 -o o"));
+        let ran = run_in_folder(folder.path(), &format!("TILEWORKS_OPTIONS='{options}' tileiras KERNEL --gpu-name=sm_90 -o o"));
         assert_eq!((ran.code, ran.stdout.len()), (Some(1), 0), "{options}");
         assert!(ran.stderr.starts_with(message), "{options}: {}", ran.stderr);
         assert!(!folder.path().join("o").exists());
@@ -42,7 +42,7 @@ fn environment_errors_are_reported_as_such() {
 
 /// Tools in a Python environment find NVIDIA's packages there without any setting.
 fn installed_nvidia_packages_are_found() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let packages = folder.path().join("lib/python3.11/site-packages/nvidia");
     for file in ["cu12/bin/ptxas", "cu13/bin/ptxas", "cu13/nvvm/libdevice/libdevice.10.bc"] {
         std::fs::create_dir_all(packages.join(file).parent().unwrap()).unwrap();
@@ -50,7 +50,7 @@ fn installed_nvidia_packages_are_found() {
     }
     std::fs::create_dir(folder.path().join("bin")).unwrap();
     std::fs::copy(tool("tileiras"), folder.path().join("bin/tileiras")).unwrap();
-    let reported = in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
+    let reported = run_in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
     for line in [
         "cu13/bin/ptxas, by NVIDIA's Python packages in the tools' environment",
         "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's",
@@ -60,8 +60,8 @@ fn installed_nvidia_packages_are_found() {
 }
 
 fn the_doctor_lists_found_and_missing_components() {
-    let folder = temporary();
-    let run = |line: &str| in_folder(folder.path(), line);
+    let folder = temporary_folder();
+    let run = |line: &str| run_in_folder(folder.path(), line);
     let complete = run("TILEWORKS_OPTIONS=--cache=c tileiras --doctor");
     let reported = complete.text();
     assert_eq!((complete.code, complete.stderr.as_str()), (Some(0), ""), "{reported}");
@@ -82,7 +82,7 @@ fn the_doctor_lists_found_and_missing_components() {
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     options_from_the_environment_come_before_those_of_the_command_line,
-    environment_errors_are_reported_as_such,
+    errors_in_the_variable_are_reported_with_its_name,
     installed_nvidia_packages_are_found,
     the_doctor_lists_found_and_missing_components,
 ];

@@ -1,31 +1,32 @@
 //! `tile-launch` and `scripts/on-gpu` on a mock of the CUDA driver library, which checks every call and argument.
 
-use crate::{bytecode, need_stages};
+use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use tests::{Ran, finish, root, run, run_in, temporary, tool};
+use tests::{Ran, root, run, run_in, run_to_end, temporary_folder, tool};
 
 /// The mock library, compiled when a test first needs it.
 fn mock_driver() -> &'static Path {
-    static PLACE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, library) = PLACE.get_or_init(|| {
-        let folder = temporary();
+    static MOCK: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, library) = MOCK.get_or_init(|| {
+        let folder = temporary_folder();
         let library = folder.path().join("libcuda.so.1");
         let source = root().join("tools/tile-launch/tests/stand_in/cuda.rs");
         let mut compiler = Command::new(std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into()));
         compiler.args(["--edition", "2024", "--crate-type", "cdylib", "-A", "unused_unsafe", "-o"]).arg(&library).arg(source);
-        finish(compiler, b"").ok("compiling the stand-in");
+        run_to_end(compiler, b"").ok("compiling the stand-in");
         (folder, library)
     });
     library
 }
 
-/// A cubin that adds two arrays, and its launch.
-fn prepare(folder: &Path, target: &str) {
-    need_stages();
-    run("tileiras", &[&bytecode(), "--gpu-name", target, "-o", &folder.join("k.cubin").display().to_string()], b"").ok("k.cubin");
+/// Writes a cubin that adds two arrays, and its launch.
+fn prepare_vadd(folder: &Path, target: &str) {
+    check_stages_are_current();
+    run("tileiras", &[&bytecode_path(), "--gpu-name", target, "-o", &folder.join("k.cubin").display().to_string()], b"")
+        .ok("k.cubin");
     let launch = r#"{"grid": {"sm_90": [4], "sm_100": [5]}, "outputs": ["c"], "work": {"flops": 1024, "bytes": 12288},
         "params": [{"ptr": "a"}, {"i32": 1024}, {"i32": 1}, {"ptr": "b"}, {"i32": 1024}, {"i32": 1}, {"ptr": "c"}, {"i32": 1024}, {"i32": 1}],
         "buffers": [{"name": "a", "bytes": 4096, "fill": {"iota": "f32"}, "address": 139637976727552},
@@ -34,19 +35,19 @@ fn prepare(folder: &Path, target: &str) {
     fs::write(folder.join("launch.json"), launch).unwrap();
 }
 
-/// Runs tile-launch on the mock; `log` receives its calls.
-fn launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
+/// Runs tile-launch on the mock, in which the call `failing` fails. Returns the run and the log of the calls.
+fn run_tile_launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
     let _ = fs::remove_file(folder.join("log"));
     let mut command = Command::new(tool("tile-launch"));
     command.current_dir(folder).args(["k.cubin", "--launch", "launch.json", "--out-dir", "out", "--driver"]).arg(mock_driver());
     command.args(options).env("STAND_IN_LOG", folder.join("log")).env("STAND_IN_FAIL", failing);
-    let ran = finish(command, b"");
+    let ran = run_to_end(command, b"");
     (ran, fs::read_to_string(folder.join("log")).unwrap_or_default())
 }
 
 fn a_missing_driver_is_reported() {
-    let folder = temporary();
-    prepare(folder.path(), "sm_90");
+    let folder = temporary_folder();
+    prepare_vadd(folder.path(), "sm_90");
     let ran = run_in(folder.path(), "tile-launch", &["k.cubin", "--launch", "launch.json", "--driver", "/nowhere/libcuda.so"], b"");
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(ran.stderr.contains("no CUDA driver on this machine") && ran.stderr.contains("/nowhere/libcuda.so"), "{}", ran.stderr);
@@ -54,16 +55,16 @@ fn a_missing_driver_is_reported() {
     let library = folder.path().join("libempty.so");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-x", "c", "/dev/null", "-o"]).arg(&library);
-    finish(compiler, b"").ok("an empty library");
+    run_to_end(compiler, b"").ok("an empty library");
     let line = ["k.cubin", "--launch", "launch.json", "--driver", library.to_str().unwrap()];
     let ran = run_in(folder.path(), "tile-launch", &line, b"");
     assert!(ran.code == Some(4) && ran.stderr.contains("has no function cuInit"), "{}", ran.stderr);
 }
 
-fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
-    let folder = temporary();
-    prepare(folder.path(), "sm_90");
-    let (ran, log) = launch(folder.path(), &[], "");
+fn a_launch_makes_the_right_calls_and_writes_the_outputs() {
+    let folder = temporary_folder();
+    prepare_vadd(folder.path(), "sm_90");
+    let (ran, log) = run_tile_launch(folder.path(), &[], "");
     let shown = ran.text();
     ran.ok("tile-launch");
     assert!(shown.contains("Stand-in (9.0, 132 SMs), driver for CUDA 13.1") && shown.contains(" of k.cubin: launched"));
@@ -79,12 +80,12 @@ fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
 }
 
 fn several_cubins_are_timed_alternately() {
-    let folder = temporary();
-    prepare(folder.path(), "sm_90");
+    let folder = temporary_folder();
+    prepare_vadd(folder.path(), "sm_90");
     fs::copy(folder.path().join("k.cubin"), folder.path().join("other.cubin")).unwrap();
     let options =
         ["--repeat", "3", "--against", "other.cubin", "--against", "k.cubin", "--refill", "--device", "1", "--json", "times.json"];
-    let (ran, log) = launch(folder.path(), &options, "");
+    let (ran, log) = run_tile_launch(folder.path(), &options, "");
     ran.ok("tile-launch");
     assert!(!log.contains("WRONG") && log.contains("cuDeviceGet(1)"), "{log}");
     assert_eq!(log.matches("cuLaunchKernel").count(), 3 + 9);
@@ -94,21 +95,21 @@ fn several_cubins_are_timed_alternately() {
     assert_eq!(names, ["k.cubin", "other.cubin", "k.cubin"]);
     assert_eq!(times["cubins"][1]["milliseconds"], serde_json::json!([0.5, 0.5, 0.5]));
     assert_eq!((times["clock"].as_f64(), times["memory"].as_f64()), (Some(1500.0), Some(3352.32)));
-    let (ran, _) = launch(folder.path(), &["--repeat", "2"], "");
+    let (ran, _) = run_tile_launch(folder.path(), &["--repeat", "2"], "");
     assert!(ran.text().contains("median 0.5000 ms of 2 launches"), "{}", ran.text());
 }
 
-/// For each failing call the tool names the call and frees its resources.
-fn each_call_may_fail() {
-    let folder = temporary();
-    prepare(folder.path(), "sm_90");
-    let (_, log) = launch(folder.path(), &["--repeat", "1"], "");
+/// If a driver call fails, the tool names the call and frees its resources. Calls that free resources are not tested.
+fn every_failing_driver_call_is_reported() {
+    let folder = temporary_folder();
+    prepare_vadd(folder.path(), "sm_90");
+    let (_, log) = run_tile_launch(folder.path(), &["--repeat", "1"], "");
     let names: std::collections::BTreeSet<&str> = log.lines().filter_map(|line| Some(line.split_once('(')?.0)).collect();
     for name in names
         .iter()
         .filter(|name| !["cuMemFree_v2", "cuModuleUnload", "cuEventDestroy_v2", "cuDevicePrimaryCtxRelease_v2"].contains(*name))
     {
-        let (ran, log) = launch(folder.path(), &["--repeat", "1"], name);
+        let (ran, log) = run_tile_launch(folder.path(), &["--repeat", "1"], name);
         assert_eq!(ran.code, Some(4), "{name}: {}", ran.stderr);
         let shown = name.trim_end_matches("_v2");
         let message = format!("{shown} failed with CUDA_ERROR_INVALID_VALUE: the stand-in was set to fail");
@@ -119,11 +120,11 @@ fn each_call_may_fail() {
     }
 }
 
-fn what_does_not_fit_is_refused_before_the_driver_is_touched() {
-    let folder = temporary();
-    prepare(folder.path(), "sm_90");
+fn mismatched_launches_are_refused_before_any_driver_call() {
+    let folder = temporary_folder();
+    prepare_vadd(folder.path(), "sm_90");
     let assert_refused = |words: &str, options: &[&str], code: i32| {
-        let (ran, log) = launch(folder.path(), options, "");
+        let (ran, log) = run_tile_launch(folder.path(), options, "");
         assert_eq!(ran.code, Some(code), "{}", ran.stderr);
         assert!(ran.stderr.contains(words) && log.is_empty(), "{}", ran.stderr);
     };
@@ -137,25 +138,25 @@ fn what_does_not_fit_is_refused_before_the_driver_is_touched() {
     assert_refused("is not a cubin", &[], 1);
 }
 
-/// A folder with one case and one production launch, as `scripts/on-gpu` takes it.
+/// Writes a folder with one case and one production launch, in the form that `scripts/on-gpu` reads.
 fn prepare_vadd_set(folder: &Path) -> PathBuf {
     let set = folder.join("set");
-    let (case, perf) = (set.join("vadd"), set.join("perf/vadd"));
-    for to in [&case, &perf] {
+    let (case, production_launch) = (set.join("vadd"), set.join("perf/vadd"));
+    for to in [&case, &production_launch] {
         fs::create_dir_all(to).unwrap();
     }
     for entry in fs::read_dir(root().join("tests/run/vadd")).unwrap().flatten() {
         fs::copy(entry.path(), case.join(entry.file_name())).unwrap();
     }
-    fs::copy(bytecode(), perf.join("kernel.tileirbc")).unwrap();
-    fs::copy(folder.join("launch.json"), perf.join("launch.json")).unwrap();
+    fs::copy(bytecode_path(), production_launch.join("kernel.tileirbc")).unwrap();
+    fs::copy(folder.join("launch.json"), production_launch.join("launch.json")).unwrap();
     set
 }
 
-/// The one command for a machine with a GPU, from cases and a launch to report and calibration.
-fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
-    let folder = temporary();
-    prepare(folder.path(), "sm_90");
+/// `scripts/on-gpu` checks the cases, times the launch, and writes a report and a calibration.
+fn on_gpu_checks_cases_times_launches_and_writes_a_report() {
+    let folder = temporary_folder();
+    prepare_vadd(folder.path(), "sm_90");
     let set = prepare_vadd_set(folder.path());
     let case = set.join("vadd");
     let on_gpu = |driver: &Path| {
@@ -166,14 +167,14 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
             .arg(&set)
             .args(["--out", "report", "--repeat", "4", "--rounds", "2"]);
         command.arg("--tools").arg(tests::tools_folder()).arg("--reference").arg(tests::tools_folder()).arg("--driver").arg(driver);
-        finish(command, b"")
+        run_to_end(command, b"")
     };
     let ran = on_gpu(mock_driver());
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     assert!(ran.text().contains("1 of 1 cases are right; 1 launches were timed"), "{}", ran.text());
     let read = |name: &str| fs::read_to_string(folder.path().join("report").join(name)).unwrap();
-    let found: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
-    assert_eq!(found["launches"][0]["all"]["theirs"].as_array().unwrap().len(), 8);
+    let report: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(report["launches"][0]["all"]["theirs"].as_array().unwrap().len(), 8);
     let page = read("report.html");
     assert!(page.contains("1 of 1 cases leave what they should") && page.contains("<svg") && !page.contains("http"), "{page}");
     let calibration: toml::Table = read("calibration.toml").parse().unwrap();
@@ -181,15 +182,15 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     assert_eq!(calibration["inherits"].as_str(), Some("h100-sxm"));
     // `tile-time` accepts this machine file.
     let ptx = folder.path().join("k.ptx").display().to_string();
-    run("tileiras", &[&bytecode(), "--gpu-name", "sm_90", "--emit=ptx", "-o", &ptx], b"").ok("k.ptx");
+    run("tileiras", &[&bytecode_path(), "--gpu-name", "sm_90", "--emit=ptx", "-o", &ptx], b"").ok("k.ptx");
     run_in(folder.path(), "tile-time", &["k.ptx", "--launch", "launch.json", "--machine", "report/calibration.toml"], b"")
         .ok("tile-time");
-    // Another machine may have compiled everything before, for a second variant too.
+    // Another machine can compile the cubins in advance, also those of a second variant.
     let script = |options: &[&str]| {
         let mut command = Command::new("python3");
         command.current_dir(folder.path()).arg(root().join("scripts/on-gpu")).arg(&set).args(options);
         command.args(["--variant", "plain=--roles=off", "--tools"]).arg(tests::tools_folder());
-        finish(command, b"")
+        run_to_end(command, b"")
     };
     let ran = script(&["--prepare", "sm_90", "--out", "cubins"]);
     assert!(ran.code == Some(0) && ran.text().contains("3 cubins for sm_90 in cubins"), "{} {}", ran.text(), ran.stderr);
@@ -197,7 +198,7 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let ran = script(&["--prepared", "cubins", "--out", "prepared", "--repeat", "2", "--rounds", "1", "--driver", &driver]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     assert!(ran.text().contains("ours 0.5000 ms  plain 0.5000 ms  predicted"), "{}", ran.text());
-    // The report lists cases that did not compile there.
+    // The report lists cases that the other machine could not compile.
     let broken = set.join("broken");
     fs::create_dir_all(&broken).unwrap();
     ["launch.json", "expect.json"].iter().for_each(|name| _ = fs::copy(case.join(name), broken.join(name)).unwrap());
@@ -217,22 +218,22 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     assert!(ran.code == Some(4) && ran.stderr.contains("no CUDA driver on this machine"), "{}", ran.stderr);
 }
 
-/// The archive has everything that the launches need; the stand-in takes the place of the GPU.
+/// The archive has everything that the launches need. The mock library takes the place of the GPU.
 fn an_archive_is_prepared_and_launched() {
-    let folder = temporary();
-    prepare(folder.path(), "sm_90");
+    let folder = temporary_folder();
+    prepare_vadd(folder.path(), "sm_90");
     let set = prepare_vadd_set(folder.path());
-    let kit = |words: &[&str]| {
+    let run_gpu_kit = |words: &[&str]| {
         let mut command = Command::new("python3");
         command.current_dir(folder.path()).arg(root().join("scripts/gpu-kit")).args(words);
         command.arg("--tools").arg(tests::tools_folder()).arg("--driver").arg(mock_driver());
-        finish(command, b"")
+        run_to_end(command, b"")
     };
-    let ran = kit(&["prepare", "set", "--gpu=sm_90", "--random=2", "--out=kit.tar.xz"]);
+    let ran = run_gpu_kit(&["prepare", "set", "--gpu=sm_90", "--random=2", "--out=kit.tar.xz"]);
     assert!(ran.code == Some(0) && ran.text().contains("2 random programs"), "{} {}", ran.text(), ran.stderr);
     // The inputs are gone: the archive is all that the launches have.
     fs::remove_dir_all(&set).unwrap();
-    let ran = kit(&["launch", "kit.tar.xz", "--out=results", "--steps=cases,launches", "--seconds=100"]);
+    let ran = run_gpu_kit(&["launch", "kit.tar.xz", "--out=results", "--steps=cases,launches", "--seconds=100"]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     let read = |name: &str| -> serde_json::Value {
         let text = fs::read_to_string(folder.path().join("results").join(name))
@@ -250,10 +251,10 @@ fn an_archive_is_prepared_and_launched() {
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     a_missing_driver_is_reported,
-    a_launch_makes_the_right_calls_and_writes_what_the_kernel_left,
+    a_launch_makes_the_right_calls_and_writes_the_outputs,
     several_cubins_are_timed_alternately,
-    each_call_may_fail,
-    what_does_not_fit_is_refused_before_the_driver_is_touched,
-    on_gpu_checks_cases_times_launches_and_writes_what_it_found,
+    every_failing_driver_call_is_reported,
+    mismatched_launches_are_refused_before_any_driver_call,
+    on_gpu_checks_cases_times_launches_and_writes_a_report,
     an_archive_is_prepared_and_launched,
 ];

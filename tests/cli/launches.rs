@@ -3,7 +3,7 @@
 use crate::make_stage_files;
 use std::fs;
 use std::path::Path;
-use tests::{Ran, run_in, temporary};
+use tests::{Ran, run_in, temporary_folder};
 
 /// The executors, each with the stage file of a kernel that adds two arrays, 256 elements per CTA. The kernel has three pointers,
 /// each with an extent and a stride.
@@ -14,7 +14,7 @@ const PARAMS: &str = r#"[{"ptr": "a"}, {"i32": 1024}, {"i32": 1}, {"ptr": "b"}, 
 const BUFFERS: &str = r#"[{"name": "a", "type": "f32[1024]", "fill": {"iota": "f32"}},
     {"name": "b", "bytes": 4096, "fill": {"constant": "f32", "value": 2}}, {"name": "c", "type": "f32[1024]", "fill": "empty"}]"#;
 
-fn description(grid: &str, params: &str, buffers: &str, rest: &str) -> String {
+fn launch_description(grid: &str, params: &str, buffers: &str, rest: &str) -> String {
     format!(r#"{{"grid": {grid}, "params": {params}, "buffers": {buffers} {rest}}}"#)
 }
 
@@ -29,31 +29,31 @@ fn for_each_executor(folder: &Path, launch: &str, options: &[&str], check: impl 
     }
 }
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
+fn parse_floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
 fn filled_and_uninitialised_buffers_exist_and_all_are_outputs() {
-    let folder = temporary();
+    let folder = temporary_folder();
     make_stage_files(folder.path());
-    for_each_executor(folder.path(), &description("4", PARAMS, BUFFERS, ""), &["--print-outputs"], |file, ran, out| {
+    for_each_executor(folder.path(), &launch_description("4", PARAMS, BUFFERS, ""), &["--print-outputs"], |file, ran, out| {
         let shown = ran.text();
         ran.ok(file);
         assert!(shown.contains("c: f32[1024] [2, 3, 4, ..., 1023, 1024, 1025]\n"), "{file}: {shown}");
-        // A buffer with a known type is printed as an array, one of N bytes as bytes.
+        // The output of a buffer with a type is an array file; the output of a buffer of N bytes has the bytes.
         let sum = fs::read(out.join("c.npy")).unwrap();
-        assert!(floats(&sum[sum.len() - 4096..]).iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
+        assert!(parse_floats(&sum[sum.len() - 4096..]).iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
         assert_eq!(fs::read(out.join("b.bin")).unwrap().len(), 4096);
     });
     // A buffer that the kernel did not write is unreadable.
-    let empty = BUFFERS.replace(r#"{"constant": "f32", "value": 2}"#, r#""empty""#);
-    fs::write(folder.path().join("launch.json"), description("4", PARAMS, &empty, "")).unwrap();
+    let empty_buffers = BUFFERS.replace(r#"{"constant": "f32", "value": 2}"#, r#""empty""#);
+    fs::write(folder.path().join("launch.json"), launch_description("4", PARAMS, &empty_buffers, "")).unwrap();
     let ran = run_in(folder.path(), "tile-run", &["k.tile", "--launch", "launch.json", "--check"], b"");
     assert!(ran.code == Some(1) && ran.stderr.contains("CHK002"), "{}", ran.stderr);
 }
 
-fn words_and_arrays_of_numpy_are_arguments_everywhere() {
-    let folder = temporary();
+fn fills_and_numpy_arrays_are_arguments_of_all_executors() {
+    let folder = temporary_folder();
     make_stage_files(folder.path());
     for (tool, file) in EXECUTORS {
         let arguments = ["iota:f32[1024]", "ones:f32[1024]", "zeros:f32[1024]"];
@@ -68,8 +68,8 @@ fn words_and_arrays_of_numpy_are_arguments_everywhere() {
     }
 }
 
-fn both_refuse_what_does_not_fit_with_the_same_words() {
-    let folder = temporary();
+fn all_executors_refuse_mismatched_launches_with_the_same_message() {
+    let folder = temporary_folder();
     make_stage_files(folder.path());
     let buffers = BUFFERS;
     for (params, message) in [
@@ -80,12 +80,12 @@ fn both_refuse_what_does_not_fit_with_the_same_words() {
         (PARAMS.replacen(r#"{"ptr": "a"}, "#, "", 1), "has 9 parameters"),
         (PARAMS.replacen(r#"{"ptr": "a"}"#, r#"{"ptr": "d"}"#, 1), "no buffer is called 'd'"),
     ] {
-        for_each_executor(folder.path(), &description("4", &params, buffers, ""), &[], |file, ran, _| {
+        for_each_executor(folder.path(), &launch_description("4", &params, buffers, ""), &[], |file, ran, _| {
             assert_eq!(ran.code, Some(1), "{file}: {}", ran.stderr);
             assert!(ran.stderr.contains(message), "{file}: {}", ran.stderr);
         });
     }
-    let large = description("[4, 1, 1]", PARAMS, buffers, r#", "work": {"flops": 1e15, "bytes": 1}"#);
+    let large = launch_description("[4, 1, 1]", PARAMS, buffers, r#", "work": {"flops": 1e15, "bytes": 1}"#);
     for_each_executor(folder.path(), &large, &[], |file, ran, _| {
         assert_eq!(ran.code, Some(2), "{file}");
         assert!(ran.stderr.contains("1.000e15 operations") && ran.stderr.contains("--sample-blocks"), "{file}: {}", ran.stderr);
@@ -94,7 +94,7 @@ fn both_refuse_what_does_not_fit_with_the_same_words() {
 
 /// PTX does not give the type behind a pointer; the earlier formats do.
 fn arrays_of_another_type_than_the_pointer_are_refused() {
-    let folder = temporary();
+    let folder = temporary_folder();
     make_stage_files(folder.path());
     let array = |ty: &str, bytes: usize| {
         let head = format!("{{'descr': '{ty}', 'fortran_order': False, 'shape': (1024,), }}");
@@ -113,9 +113,9 @@ fn arrays_of_another_type_than_the_pointer_are_refused() {
     assert!(ran.code == Some(1) && ran.stderr.contains("it is ptr<f32>, but 'arg0' is f16[1024]"), "{}", ran.stderr);
 }
 
-/// Some CTAs of a launch that is too large to execute fully: 12 GiB of memory and a million CTAs.
+/// Executes two CTAs of a launch that is too large to execute fully: 12 GiB of memory and four million CTAs.
 fn only_the_sample_blocks_of_a_large_launch_run() {
-    let folder = temporary();
+    let folder = temporary_folder();
     make_stage_files(folder.path());
     let count = 1u64 << 30;
     let params = PARAMS.replace("1024", &count.to_string());
@@ -125,7 +125,7 @@ fn only_the_sample_blocks_of_a_large_launch_run() {
         4 * count
     );
     let rest = r#", "outputs": ["c"], "work": {"flops": 1e9, "bytes": 1.2e10, "shape": "much"}, "sample_blocks": {"sm_90": [[1000000, 0, 0], [5]]}"#;
-    let launch = description(r#"{"sm_80": 4194304, "sm_90": [4194304]}"#, &params, &buffers, rest);
+    let launch = launch_description(r#"{"sm_80": 4194304, "sm_90": [4194304]}"#, &params, &buffers, rest);
     let options = ["--sample-blocks", "--gpu-name=sm_90"];
     fs::write(folder.path().join("launch.json"), &launch).unwrap();
     let ran = run_in(folder.path(), "tile-run", &["k.tile", "--launch", "launch.json", "--sample-blocks"], b"");
@@ -135,29 +135,29 @@ fn only_the_sample_blocks_of_a_large_launch_run() {
         let arguments = [&[file, "--launch", "launch.json", "--out-dir", "out"], options].concat();
         run_in(folder.path(), tool, &arguments, b"").ok(file);
         let path = folder.path().join("out/c.bin");
-        let data = fs::metadata(&path).unwrap();
-        assert_eq!(data.len(), 4 * count, "{file}");
-        assert!(std::os::unix::fs::MetadataExt::blocks(&data) < 1000, "{file}: a sparse file");
-        let read = |at: u64, bytes: usize| {
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!(metadata.len(), 4 * count, "{file}");
+        assert!(std::os::unix::fs::MetadataExt::blocks(&metadata) < 1000, "{file}: a sparse file");
+        let read_floats = |at: u64, bytes: usize| {
             let mut part = vec![0; bytes];
             let file = fs::File::open(&path).unwrap();
             std::os::unix::fs::FileExt::read_exact_at(&file, &mut part, at).unwrap();
-            floats(&part)
+            parse_floats(&part)
         };
         for block in [5u64, 1_000_000] {
-            let values = read(block * 1024, 1024);
+            let values = read_floats(block * 1024, 1024);
             let expected: Vec<f32> = (0..256).map(|i| ((block * 256 + i) % 1024) as f32 + 1.0).collect();
             assert_eq!(values, expected, "{file}: block {block}");
         }
-        assert!(read(6 * 1024, 1024).iter().all(|value| *value == 0.0), "{file}: only those blocks ran");
+        assert!(read_floats(6 * 1024, 1024).iter().all(|value| *value == 0.0), "{file}: only those blocks ran");
         fs::remove_dir_all(folder.path().join("out")).unwrap();
     }
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     filled_and_uninitialised_buffers_exist_and_all_are_outputs,
-    words_and_arrays_of_numpy_are_arguments_everywhere,
-    both_refuse_what_does_not_fit_with_the_same_words,
+    fills_and_numpy_arrays_are_arguments_of_all_executors,
+    all_executors_refuse_mismatched_launches_with_the_same_message,
     arrays_of_another_type_than_the_pointer_are_refused,
     only_the_sample_blocks_of_a_large_launch_run,
 ];

@@ -29,24 +29,24 @@ use tests::need::Need;
 use tests::suite::Suite;
 use tests::{root, run, shell, tool};
 
-/// A small kernel's bytecode.
-fn bytecode() -> String {
+/// The path of a small kernel's bytecode.
+fn bytecode_path() -> String {
     root().join("tests/run/vadd/kernel.tileirbc").display().to_string()
 }
 
-/// The driver and its stages; the build must be up to date.
-fn need_stages() {
+/// Panics if the driver or a stage is missing or stale.
+fn check_stages_are_current() {
     for name in ["tileiras", "tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
         tool(name);
     }
 }
 
-/// The files of all stages for this kernel, in `folder`, for sm_90.
+/// Writes the files of all stages of this kernel, for sm_90, to `folder`.
 fn make_stage_files(folder: &Path) {
     let line = format!(
         "set -e; tile-read '{}' -o k.tile; tile-lower-aa k.tile -o k.aa; tile-lower-as --gpu-name sm_90 k.aa -o k.as; \
          tile-sched k.as -o k.sched; tile-ptx k.sched -o k.ptx",
-        bytecode()
+        bytecode_path()
     );
     for tool in ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx"] {
         run(tool, &["--version"], b"").ok(tool);

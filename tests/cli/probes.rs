@@ -7,8 +7,8 @@ use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 use tests::need::Need;
-use tests::suite::{Checked, Suite};
-use tests::{root, shell, temporary};
+use tests::suite::{CaseResult, Suite};
+use tests::{root, shell, temporary_folder};
 
 #[derive(Deserialize)]
 struct Probe {
@@ -40,13 +40,13 @@ const DIFFERENCES: &[(&str, &str)] = &[
 /// Files that the reference's runs may create.
 const OUTPUTS: [&str; 8] = ["o", "p", "q", "elf.o", "xyz", "tileir_remarks.yaml", "r.yaml", "-"];
 
-fn probes() -> Vec<Probe> {
+fn read_probes() -> Vec<Probe> {
     let text = fs::read_to_string(root().join("tests/cli/probes.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
 /// The files that the probes name.
-fn prepare(folder: &Path) {
+fn write_probe_files(folder: &Path) {
     let bytecode = fs::read(root().join("tests/cli/probe.tileirbc")).unwrap();
     fs::write(folder.join("k.bc"), &bytecode).unwrap();
     fs::write(folder.join("cut.bc"), &bytecode[..400]).unwrap();
@@ -70,9 +70,9 @@ fn output_kind(stdout: &[u8]) -> &'static str {
     }
 }
 
-fn check(probe: &Probe) -> Checked {
-    let folder = temporary();
-    prepare(folder.path());
+fn check_probe(probe: &Probe) -> CaseResult {
+    let folder = temporary_folder();
+    write_probe_files(folder.path());
     let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
     let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
     // Additions of this driver: its targets, and the input's name.
@@ -91,8 +91,8 @@ fn check(probe: &Probe) -> Checked {
         expected_stderr.lines().filter(|line| !line.contains("Did you mean '")).map(|line| format!("{line}\n")).collect();
     let expected =
         if reported == without_suggestions { (expected.0, expected.1, without_suggestions.as_str(), expected.3) } else { expected };
-    let listed = DIFFERENCES.iter().any(|(args, _)| *args == probe.args);
-    match (got == expected, listed) {
+    let is_listed = DIFFERENCES.iter().any(|(args, _)| *args == probe.args);
+    match (got == expected, is_listed) {
         (true, true) => Err(format!("tileiras {}: is listed as a difference but is none", probe.args)),
         (false, false) => Err(format!("tileiras {}\n    got    {got:?}\n    expected {expected:?}", probe.args)),
         _ => Ok(()),
@@ -101,24 +101,25 @@ fn check(probe: &Probe) -> Checked {
 
 /// Each list of arguments is a case.
 pub(crate) fn add(suite: &mut Suite) {
-    let probes = probes();
+    let probes = read_probes();
     assert!(probes.len() >= 90);
     for (number, probe) in probes.into_iter().enumerate() {
-        suite.case_with(&[Need::Ptxas], format!("probes/{number}/{}", probe.args), move || check(&probe));
+        suite.case_with(&[Need::Ptxas], format!("probes/{number}/{}", probe.args), move || check_probe(&probe));
     }
 }
 
-/// The parts that clients search for in texts that cannot equal the reference's byte for byte.
-fn clients_find_what_they_look_for() {
+/// Clients search for parts of the version and help texts. These texts cannot equal the reference's byte for byte, so the test
+/// checks the parts.
+fn texts_have_the_parts_that_clients_search_for() {
     let version = shell(root(), "tileiras --version").text();
     assert!(version.contains("Cuda compilation tools, release 13.5, V13.5."), "{version}");
     assert!(version.contains("not NVIDIA's"), "{version}");
     let help = shell(root(), "tileiras --help").text();
     let targets = help.lines().skip_while(|line| !line.trim_start().starts_with("--gpu-name")).skip(1);
-    let listed = targets.take_while(|line| line.trim_start().starts_with("=sm_")).count();
-    assert_eq!(listed, 12, "{help}");
+    let target_count = targets.take_while(|line| line.trim_start().starts_with("=sm_")).count();
+    assert_eq!(target_count, 12, "{help}");
     let unknown = shell(root(), "tileiras --gpu-name sm_75 k.bc").stderr;
     assert!(unknown.contains("Cannot find option named 'sm_75'!"));
 }
 
-pub(crate) const TESTS: &[(&str, fn())] = tests::tests![clients_find_what_they_look_for,];
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![texts_have_the_parts_that_clients_search_for,];

@@ -7,18 +7,18 @@ use cutile_ir::ir::{
     TileType, Type, Value,
 };
 use std::fs;
-use tests::{run, temporary, tool};
+use tests::{run, temporary_folder, tool};
 
-/// Elements of the arrays.
-const LENGTH: i64 = 64;
-/// Elements of a tile.
-const TILE: i32 = 16;
+/// The number of elements of an array.
+const ARRAY_ELEMENTS: i64 = 64;
+/// The number of elements of a tile.
+const TILE_ELEMENTS: i32 = 16;
 
-fn tile(shape: Vec<i64>, element_type: TileElementType) -> Type {
+fn tile_type(shape: Vec<i64>, element_type: TileElementType) -> Type {
     Type::Tile(TileType { shape, element_type })
 }
 
-fn segments(lengths: &[i64]) -> Attribute {
+fn operand_segments(lengths: &[i64]) -> Attribute {
     Attribute::Array(lengths.iter().map(|length| Attribute::i32(*length)).collect())
 }
 
@@ -29,7 +29,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn op(&mut self, opcode: Opcode, operands: &[Value], attributes: &[(&str, Attribute)], results: &[Type]) -> Vec<Value> {
+    fn emit_op(&mut self, opcode: Opcode, operands: &[Value], attributes: &[(&str, Attribute)], results: &[Type]) -> Vec<Value> {
         let mut op = OpBuilder::new(opcode, Location::Unknown);
         for operand in operands {
             op = op.operand(*operand);
@@ -47,36 +47,43 @@ impl Builder {
 }
 
 /// `out[i] = in[i] * in[i]`, one tile per CTA.
-fn square() -> Module {
+fn square_kernel() -> Module {
     let scalar = |kind| TileElementType::Scalar(kind);
-    let pointer = tile(vec![], TileElementType::Pointer(Box::new(PointerType { pointee: ScalarType::F32 })));
-    let (index, data) = (tile(vec![], scalar(ScalarType::I32)), tile(vec![i64::from(TILE)], scalar(ScalarType::F32)));
-    let tensor = TensorViewType { element_type: ScalarType::F32, shape: vec![LENGTH], strides: vec![1] };
-    let view = PartitionViewType { tile_shape: vec![TILE], tensor_view: tensor.clone(), dim_map: vec![0], padding_value: None };
+    let pointer = tile_type(vec![], TileElementType::Pointer(Box::new(PointerType { pointee: ScalarType::F32 })));
+    let (index, data) =
+        (tile_type(vec![], scalar(ScalarType::I32)), tile_type(vec![i64::from(TILE_ELEMENTS)], scalar(ScalarType::F32)));
+    let tensor = TensorViewType { element_type: ScalarType::F32, shape: vec![ARRAY_ELEMENTS], strides: vec![1] };
+    let view =
+        PartitionViewType { tile_shape: vec![TILE_ELEMENTS], tensor_view: tensor.clone(), dim_map: vec![0], padding_value: None };
     let mut module = Module::new("squares");
     let (region, block, arguments) = build_single_block_region(&mut module, &[pointer.clone(), pointer.clone()]);
     let mut builder = Builder { module, block };
-    let token = builder.op(Opcode::MakeToken, &[], &[], &[Type::Token])[0];
-    let block_id = builder.op(Opcode::GetTileBlockId, &[], &[], &[index.clone(), index.clone(), index])[0];
+    let token = builder.emit_op(Opcode::MakeToken, &[], &[], &[Type::Token])[0];
+    let block_id = builder.emit_op(Opcode::GetTileBlockId, &[], &[], &[index.clone(), index.clone(), index])[0];
     let mut views = Vec::new();
     for argument in &arguments[..2] {
-        let parts = [("operandSegmentSizes", segments(&[1, 0, 0]))];
-        let tensor_view = builder.op(Opcode::MakeTensorView, &[*argument], &parts, &[Type::TensorView(tensor.clone())])[0];
-        views.push(builder.op(Opcode::MakePartitionView, &[tensor_view], &[], &[Type::PartitionView(view.clone())])[0]);
+        let segment_sizes = [("operandSegmentSizes", operand_segments(&[1, 0, 0]))];
+        let tensor_view =
+            builder.emit_op(Opcode::MakeTensorView, &[*argument], &segment_sizes, &[Type::TensorView(tensor.clone())])[0];
+        views.push(builder.emit_op(Opcode::MakePartitionView, &[tensor_view], &[], &[Type::PartitionView(view.clone())])[0]);
     }
     let weak = ("memory_ordering_semantics", Attribute::i32(0));
-    let parts = ("operandSegmentSizes", segments(&[1, 1, 1]));
-    let loaded =
-        builder.op(Opcode::LoadViewTko, &[views[0], block_id, token], &[weak.clone(), parts], &[data.clone(), Type::Token])[0];
-    let product = builder.op(Opcode::MulF, &[loaded, loaded], &[("rounding_mode", Attribute::i32(0))], &[data])[0];
-    let parts = ("operandSegmentSizes", segments(&[1, 1, 1, 1]));
-    builder.op(Opcode::StoreViewTko, &[product, views[1], block_id, token], &[weak, parts], &[Type::Token]);
-    builder.op(Opcode::Return, &[], &[], &[]);
+    let segment_sizes = ("operandSegmentSizes", operand_segments(&[1, 1, 1]));
+    let loaded = builder.emit_op(
+        Opcode::LoadViewTko,
+        &[views[0], block_id, token],
+        &[weak.clone(), segment_sizes],
+        &[data.clone(), Type::Token],
+    )[0];
+    let product = builder.emit_op(Opcode::MulF, &[loaded, loaded], &[("rounding_mode", Attribute::i32(0))], &[data])[0];
+    let segment_sizes = ("operandSegmentSizes", operand_segments(&[1, 1, 1, 1]));
+    builder.emit_op(Opcode::StoreViewTko, &[product, views[1], block_id, token], &[weak, segment_sizes], &[Type::Token]);
+    builder.emit_op(Opcode::Return, &[], &[], &[]);
     let mut module = builder.module;
-    let kind = Type::Func(FuncType { inputs: vec![pointer.clone(), pointer], results: vec![] });
+    let function_type = Type::Func(FuncType { inputs: vec![pointer.clone(), pointer], results: vec![] });
     let entry = OpBuilder::new(Opcode::Entry, Location::Unknown)
         .attr("sym_name", Attribute::String("square".into()))
-        .attr("function_type", Attribute::Type(kind))
+        .attr("function_type", Attribute::Type(function_type))
         .region(region);
     let (entry, _) = entry.build(&mut module);
     module.functions.push(entry);
@@ -88,22 +95,22 @@ const LAUNCH: &str = r#"{"entry": null, "grid": [4, 1, 1],
               {"name": "out", "file": "in.bin", "align": 256, "address": 139638245163008}],
   "params": [{"ptr": "in"}, {"ptr": "out"}], "outputs": ["out"]}"#;
 
-fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
+fn to_bytes(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
 }
 
 fn kernels_of_cutile_rust_compile_and_compute() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let input = || (0..LENGTH).map(|index| index as f32 * 0.25 - 3.0);
-    fs::write(path("in.bin"), floats(input())).unwrap();
+    let input = || (0..ARRAY_ELEMENTS).map(|index| index as f32 * 0.25 - 3.0);
+    fs::write(path("in.bin"), to_bytes(input())).unwrap();
     fs::write(path("launch.json"), LAUNCH).unwrap();
-    let expected = floats(input().map(|x| x * x));
+    let expected = to_bytes(input().map(|x| x * x));
     // The producer's own detection of the compiler's bytecode version.
     let version = cutile_ir::toolchain::negotiate_bytecode_version(&tool("tileiras"), None).unwrap();
     assert_eq!((version.major, version.minor), (13, 4));
     for version in [BytecodeVersion::V13_2, BytecodeVersion::V13_3, BytecodeVersion::V13_4] {
-        fs::write(path("k.bc"), write_bytecode_version(&square(), version).unwrap()).unwrap();
+        fs::write(path("k.bc"), write_bytecode_version(&square_kernel(), version).unwrap()).unwrap();
         let compile = |options: &[&str]| {
             let common = ["--gpu-name", "sm_90", "--opt-level", "3"];
             run("tileiras", &[&common[..], options, &[&path("k.bc")]].concat(), b"").ok(&format!("13.{}", version.minor));

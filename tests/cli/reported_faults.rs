@@ -1,31 +1,31 @@
 //! Faults that users reported. Each row has the command, its exit code, and strings that its output must and must not contain.
 
-use crate::{bytecode, make_stage_files, need_stages};
+use crate::{bytecode_path, check_stages_are_current, make_stage_files};
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tests::need::Need;
-use tests::suite::{Checked, Suite};
-use tests::{copy_of, root, shell, temporary, tool};
+use tests::suite::{CaseResult, Suite};
+use tests::{copy_of, root, shell, temporary_folder, tool};
 
 struct Row {
     fault: &'static str,
     /// The command runs in a directory with the files of `prepare`.
     line: &'static str,
     code: i32,
-    /// Strings that the combined output contains.
-    says: &'static [&'static str],
-    silent: &'static [&'static str],
+    /// Strings that standard output and standard error together must contain.
+    must_contain: &'static [&'static str],
+    must_not_contain: &'static [&'static str],
 }
 
 const fn row(
     fault: &'static str,
     line: &'static str,
     code: i32,
-    says: &'static [&'static str],
-    silent: &'static [&'static str],
+    must_contain: &'static [&'static str],
+    must_not_contain: &'static [&'static str],
 ) -> Row {
-    Row { fault, line, code, says, silent }
+    Row { fault, line, code, must_contain, must_not_contain }
 }
 
 const ROWS: &[Row] = &[
@@ -326,48 +326,48 @@ const ROWS: &[Row] = &[
     row("... and must be of one kind", "tile-diff k.aa k.ptx", 2, &["DIF002", "k.aa is a tileaa file, and k.ptx is PTX"], &[]),
 ];
 
-/// Reads an empty array, with a variable set that is irrelevant to it.
-const FAR: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b32 metadata = 1;\n.visible .entry k()\n{\n\
+/// PTX that loads from an address far from its only variable. The message about the fault must not mention this variable.
+const FAR_LOAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b32 metadata = 1;\n.visible .entry k()\n{\n\
     .reg .b64 %rd<2>;\n.reg .b32 %r<2>;\nmov.b64 %rd1, 0xdead0000dead0000;\nLOC\nld.global.b32 %r1, [%rd1];\nret;\n}\n";
 
-fn prepared() -> tempfile::TempDir {
-    let directory = temporary();
+fn prepare_files() -> tempfile::TempDir {
+    let directory = temporary_folder();
     let folder = directory.path();
-    need_stages();
+    check_stages_are_current();
     for name in ["tile-score", "tile-run", "tile-sim", "tile-dump", "tile-write", "tile-diff"] {
         tool(name);
     }
     make_stage_files(folder);
-    fs::copy(bytecode(), folder.join("k.bc")).unwrap();
+    fs::copy(bytecode_path(), folder.join("k.bc")).unwrap();
     let line = "set -e; tile-link k.ptx -o k.cubin; tile-dump k.bc > k.mlir; tile-dump k.aa > k.aa.text; tile-read k.bc --format=text -o k.tile.text";
     shell(folder, line).ok("making the files");
     for name in ["launch.json", "arg0.bin", "arg1.bin", "arg2.bin"] {
         fs::copy(root().join("tests/run/vadd").join(name), folder.join(name)).unwrap();
     }
-    fs::write(folder.join("far.ptx"), FAR.replace("LOC\n", "")).unwrap();
-    fs::write(folder.join("lines.ptx"), FAR.replace("LOC", ".loc 1 7 3") + ".file 1 \"kernel.py\"\n").unwrap();
+    fs::write(folder.join("far.ptx"), FAR_LOAD.replace("LOC\n", "")).unwrap();
+    fs::write(folder.join("lines.ptx"), FAR_LOAD.replace("LOC", ".loc 1 7 3") + ".file 1 \"kernel.py\"\n").unwrap();
     directory
 }
 
-fn check(row: &Row, files: &Path) -> Checked {
-    let Row { line, code, says, silent, .. } = row;
+fn check_row(row: &Row, files: &Path) -> CaseResult {
+    let Row { line, code, must_contain, must_not_contain, .. } = row;
     let folder = copy_of(files);
     let ran = shell(folder.path(), &line.replace("$TOOLS", &tests::tools_folder().display().to_string()));
     let reported = ran.text() + &ran.stderr;
-    let lacks: Vec<_> = says.iter().filter(|words| !reported.contains(**words)).collect();
-    let has: Vec<_> = silent.iter().filter(|words| reported.contains(**words)).collect();
-    if ran.code == Some(*code) && lacks.is_empty() && has.is_empty() {
+    let missing: Vec<_> = must_contain.iter().filter(|words| !reported.contains(**words)).collect();
+    let unexpected: Vec<_> = must_not_contain.iter().filter(|words| reported.contains(**words)).collect();
+    if ran.code == Some(*code) && missing.is_empty() && unexpected.is_empty() {
         return Ok(());
     }
-    Err(format!("{line}\nended with {:?}, not {code}; lacks {lacks:?}, has {has:?}\n{reported}", ran.code))
+    Err(format!("{line}\nended with {:?}, not {code}; lacks {missing:?}, has {unexpected:?}\n{reported}", ran.code))
 }
 
-/// Each row is a case, with its number and its words as the name.
+/// Each row is a case. Its name has the number and the fault of the row.
 pub(crate) fn add(suite: &mut Suite) {
     let files = Arc::new(OnceLock::new());
     for (number, row) in ROWS.iter().enumerate() {
         let files = Arc::clone(&files);
-        let check = move || check(row, files.get_or_init(prepared).path());
+        let check = move || check_row(row, files.get_or_init(prepare_files).path());
         suite.case_with(&[Need::Ptxas], format!("reported_faults/{number}/{}", row.fault), check);
     }
 }

@@ -5,18 +5,19 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Ran, files_below, finish, root, shell, temporary};
+use tests::{Ran, files_below, root, run_to_end, shell, temporary_folder};
 
 /// Programs that a script may start before it parses its arguments. Programs that do the work, such as cargo and apt-get, are not
 /// among them.
 const PROGRAMS: [&str; 6] = ["awk", "basename", "bash", "dirname", "env", "python3"];
 
-/// A copy of the scripts in a tree of their own, so that a script that does run changes nothing here.
-struct Copy(tempfile::TempDir);
+/// A copy of the scripts in a temporary tree, so that a script that runs in spite of wrong arguments changes nothing in the
+/// repository.
+struct ScriptTree(tempfile::TempDir);
 
-impl Copy {
-    fn new() -> Copy {
-        let folder = temporary();
+impl ScriptTree {
+    fn new() -> ScriptTree {
+        let folder = temporary_folder();
         for name in ["scripts", "programs", "elsewhere"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
@@ -29,40 +30,40 @@ impl Copy {
         for name in PROGRAMS {
             let find_program =
                 if name == "python3" { "python3 -c 'import sys; print(sys.executable)'" } else { &format!("command -v {name}") };
-            let found = shell(folder.path(), find_program).text();
-            // A wrapper instead of a link, because some scripts find their own files through the path of their start, and python3 may
-            // be a script.
+            let program_path = shell(folder.path(), find_program).text();
+            // Write a wrapper instead of a link: some programs find their own files by the path of their executable, and python3
+            // may be a script.
             let (script, program) = (folder.path().join("program"), folder.path().join("programs").join(name));
-            fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", found.trim())).unwrap();
-            crate::driver::install(&script, &program);
+            fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program_path.trim())).unwrap();
+            crate::driver::install_executable(&script, &program);
         }
-        Copy(folder)
+        ScriptTree(folder)
     }
 
     fn run(&self, script: &str, arguments: &[&str]) -> Ran {
         let mut command = Command::new(self.0.path().join("scripts").join(script));
         command.args(arguments).current_dir(self.0.path().join("elsewhere")).env("PATH", self.0.path().join("programs"));
         command.env("PYTHONDONTWRITEBYTECODE", "1");
-        finish(command, b"")
+        run_to_end(command, b"")
     }
 
-    fn content(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         files_below(self.0.path()).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
     }
 }
 
-fn scripts() -> Vec<String> {
-    let executable = |path: &Path| path.is_file() && path.metadata().unwrap().permissions().mode() & 0o111 != 0;
-    let entries = fs::read_dir(root().join("scripts")).unwrap().flatten().filter(|entry| executable(&entry.path()));
+fn script_names() -> Vec<String> {
+    let is_executable = |path: &Path| path.is_file() && path.metadata().unwrap().permissions().mode() & 0o111 != 0;
+    let entries = fs::read_dir(root().join("scripts")).unwrap().flatten().filter(|entry| is_executable(&entry.path()));
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
 fn every_script_has_help_and_refuses_unknown_arguments() {
-    let (copy, scripts) = (Copy::new(), scripts());
+    let (copy, scripts) = (ScriptTree::new(), script_names());
     assert!(scripts.len() > 20, "{scripts:?}");
-    let before = copy.content();
+    let contents_before = copy.contents();
     for script in &scripts {
         let ran = copy.run(script, &["--help"]);
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{script} --help");
@@ -72,23 +73,23 @@ fn every_script_has_help_and_refuses_unknown_arguments() {
             assert_eq!(ran.code, Some(2), "{script} {arguments:?}: {}{}", ran.text(), ran.stderr);
             assert!(ran.stderr.contains("error: "), "{script} {arguments:?}: {}", ran.stderr);
         }
-        assert!(copy.content() == before, "{script} changed files");
+        assert!(copy.contents() == contents_before, "{script} changed files");
     }
 }
 
 /// The recorder keeps its old data if the program does not run or is not NVIDIA's.
 fn record_probes_takes_only_the_reference() {
-    let copy = Copy::new();
+    let copy = ScriptTree::new();
     let table = copy.0.path().join("tests/cli/probes.jsonl");
     fs::create_dir_all(table.parent().unwrap()).unwrap();
     fs::copy(root().join("tests/cli/probes.jsonl"), &table).unwrap();
     fs::copy(root().join("tests/cli/probe.tileirbc"), table.with_file_name("probe.tileirbc")).unwrap();
-    let before = copy.content();
+    let contents_before = copy.contents();
     let own_driver = tests::tool("tileiras");
     for program in ["/nowhere/tileiras", "/bin/true", own_driver.to_str().unwrap()] {
         let ran = copy.run("record-probes", &[program]);
         assert_eq!(ran.code, Some(2), "{program}: {}", ran.stderr);
-        assert!(copy.content() == before, "{program}");
+        assert!(copy.contents() == contents_before, "{program}");
     }
 }
 

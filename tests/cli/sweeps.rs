@@ -1,17 +1,17 @@
 //! Many compilations: `--out-dir`, the cache, and generated ninja files, with stub stages.
 
-use crate::driver::{PASS_ON, drive, fake};
-use crate::need_stages;
+use crate::check_stages_are_current;
+use crate::driver::{PASS_ON, folder_with_stub_stages, run_driver};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tests::{files_below, finish, root, tools_folder};
+use tests::{files_below, root, run_to_end, tools_folder};
 
 /// Names that need quoting in shells and build files.
 const ODD_NAMES: [&str; 10] = ["a b", "a$b", "a:b", "-k", "it's", "a#b", "a%b", "a|b", r"a\b", "a=b"];
 
-fn kernels(folder: &Path, names: &[&str]) -> Vec<String> {
+fn write_kernels(folder: &Path, names: &[&str]) -> Vec<String> {
     let paths: Vec<String> = names.iter().map(|name| format!("{name}.bc")).collect();
     for (index, path) in paths.iter().enumerate() {
         fs::write(folder.join(path), [b"\x7fTileIR\0\x0d\x03\0\0".as_slice(), index.to_string().as_bytes()].concat()).unwrap();
@@ -19,38 +19,38 @@ fn kernels(folder: &Path, names: &[&str]) -> Vec<String> {
     paths
 }
 
-fn outputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
+fn cubins_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let files = files_below(folder).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "cubin"));
     files.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())).collect()
 }
 
 fn many_inputs_and_targets_in_one_run() {
-    let folder = fake(PASS_ON);
-    kernels(folder.path(), &["one", "two"]);
+    let folder = folder_with_stub_stages(PASS_ON);
+    write_kernels(folder.path(), &["one", "two"]);
     let arguments = ["one.bc", "two.bc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out", "--jobs=2"];
-    let ran = drive(folder.path(), &arguments);
+    let ran = run_driver(folder.path(), &arguments);
     assert_eq!((ran.code, ran.stdout.len()), (Some(0), 0), "{}", ran.stderr);
     assert!(ran.stderr.contains("[4/4] "), "{}", ran.stderr);
-    let names: Vec<String> = outputs(&folder.path().join("out")).into_iter().map(|(name, _)| name).collect();
+    let names: Vec<String> = cubins_in(&folder.path().join("out")).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["one.sm_80.cubin", "one.sm_90.cubin", "two.sm_80.cubin", "two.sm_90.cubin"]);
     fs::create_dir(folder.path().join("other")).unwrap();
     fs::copy(folder.path().join("one.bc"), folder.path().join("other/one.bc")).unwrap();
-    let ran = drive(folder.path(), &["one.bc", "other/one.bc", "--gpu-name=sm_80", "--out-dir=out"]);
+    let ran = run_driver(folder.path(), &["one.bc", "other/one.bc", "--gpu-name=sm_80", "--out-dir=out"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("have the same output 'out/one.sm_80.cubin'"), "{}", ran.stderr);
 }
 
-fn what_names_one_file_does_not_go_with_several() {
-    let folder = fake(PASS_ON);
-    kernels(folder.path(), &["one"]);
-    let all = ["one.bc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out"];
+fn options_that_name_one_file_are_refused_for_several() {
+    let folder = folder_with_stub_stages(PASS_ON);
+    write_kernels(folder.path(), &["one"]);
+    let arguments = ["one.bc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out"];
     for option in ["-o=x", "-MF=x", "-MT=x", "--remarks-output-file=x"] {
-        let ran = drive(folder.path(), &[&all[..], &[option]].concat());
+        let ran = run_driver(folder.path(), &[&arguments[..], &[option]].concat());
         assert_eq!(ran.code, Some(1), "{option}: {}", ran.stderr);
         assert!(!folder.path().join("out").exists(), "{option}");
     }
     let options = ["-MD", "--save-temps=kept", "--stop-after=tile-sched", "--remarks=all", "--remark-format=yaml"];
-    drive(folder.path(), &[&all[..], &options[..]].concat()).ok("a file each");
+    run_driver(folder.path(), &[&arguments[..], &options[..]].concat()).ok("a file each");
     let names = |folder: &Path| -> Vec<String> {
         files_below(folder).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
     };
@@ -62,29 +62,29 @@ fn what_names_one_file_does_not_go_with_several() {
 }
 
 fn one_bad_input_does_not_stop_the_others() {
-    let folder = fake(PASS_ON);
-    kernels(folder.path(), &["one", "two"]);
+    let folder = folder_with_stub_stages(PASS_ON);
+    write_kernels(folder.path(), &["one", "two"]);
     fs::write(folder.path().join("bad.bc"), "no bytecode").unwrap();
-    let ran = drive(folder.path(), &["one.bc", "bad.bc", "two.bc", "--gpu-name=sm_80", "--out-dir=out"]);
+    let ran = run_driver(folder.path(), &["one.bc", "bad.bc", "two.bc", "--gpu-name=sm_80", "--out-dir=out"]);
     assert_eq!(ran.code, Some(3));
     assert!(ran.stderr.contains("bad.bc: error: input does not correspond to Tile IR bytecode\n"), "{}", ran.stderr);
-    assert_eq!(outputs(&folder.path().join("out")).len(), 2);
+    assert_eq!(cubins_in(&folder.path().join("out")).len(), 2);
 }
 
-/// A program can parse every line of standard error, also those of a stage without JSON output.
+/// With `--error-format=json`, each line of standard error is a JSON object, also a line that a stage printed as plain text.
 fn every_line_of_json_is_an_object_that_names_its_input() {
-    let folder = fake(&format!("[ $name != tile-sched ] || echo by the way >&2\n{PASS_ON}"));
-    kernels(folder.path(), &["one", "two"]);
+    let folder = folder_with_stub_stages(&format!("[ $name != tile-sched ] || echo by the way >&2\n{PASS_ON}"));
+    write_kernels(folder.path(), &["one", "two"]);
     fs::write(folder.path().join("bad.bc"), "no bytecode").unwrap();
     let inputs = ["one.bc", "bad.bc", "none.bc", "two.bc"];
     let options = ["--gpu-name=sm_80", "--out-dir=out", "--error-format=json", "--verbose", "--time", "--cache=kept"];
-    let ran = drive(folder.path(), &[&inputs[..], &options[..]].concat());
+    let ran = run_driver(folder.path(), &[&inputs[..], &options[..]].concat());
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
-    let object = |line: &str| match serde_json::from_str(line) {
+    let parse_object = |line: &str| match serde_json::from_str(line) {
         Ok(serde_json::Value::Object(object)) => object,
         other => panic!("{other:?}: {line}"),
     };
-    let lines: Vec<_> = ran.stderr.lines().map(object).collect();
+    let lines: Vec<_> = ran.stderr.lines().map(parse_object).collect();
     let lines_of = |input: &'static str| -> Vec<_> {
         lines.iter().filter(|line| line.get("input").is_some_and(|name| name == input)).collect()
     };
@@ -98,36 +98,37 @@ fn every_line_of_json_is_an_object_that_names_its_input() {
 }
 
 fn a_cached_output_is_the_same_and_runs_no_stage() {
-    let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
-    let runs = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count();
+    let folder = folder_with_stub_stages(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
+    let stage_runs = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count();
     let compile = |options: &[&str]| {
-        drive(folder.path(), &[&["k.bc", "--gpu-name=sm_80", "--cache=kept", "-o", "out"], options].concat()).ok("cached");
+        run_driver(folder.path(), &[&["k.bc", "--gpu-name=sm_80", "--cache=kept", "-o", "out"], options].concat()).ok("cached");
         fs::read(folder.path().join("out")).unwrap()
     };
     let first = compile(&[]);
-    assert_eq!(runs(), 6);
+    assert_eq!(stage_runs(), 6);
     assert_eq!(compile(&[]), first);
-    assert_eq!(runs(), 6, "the second run takes it from the cache");
+    assert_eq!(stage_runs(), 6, "the second run takes it from the cache");
     assert_ne!(compile(&["-O1"]), first);
-    assert_eq!(runs(), 12, "another option is another key");
+    assert_eq!(stage_runs(), 12, "another option is another key");
     fs::write(folder.path().join("script"), "#!/bin/sh\nexec cat\n").unwrap();
-    super::driver::install(&folder.path().join("script"), &folder.path().join("tile-sched"));
+    super::driver::install_executable(&folder.path().join("script"), &folder.path().join("tile-sched"));
     assert_ne!(compile(&[]), first, "another tool is another key");
     for entry in files_below(&folder.path().join("kept/entries")) {
         fs::write(entry, "damaged").unwrap();
     }
     compile(&[]);
-    let mode = |mode| fs::set_permissions(folder.path().join("kept"), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
-    mode(0o755);
-    let ran = drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "--cache=kept", "-o", "out"]);
+    let set_mode =
+        |mode| fs::set_permissions(folder.path().join("kept"), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    set_mode(0o755);
+    let ran = run_driver(folder.path(), &["k.bc", "--gpu-name=sm_80", "--cache=kept", "-o", "out"]);
     assert_eq!(ran.code, Some(2), "a cache that others can reach is refused: {}", ran.stderr);
-    mode(0o700);
+    set_mode(0o700);
 }
 
-fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
-    let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
+fn killing_the_driver_leaves_no_partial_output_and_a_valid_cache() {
+    let folder = folder_with_stub_stages(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
     let names: Vec<String> = (0..40).map(|index| format!("k{index}")).collect();
-    let paths = kernels(folder.path(), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let paths = write_kernels(folder.path(), &names.iter().map(String::as_str).collect::<Vec<_>>());
     let arguments: Vec<&str> =
         paths.iter().map(String::as_str).chain(["--gpu-name=sm_80", "--cache=kept", "--out-dir=out"]).collect();
     for delay in [5, 10, 20, 30, 45, 60, 90, 120, 150, 200] {
@@ -138,65 +139,65 @@ fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    let partial: Vec<_> = outputs(&folder.path().join("out"));
-    drive(folder.path(), &arguments).ok("after the kills");
-    let complete = outputs(&folder.path().join("out"));
+    let outputs_after_kills: Vec<_> = cubins_in(&folder.path().join("out"));
+    run_driver(folder.path(), &arguments).ok("after the kills");
+    let complete = cubins_in(&folder.path().join("out"));
     assert_eq!(complete.len(), 40);
-    for entry in &partial {
+    for entry in &outputs_after_kills {
         assert!(complete.contains(entry), "{} was there in part", entry.0);
     }
     // Nothing is left to compile: the cache has every result, and no entry is damaged.
     fs::remove_dir_all(folder.path().join("out")).unwrap();
     fs::remove_file(folder.path().join("runs")).unwrap();
-    drive(folder.path(), &arguments).ok("from the cache");
-    assert_eq!(outputs(&folder.path().join("out")), complete);
+    run_driver(folder.path(), &arguments).ok("from the cache");
+    assert_eq!(cubins_in(&folder.path().join("out")), complete);
     assert!(!folder.path().join("runs").exists(), "the last run started no stage");
 }
 
-/// Two workers and the scheduler on this machine compile ninja's jobs, with one client.
-fn a_distributed_sweep_gives_what_a_local_one_gives() {
+/// The scheduler and two workers, all on this machine, compile the jobs of a ninja file for one client.
+fn a_distributed_sweep_gives_the_same_outputs_as_a_local_one() {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "Dask is not there; scripts/setup --clients brings it");
-    need_stages();
+    check_stages_are_current();
     let mut command = Command::new(python);
     command.arg(root().join("scripts/distribute")).arg("demo").arg(root().join("examples/kernels"));
     command.args(["--workers=2", "--targets=sm_80,sm_120", "--levels=3", "--tools"]).arg(tools_folder());
-    let ran = finish(command, b"");
+    let ran = run_to_end(command, b"");
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
     assert!(ran.text().contains("outputs are the same, byte for byte"), "{}", ran.text());
 }
 
 fn a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does() {
-    let folder = fake(PASS_ON);
+    let folder = folder_with_stub_stages(PASS_ON);
     fs::create_dir(folder.path().join("in x")).unwrap();
-    kernels(&folder.path().join("in x"), &ODD_NAMES);
+    write_kernels(&folder.path().join("in x"), &ODD_NAMES);
     let sweep = ["in x", "--gpu-name=sm_80", "--gpu-name=sm_90", "-O0", "-O3", "--lineinfo", "--out-dir=ou t"];
-    drive(folder.path(), &[&sweep[..], &["--emit-ninja=build.ninja"]].concat()).ok("--emit-ninja");
-    let ninja = || {
+    run_driver(folder.path(), &[&sweep[..], &["--emit-ninja=build.ninja"]].concat()).ok("--emit-ninja");
+    let run_ninja = || {
         let mut command = Command::new("ninja");
         command.args(["-j", "4"]).current_dir(folder.path());
-        let ran = finish(command, b"");
+        let ran = run_to_end(command, b"");
         assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
         ran.text()
     };
-    ninja();
-    let built = outputs(&folder.path().join("ou t"));
+    run_ninja();
+    let built = cubins_in(&folder.path().join("ou t"));
     assert_eq!(built.len(), ODD_NAMES.len() * 4);
-    assert!(ninja().contains("no work to do"));
+    assert!(run_ninja().contains("no work to do"));
     fs::remove_dir_all(folder.path().join("ou t")).unwrap();
     let inputs: Vec<String> = ODD_NAMES.iter().map(|name| format!("in x/{name}.bc")).collect();
     let arguments: Vec<&str> = sweep[1..].iter().copied().chain(inputs.iter().map(String::as_str)).collect();
-    drive(folder.path(), &arguments).ok("--out-dir");
-    assert_eq!(outputs(&folder.path().join("ou t")), built);
+    run_driver(folder.path(), &arguments).ok("--out-dir");
+    assert_eq!(cubins_in(&folder.path().join("ou t")), built);
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     many_inputs_and_targets_in_one_run,
-    what_names_one_file_does_not_go_with_several,
+    options_that_name_one_file_are_refused_for_several,
     one_bad_input_does_not_stop_the_others,
     every_line_of_json_is_an_object_that_names_its_input,
     a_cached_output_is_the_same_and_runs_no_stage,
-    killing_it_leaves_no_partial_output_and_a_cache_that_works,
-    a_distributed_sweep_gives_what_a_local_one_gives,
+    killing_the_driver_leaves_no_partial_output_and_a_valid_cache,
+    a_distributed_sweep_gives_the_same_outputs_as_a_local_one,
     a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does,
 ];

@@ -1,9 +1,9 @@
 //! PTX with tensor maps through ptxas: the host object in the cubin fills the hidden parameters exactly as the executor does from
-//! the recipes. And kernels with TMA operands, executed at every stage.
+//! the recipes. The file also tests kernels with TMA operands, executed as `.as`, `.sched` and PTX.
 
 use std::fs;
-use tests::compare::Expect;
-use tests::{for_each, root, run, run_in, temporary};
+use tests::compare::ExpectedOutputs;
+use tests::{for_each, root, run, run_in, temporary_folder};
 
 /// Copies TMA tiles of a matrix of 32-bit words and of a vector of halves to shared memory, and from there to the output.
 const PTX: &str = r#"//!tile ptx 1 final
@@ -58,8 +58,8 @@ ret;
 }
 "#;
 
-fn the_host_object_makes_the_maps_of_the_recipes() {
-    let folder = temporary();
+fn the_host_object_fills_the_tensor_maps_of_the_recipes() {
+    let folder = temporary_folder();
     let file = |name: &str| folder.path().join(name);
     fs::write(file("k.ptx"), PTX).unwrap();
     run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok("tile-link");
@@ -74,15 +74,17 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
             run_in(folder.path(), "tile-sim", &arguments, b"").ok(out);
             fs::read(file(out).join("out.npy")).unwrap()
         };
-        let recipes = output_of("recipes", &[]);
-        assert_eq!(output_of("native", &["--host-object", "k.cubin", "--allow-native"]), recipes);
-        let words: Vec<u32> =
-            recipes[recipes.len() - 640..].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+        let output_by_recipes = output_of("recipes", &[]);
+        assert_eq!(output_of("native", &["--host-object", "k.cubin", "--allow-native"]), output_by_recipes);
+        let words: Vec<u32> = output_by_recipes[output_by_recipes.len() - 640..]
+            .chunks_exact(4)
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+            .collect();
         for at in 0..128 {
             // Rows of 128 bytes with a swizzle: chunks of 16 bytes are permuted by the row number.
             let (row, column) = (at / 32, (at % 32 ^ at / 32 << 2) as u32);
-            let inside = column < columns && 1 + row < rows;
-            assert_eq!(words[at], if inside { (1 + row as u32) * stride + column } else { 0 }, "word {at} of {columns} columns");
+            let is_inside = column < columns && 1 + row < rows;
+            assert_eq!(words[at], if is_inside { (1 + row as u32) * stride + column } else { 0 }, "word {at} of {columns} columns");
         }
         assert_eq!(words[128], if columns > 9 { 16 + 4 } else { 0 });
     }
@@ -98,35 +100,36 @@ fn mma_operands_are_loaded_by_tma() {
     let runs: Vec<(&str, &str)> =
         cases.iter().flat_map(|case| ["sm_90", "sm_100", "sm_120"].map(|target| (*case, target))).collect();
     for_each(&runs, |(name, target)| {
-        let (case, folder) = (root().join("tests/run").join(name), temporary());
+        let (case, folder) = (root().join("tests/run").join(name), temporary_folder());
         let text = |path: std::path::PathBuf| path.display().to_string();
-        let kept = format!("--save-temps={}", folder.path().display());
+        let save_temps = format!("--save-temps={}", folder.path().display());
         let (kernel, launch) = (text(case.join("kernel.tileirbc")), text(case.join("launch.json")));
-        let all = [&kernel, "--gpu-name", target, "--tma=on", "--emit=ptx", &kept, "-o", &text(folder.path().join("k.ptx"))];
-        run("tileiras", &all, b"").ok(name);
+        let arguments =
+            [&kernel, "--gpu-name", target, "--tma=on", "--emit=ptx", &save_temps, "-o", &text(folder.path().join("k.ptx"))];
+        run("tileiras", &arguments, b"").ok(name);
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let ptx = fs::read_to_string(folder.path().join("k.ptx")).unwrap();
         if !ptx.contains("cp.async.bulk.tensor") {
             return Err(format!("{name} {target}: no operand uses TMA"));
         }
-        let native = ["--host-object", "k.cubin", "--allow-native"];
+        let native_options = ["--host-object", "k.cubin", "--allow-native"];
         let executions: [(&str, &str, &[&str]); 6] = [
             ("tile-run", "kernel.as", &[]),
             ("tile-run", "kernel.sched", &[]),
             ("tile-sim", "k.ptx", &["--races", "error"]),
             ("tile-sim", "k.ptx", &["--races", "error", "--delivery", "late"]),
             ("tile-sim", "k.ptx", &["--races", "error", "--delivery", "late", "--schedule-seed", "5"]),
-            ("tile-sim", "k.ptx", &native),
+            ("tile-sim", "k.ptx", &native_options),
         ];
         for (tool, file, options) in executions {
             let words = [&[file, "--launch", &launch, "--out-dir", "out"], options].concat();
             run_in(folder.path(), tool, &words, b"").ok(&format!("{name} {target} {file}"));
-            let right = Expect::read(&case).check(&case, &folder.path().join("out"));
-            right.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
+            let result = ExpectedOutputs::read(&case).check(&case, &folder.path().join("out"));
+            result.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
         }
         Ok(())
     });
 }
 
 pub(crate) const TESTS: &[(&str, fn())] =
-    tests::tests![the_host_object_makes_the_maps_of_the_recipes, mma_operands_are_loaded_by_tma,];
+    tests::tests![the_host_object_fills_the_tensor_maps_of_the_recipes, mma_operands_are_loaded_by_tma,];

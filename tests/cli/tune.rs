@@ -1,12 +1,12 @@
 //! `tile-tune`: a search finds the fastest candidate, continues after an interruption, and classifies failures.
 
-use crate::need_stages;
+use crate::check_stages_are_current;
 use std::fs;
 use std::path::Path;
-use tests::{Ran, root, run, temporary, tool};
+use tests::{Ran, root, run, temporary_folder, tool};
 
 fn need_tools() {
-    need_stages();
+    check_stages_are_current();
     tool("tile-time");
     tool("tile-tune");
 }
@@ -25,7 +25,7 @@ fn records(path: &Path) -> Vec<serde_json::Value> {
 }
 
 fn predicted_seconds(case: &str, options: &[&str]) -> f64 {
-    let folder = temporary();
+    let folder = temporary_folder();
     let (case, ptx) = (root().join("tests/run").join(case), folder.path().join("k.ptx").display().to_string());
     let kernel = case.join("kernel.tileirbc").display().to_string();
     run("tileiras", &[&[kernel.as_str(), "--gpu-name=sm_90", "--emit=ptx", "-o", &ptx], options].concat(), b"").ok("compile");
@@ -35,7 +35,7 @@ fn predicted_seconds(case: &str, options: &[&str]) -> f64 {
 }
 
 fn an_exhaustive_search_ranks_all_combinations() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let (results, best) = (folder.path().join("k.jsonl"), folder.path().join("k.rsp"));
     let paths = [format!("--results={}", results.display()), format!("--best={}", best.display())];
     let space = ["--space=warps=4,8", "--space=stages=2,3", "--search=exhaustive"];
@@ -56,7 +56,7 @@ fn an_exhaustive_search_ranks_all_combinations() {
 }
 
 fn an_interrupted_search_continues() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let results = folder.path().join("k.jsonl");
     let path = format!("--results={}", results.display());
     let whole = tune("softmax", "sm_90", &["--space=warps=4,8", "--space=prefetch=on,off", &path]).ok("the first search");
@@ -75,7 +75,7 @@ fn an_interrupted_search_continues() {
 }
 
 fn failures_have_a_kind() {
-    let folder = temporary();
+    let folder = temporary_folder();
     let results = folder.path().join("k.jsonl");
     let path = format!("--results={}", results.display());
     tune("matmul_f16", "sm_80", &["--space=mma=wgmma", "--space=colour=red", "--search=exhaustive", &path]).ok("tile-tune");

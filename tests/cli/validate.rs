@@ -1,30 +1,30 @@
 //! `tile-validate` and `tileiras --validate`: on correct stages, and on stages with an injected fault.
 
-use crate::driver::install;
-use crate::need_stages;
+use crate::check_stages_are_current;
+use crate::driver::install_executable;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Ran, finish, root, run, temporary, tool};
+use tests::{Ran, root, run, run_to_end, temporary_folder, tool};
 
-fn kernel(case: &str) -> PathBuf {
+fn kernel_path(case: &str) -> PathBuf {
     root().join("tests/run").join(case).join("kernel.tileirbc")
 }
 
-fn need_tools() {
-    need_stages();
+fn check_tools_are_current() {
+    check_stages_are_current();
     for name in ["tile-run", "tile-sim", "tile-dump", "tile-validate"] {
         tool(name);
     }
 }
 
 fn validate(case: &str, arguments: &[&str]) -> Ran {
-    let path = kernel(case).display().to_string();
+    let path = kernel_path(case).display().to_string();
     run("tile-validate", &[&[path.as_str(), "--gpu-name=sm_80"], arguments].concat(), b"")
 }
 
 fn arguments_are_generated_for_kernels_of_views() {
-    need_tools();
+    check_tools_are_current();
     for case in ["vadd_tail", "softmax", "matmul_f16", "matmul_bytes", "running_sum", "transpose"] {
         let ran = validate(case, &[]);
         assert_eq!(ran.code, Some(0), "{case}: {}", ran.stderr);
@@ -32,8 +32,8 @@ fn arguments_are_generated_for_kernels_of_views() {
     }
 }
 
-fn a_launch_that_is_given_is_the_only_one() {
-    need_tools();
+fn a_given_launch_replaces_the_generated_ones() {
+    check_tools_are_current();
     let launch = root().join("tests/run/vadd/launch.json").display().to_string();
     let ran = validate("vadd", &["--launch", &launch]);
     assert!(ran.text().contains("on 1 launches"), "{}{}", ran.text(), ran.stderr);
@@ -41,8 +41,8 @@ fn a_launch_that_is_given_is_the_only_one() {
 
 /// A directory with the tools, one of them replaced by a script. In the script, `$real` is the replaced tool.
 fn folder_with_replacement(replaced: &str, script: &str) -> tempfile::TempDir {
-    need_tools();
-    let folder = temporary();
+    check_tools_are_current();
+    let folder = temporary_folder();
     for name in
         ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link", "tile-run", "tile-sim", "tile-dump"]
     {
@@ -51,18 +51,18 @@ fn folder_with_replacement(replaced: &str, script: &str) -> tempfile::TempDir {
         }
     }
     for name in ["tile-validate", "tileiras"] {
-        install(&tool(name), &folder.path().join(name));
+        install_executable(&tool(name), &folder.path().join(name));
     }
     let text = format!("#!/bin/bash\nreal={0}/{replaced}; tools={0}\n{script}\n", tests::tools_folder().display());
     fs::write(folder.path().join("script"), text).unwrap();
-    install(&folder.path().join("script"), &folder.path().join(replaced));
+    install_executable(&folder.path().join("script"), &folder.path().join(replaced));
     folder
 }
 
 fn run_from(folder: &Path, program: &str, arguments: &[&str]) -> Ran {
     let mut command = Command::new(folder.join(program));
-    command.arg(kernel("polynomial")).args(arguments).current_dir(folder).env("TMPDIR", folder);
-    finish(command, b"")
+    command.arg(kernel_path("polynomial")).args(arguments).current_dir(folder).env("TMPDIR", folder);
+    run_to_end(command, b"")
 }
 
 /// Each script injects a fault into the output of its stage. The last two arguments of a stage are `-o` and its output.
@@ -94,7 +94,7 @@ fn the_stage_with_an_injected_fault_is_named() {
 }
 
 /// `--validate` checks the compiled program: it detects a fault that appears only with the user's options.
-fn what_a_user_decides_is_validated() {
+fn validation_uses_the_options_of_the_user() {
     let script = r#"for w; do out=$w; done; wrong=cat
 case " $* " in *" --stages=1 "*) wrong='sed s/constant(3.0)/constant(5.0)/';; esac
 $real "${@:1:$#-2}" --format=text | $wrong > $out"#;
@@ -107,10 +107,10 @@ $real "${@:1:$#-2}" --format=text | $wrong > $out"#;
     assert!(driver_run.stderr.contains("error: the output of tile-sched is not equivalent"), "{}", driver_run.stderr);
 }
 
-fn the_driver_writes_nothing_that_is_wrong() {
+fn the_driver_writes_no_wrong_output() {
     let (stage, script) = INJECTED_FAULTS[3];
-    // The driver connects its stages by Unix pipes, without `-o`. There the script runs the real tool: only the validation has
-    // the fault.
+    // The driver connects its stages by Unix pipes, without `-o`. For a command without `-o` the script runs the real tool, so only
+    // the validation has the fault.
     let folder = folder_with_replacement(stage, &format!(r#"case " $* " in *" -o "*) ;; *) exec $real "$@";; esac; {script}"#));
     let arguments = ["--gpu-name=sm_80", "--validate", "--emit=ptx", "-o", "out"];
     let ran = run_from(folder.path(), "tileiras", &arguments);
@@ -118,13 +118,13 @@ fn the_driver_writes_nothing_that_is_wrong() {
     assert!(ran.stderr.contains("error: the output of tile-ptx is not equivalent to the program"), "{}", ran.stderr);
     assert!(!folder.path().join("out").exists());
     let correct =
-        run("tileiras", &[&[kernel("polynomial").to_str().unwrap()], &arguments[..3], &["-o", "/dev/null"]].concat(), b"");
+        run("tileiras", &[&[kernel_path("polynomial").to_str().unwrap()], &arguments[..3], &["-o", "/dev/null"]].concat(), b"");
     assert_eq!(correct.code, Some(0), "{}", correct.stderr);
     assert!(correct.stderr.contains("the same at every stage, on 7 launches"), "{}", correct.stderr);
 }
 
-/// A time-out, of a stage or of an executor, is not reported as a wrong result.
-fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
+/// The time limit ends a stage in the first case, and an executor in the second.
+fn a_time_out_is_not_reported_as_a_wrong_result() {
     for (stage, reason) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
         let folder = folder_with_replacement(stage, "exec sleep 30");
         let ran = run_from(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--step-time=1"]);
@@ -134,8 +134,8 @@ fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
 }
 
 fn undecidable_cases_are_reported() {
-    need_tools();
-    let folder = temporary();
+    check_tools_are_current();
+    let folder = temporary_folder();
     // The kernel loads at an offset computed from an integer parameter. Nothing bounds it, so no launch can be generated.
     let text = "entry @k(%a: tile<ptr<f32>>, %n: tile<i64>) {\n  %far = constant <i64: 1099511627776> : tile<i64>\n  %at = muli %n, %far : tile<i64>\n  \
                 %p = offset %a, %at : tile<ptr<f32>>, tile<i64> -> tile<ptr<f32>>\n  %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token\n  return\n}\n";
@@ -146,7 +146,7 @@ fn undecidable_cases_are_reported() {
 }
 
 fn all_kernels_of_a_file_are_validated() {
-    need_tools();
+    check_tools_are_current();
     let entry = |name: &str, number: u32| {
         let (tensor, view) = ("tensor_view<64xi32, strides=[1]>", "partition_view<tile=(64), tensor_view<64xi32, strides=[1]>>");
         format!(
@@ -175,11 +175,11 @@ fn all_kernels_of_a_file_are_validated() {
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     arguments_are_generated_for_kernels_of_views,
-    a_launch_that_is_given_is_the_only_one,
+    a_given_launch_replaces_the_generated_ones,
     the_stage_with_an_injected_fault_is_named,
-    what_a_user_decides_is_validated,
-    the_driver_writes_nothing_that_is_wrong,
-    a_step_that_does_not_end_in_time_is_not_a_wrong_one,
+    validation_uses_the_options_of_the_user,
+    the_driver_writes_no_wrong_output,
+    a_time_out_is_not_reported_as_a_wrong_result,
     undecidable_cases_are_reported,
     all_kernels_of_a_file_are_validated,
 ];

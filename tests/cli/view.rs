@@ -1,13 +1,13 @@
 //! `tile-view`: its model is correct, and its page works in a browser.
 
-use crate::need_stages;
+use crate::check_stages_are_current;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tests::{root, run, run_in, temporary, tool};
+use tests::{root, run, run_in, temporary_folder, tool};
 
-/// The page and the model of a kernel of `tests/run`, as `tile-view` writes them.
-fn view(folder: &Path, kernel: &str, target: &str, options: &[&str]) -> (String, Value) {
-    need_stages();
+/// Runs `tile-view` on a kernel of `tests/run`. Returns the page and the model.
+fn run_view(folder: &Path, kernel: &str, target: &str, options: &[&str]) -> (String, Value) {
+    check_stages_are_current();
     tool("tile-time");
     let input = root().join("tests/run").join(kernel).join("kernel.tileirbc");
     let arguments = [&[input.to_str().unwrap(), "--gpu-name", target, "-o", "k.html", "--json", "k.json"], options].concat();
@@ -16,17 +16,17 @@ fn view(folder: &Path, kernel: &str, target: &str, options: &[&str]) -> (String,
     (text("k.html"), serde_json::from_str(&text("k.json")).unwrap())
 }
 
-fn launch(kernel: &str) -> String {
+fn launch_path(kernel: &str) -> String {
     root().join("tests/run").join(kernel).join("launch.json").to_string_lossy().into_owned()
 }
 
-fn pane<'a>(model: &'a Value, name: &str) -> &'a Value {
+fn pane_named<'a>(model: &'a Value, name: &str) -> &'a Value {
     model["panes"].as_array().unwrap().iter().find(|pane| pane["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The source lines of the rows that contain a word, in the text with this name.
-fn source_positions(model: &Value, name: &str, word: &str) -> Vec<u64> {
-    let pane = pane(model, name);
+/// The source lines of the rows that contain a word, in the pane with this name.
+fn source_lines(model: &Value, name: &str, word: &str) -> Vec<u64> {
+    let pane = pane_named(model, name);
     let rows = pane["lines"].as_array().unwrap().iter().zip(pane["source_positions"].as_array().unwrap());
     let line_of =
         |source_position: &Value| model["source_positions"][source_position.as_i64().unwrap() as usize]["line"].as_u64().unwrap();
@@ -36,25 +36,29 @@ fn source_positions(model: &Value, name: &str, word: &str) -> Vec<u64> {
 }
 
 fn all_texts_of_a_matmul_link_to_its_line() {
-    let folder = temporary();
-    let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &["--launch", &launch("matmul_f16")]);
+    let folder = temporary_folder();
+    let (_, model) = run_view(folder.path(), "matmul_f16", "sm_80", &["--launch", &launch_path("matmul_f16")]);
     assert_eq!(model["target"], "sm_80");
-    let line = source_positions(&model, "tile", "mmaf")[0];
+    let line = source_lines(&model, "tile", "mmaf")[0];
     for (name, word) in [("aa", "= mma("), ("as", "= mma("), ("sched", "= mma("), ("ptx", "mma.sync")] {
-        let found = source_positions(&model, name, word);
-        assert!(!found.is_empty() && found.iter().all(|one| *one == line), "{name}: {found:?}, not {line}");
+        let lines_with_word = source_lines(&model, name, word);
+        assert!(
+            !lines_with_word.is_empty() && lines_with_word.iter().all(|one| *one == line),
+            "{name}: {lines_with_word:?}, not {line}"
+        );
     }
     // No text contains a location, and the PTX times refer to displayed lines.
-    let lines = pane(&model, "sched")["lines"].as_array().unwrap();
+    let lines = pane_named(&model, "sched")["lines"].as_array().unwrap();
     assert!(lines.iter().all(|line| !line.as_str().unwrap().contains(" @")), "{lines:?}");
-    let numbers = pane(&model, "ptx")["numbers"].as_array().unwrap();
+    let numbers = pane_named(&model, "ptx")["numbers"].as_array().unwrap();
     let times = model["time"]["lines"].as_array().unwrap();
     assert!(times.len() > 20 && times.iter().all(|time| numbers.contains(&time["line"])));
     let sum: f64 = times.iter().map(|time| time["part"].as_f64().unwrap()).sum();
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
 }
 
-/// Buffers that one warp role uses at the same time do not overlap, and the page draws each where it is used.
+/// Asserts that buffers with overlapping live ranges do not overlap in memory, and that each access of a buffer is in one of its
+/// live ranges.
 fn assert_buffers_are_disjoint(function: &Value) {
     let number = |value: &Value| value.as_u64().unwrap();
     let buffers = function["buffers"].as_array().unwrap();
@@ -89,12 +93,12 @@ fn assert_buffers_are_disjoint(function: &Value) {
 }
 
 fn drawings_match_the_schedule() {
-    let folder = temporary();
-    let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &[]);
+    let folder = temporary_folder();
+    let (_, model) = run_view(folder.path(), "matmul_f16", "sm_80", &[]);
     let function = &model["functions"][0];
     let rows = function["rows"].as_array().unwrap();
     assert_eq!(rows.len() as u64, function["ops"].as_u64().unwrap(), "each op has a row");
-    let lines = pane(&model, "sched")["lines"].as_array().unwrap();
+    let lines = pane_named(&model, "sched")["lines"].as_array().unwrap();
     let buffers = function["buffers"].as_array().unwrap();
     for (number, buffer) in buffers.iter().enumerate() {
         let accesses = buffer["accesses"].as_array().unwrap();
@@ -123,17 +127,21 @@ fn drawings_match_the_schedule() {
 }
 
 fn a_page_begins_at_any_stage() {
-    need_stages();
-    let folder = temporary();
+    check_stages_are_current();
+    let folder = temporary_folder();
     let input = root().join("tests/run/vadd/kernel.tileirbc");
     let input_name = format!("{}", input.display());
     run_in(folder.path(), "tileiras", &[&input_name, "--gpu-name=sm_80", "--emit=sched", "-o", "k.sched"], b"").ok("tileiras");
     run_in(folder.path(), "tileiras", &[&input_name, "--gpu-name=sm_80", "--emit=ptx", "-o", "k.ptx"], b"").ok("tileiras");
-    for (name, shown) in [("k.sched", 2), ("k.ptx", 1)] {
+    for (name, pane_count) in [("k.sched", 2), ("k.ptx", 1)] {
         run_in(folder.path(), "tile-view", &[name, "-o", "k.html", "--json", "k.json"], b"").ok(name);
         let model: Value = serde_json::from_slice(&std::fs::read(folder.path().join("k.json")).unwrap()).unwrap();
         let names: Vec<&str> = model["panes"].as_array().unwrap().iter().filter_map(|pane| pane["name"].as_str()).collect();
-        assert_eq!(names.iter().filter(|name| ["tile", "aa", "as", "sched", "ptx"].contains(name)).count(), shown, "{names:?}");
+        assert_eq!(
+            names.iter().filter(|name| ["tile", "aa", "as", "sched", "ptx"].contains(name)).count(),
+            pane_count,
+            "{names:?}"
+        );
     }
     let cubin = run("tile-view", &["-"], b"\x7fELF, so to speak");
     assert_eq!(cubin.code, Some(1));
@@ -144,8 +152,8 @@ fn a_page_begins_at_any_stage() {
 }
 
 fn roles_and_pipelines_match_the_schedule() {
-    need_stages();
-    let folder = temporary();
+    check_stages_are_current();
+    let folder = temporary_folder();
     let input = root().join("formats/sched/tests/warp_roles/copies.sched").display().to_string();
     run_in(folder.path(), "tile-view", &[&input, "-o", "k.html", "--json", "k.json"], b"").ok("tile-view");
     let model: Value = serde_json::from_slice(&std::fs::read(folder.path().join("k.json")).unwrap()).unwrap();
@@ -161,7 +169,7 @@ fn roles_and_pipelines_match_the_schedule() {
     assert!(function["buffers"][0]["live_ranges"].as_array().unwrap().len() == 2, "both warp roles use the multi-stage buffer");
     // The bodies of warp roles have rows of their own.
     let rows = function["rows"].as_array().unwrap();
-    let line = |row: &Value| pane(&model, "sched")["lines"][row.as_u64().unwrap() as usize].as_str().unwrap().trim_start();
+    let line = |row: &Value| pane_named(&model, "sched")["lines"][row.as_u64().unwrap() as usize].as_str().unwrap().trim_start();
     assert!(
         rows.iter().any(|row| line(row).starts_with("pipeline_acquire"))
             && rows.iter().any(|row| line(row).starts_with("pipeline_wait"))
@@ -169,15 +177,18 @@ fn roles_and_pipelines_match_the_schedule() {
 }
 
 fn a_layout_is_drawn_in_a_terminal() {
-    need_stages();
-    let folder = temporary();
+    check_stages_are_current();
+    let folder = temporary_folder();
     let input = root().join("tests/run/matmul_f16/kernel.tileirbc").display().to_string();
     run_in(folder.path(), "tileiras", &[&input, "--gpu-name=sm_80", "--emit=as", "-o", "k.as"], b"").ok("tileiras");
-    let drawn = run_in(folder.path(), "tile-dump", &["--layout", "#0", "k.as"], b"");
-    let text = drawn.text();
-    drawn.ok("tile-dump");
-    let first = "   (0,0) | w0 l0  r0-1  | w0 l1  r0-1  | w0 l2  r0-1  | w0 l3  r0-1  | w0 l0  r4-5  |";
-    assert!(text.starts_with("layout #0 of 32x32xf32: 4 warps of 32 lanes, 8 registers each\n") && text.contains(first), "{text}");
+    let dump = run_in(folder.path(), "tile-dump", &["--layout", "#0", "k.as"], b"");
+    let text = dump.text();
+    dump.ok("tile-dump");
+    let first_row = "   (0,0) | w0 l0  r0-1  | w0 l1  r0-1  | w0 l2  r0-1  | w0 l3  r0-1  | w0 l0  r4-5  |";
+    assert!(
+        text.starts_with("layout #0 of 32x32xf32: 4 warps of 32 lanes, 8 registers each\n") && text.contains(first_row),
+        "{text}"
+    );
     for (words, code) in [(["--layout", "#99", "k.as"], "DMP003"), (["--layout", "0", &input], "DMP002")] {
         let refused = run_in(folder.path(), "tile-dump", &words, b"");
         assert!(refused.code == Some(2) && refused.stderr.contains(code), "{}", refused.stderr);
@@ -185,33 +196,33 @@ fn a_layout_is_drawn_in_a_terminal() {
 }
 
 fn sources_are_shown_where_they_are_found() {
-    let folder = temporary();
-    let (_, model) = view(folder.path(), "vadd", "sm_80", &[]);
+    let folder = temporary_folder();
+    let (_, model) = run_view(folder.path(), "vadd", "sm_80", &[]);
     let name = model["files"][0].as_str().unwrap().rsplit('/').next().unwrap().to_string();
-    assert!(model["missing"].as_array().unwrap().iter().any(|what| what.as_str().unwrap().contains(&name)));
+    assert!(model["missing"].as_array().unwrap().iter().any(|reason| reason.as_str().unwrap().contains(&name)));
     let text: String = (1..200).map(|line| format!("line {line}\n")).collect();
     std::fs::create_dir(folder.path().join("src")).unwrap();
     std::fs::write(folder.path().join("src").join(&name), text).unwrap();
-    let (_, model) = view(folder.path(), "vadd", "sm_80", &["--source", "src"]);
-    let from = source_positions(&model, "ptx", "add")[0];
-    assert!(source_positions(&model, "source", &format!("line {from}")).contains(&from));
+    let (_, model) = run_view(folder.path(), "vadd", "sm_80", &["--source", "src"]);
+    let from = source_lines(&model, "ptx", "add")[0];
+    assert!(source_lines(&model, "source", &format!("line {from}")).contains(&from));
 }
 
 /// A browser with a command-line interface.
-fn browser() -> Option<PathBuf> {
+fn find_browser() -> Option<PathBuf> {
     if std::env::var_os("TILEWORKS_WITHOUT_BROWSER").is_some() {
         eprintln!("\nview: not tested in a browser: TILEWORKS_WITHOUT_BROWSER is set\n");
         return None;
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    let found = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|path| path.is_file());
+    let browser = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|path| path.is_file());
     let complaint = "no Chromium on PATH: scripts/setup --browser brings one, or set TILEWORKS_WITHOUT_BROWSER to leave this out";
-    Some(found.expect(complaint))
+    Some(browser.expect(complaint))
 }
 
 /// The observations of `view.js` on a page.
-fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
+fn observe_page(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
     let script = std::fs::read_to_string(root().join("tests/cli/view.js")).unwrap();
     // A script at the start of the page records errors, and one at its end visits the page.
     let start = "<script>const problems = []; addEventListener('error', (event) => problems.push(event.message)); \
@@ -232,7 +243,7 @@ fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
         "--dump-dom",
         &url,
     ];
-    let dumped = tests::finish(
+    let dumped = tests::run_to_end(
         {
             let mut command = std::process::Command::new("timeout");
             command.args(arguments);
@@ -249,54 +260,57 @@ fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
 }
 
 fn the_page_works_in_a_browser() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = find_browser() else { return };
     let matmuls = ["sm_80", "sm_90", "sm_100"].map(|target| ("matmul_f16", target, r"\bmma\("));
     for (kernel, target, seek) in [("vadd", "sm_80", "add_f")].into_iter().chain(matmuls) {
-        let folder = temporary();
-        let (page, model) = view(folder.path(), kernel, target, &["--launch", &launch(kernel)]);
-        let saw = visit(&browser, folder.path(), &page, seek);
-        let what = format!("{kernel} for {target}: {saw:#}");
-        assert_eq!(saw["problems"], serde_json::json!([]), "{what}");
+        let folder = temporary_folder();
+        let (page, model) = run_view(folder.path(), kernel, target, &["--launch", &launch_path(kernel)]);
+        let saw = observe_page(&browser, folder.path(), &page, seek);
+        let context = format!("{kernel} for {target}: {saw:#}");
+        assert_eq!(saw["problems"], serde_json::json!([]), "{context}");
         let count = model["panes"].as_array().unwrap().len() as u64;
-        assert_eq!(saw["shown"].as_u64(), Some(count), "{what}");
+        assert_eq!(saw["shown"].as_u64(), Some(count), "{context}");
         for name in ["tile", "aa", "as", "sched", "ptx"] {
-            assert!(saw["linked"][name].as_u64() > Some(0), "{name} is not linked: {what}");
+            assert!(saw["linked"][name].as_u64() > Some(0), "{name} is not linked: {context}");
         }
-        assert!(saw["back"].as_array().unwrap().contains(&saw["line"]), "{what}");
+        assert!(saw["back"].as_array().unwrap().contains(&saw["line"]), "{context}");
         for name in ["at", "next", "hidden", "searchMoved", "closed", "help"] {
-            assert_eq!(saw[name], true, "{name}: {what}");
+            assert_eq!(saw[name], true, "{name}: {context}");
         }
         assert_eq!(
             (saw["moved"].as_u64(), saw["right"].as_str(), saw["nextTab"].as_str()),
             (Some(2), Some("ptx"), Some("memory")),
-            "{what}"
+            "{context}"
         );
-        assert!(saw["found"].as_str().unwrap().starts_with("1 of ") && saw["match"].as_str().unwrap().contains("assume"), "{what}");
+        assert!(
+            saw["found"].as_str().unwrap().starts_with("1 of ") && saw["match"].as_str().unwrap().contains("assume"),
+            "{context}"
+        );
         assert!(
             saw["hovered"].as_str().unwrap().starts_with("(0") && saw["tabs"]["layouts"]["colours"].as_u64() > Some(4),
-            "{what}"
+            "{context}"
         );
-        // Later targets choose for themselves whether such a small matmul uses shared memory, schedules and warp roles.
+        // For later targets, the compiler may decide that such a small matmul needs no shared memory, schedule or warp roles.
         if target == "sm_80" {
             let is_matmul = kernel != "vadd";
             let memory = &saw["tabs"]["memory"];
-            assert_eq!(memory["boxes"].as_u64() > Some(2) && memory["colours"].as_u64() > Some(8), is_matmul, "{what}");
-            assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), is_matmul, "{what}");
+            assert_eq!(memory["boxes"].as_u64() > Some(2) && memory["colours"].as_u64() > Some(8), is_matmul, "{context}");
+            assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), is_matmul, "{context}");
         }
         // Wait times belong to the waiting ops, not to the loop's line.
-        assert!(saw["loopShare"].as_f64() < Some(0.3) && saw["allShare"].as_f64() > Some(0.5), "{what}");
-        assert_ne!(saw["themes"][0], saw["themes"][1], "{what}");
+        assert!(saw["loopShare"].as_f64() < Some(0.3) && saw["allShare"].as_f64() > Some(0.5), "{context}");
+        assert_ne!(saw["themes"][0], saw["themes"][1], "{context}");
         for word in ["GB/s", "of the roofline"] {
-            assert!(saw["throughput"].as_str().unwrap().contains(word), "{word}: {what}");
+            assert!(saw["throughput"].as_str().unwrap().contains(word), "{word}: {context}");
         }
         let heights = saw["lineHeights"].as_array().unwrap();
-        assert!(heights.len() > 4 && heights.iter().all(|count| *count == 1), "parts do not wrap: {what}");
-        assert!(kernel == "vadd" || saw["loops"].as_u64() > Some(0), "a matmul has a loop: {what}");
+        assert!(heights.len() > 4 && heights.iter().all(|count| *count == 1), "parts do not wrap: {context}");
+        assert!(kernel == "vadd" || saw["loops"].as_u64() > Some(0), "a matmul has a loop: {context}");
         let labels = saw["labels"].as_array().unwrap().iter().map(|label| label.as_str().unwrap());
-        assert!(labels.clone().count() as u64 == count && labels.clone().all(|label| !label.starts_with("source2")), "{what}");
-        assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{what}");
+        assert!(labels.clone().count() as u64 == count && labels.clone().all(|label| !label.starts_with("source2")), "{context}");
+        assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{context}");
         for (name, word) in [("time", " us on "), ("warp_roles", "registers per thread"), ("decisions", "convert")] {
-            assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {what}");
+            assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {context}");
         }
     }
 }
@@ -313,12 +327,12 @@ for target in sys.argv[1:]:
 ";
 
 fn a_large_attention_kernel_renders_quickly() {
-    let Some(browser) = browser() else { return };
-    need_stages();
+    let Some(browser) = find_browser() else { return };
+    check_stages_are_current();
     for name in ["tile-view", "tile-time"] {
         tool(name);
     }
-    let (folder, targets) = (temporary(), ["sm_80", "sm_90", "sm_100"]);
+    let (folder, targets) = (temporary_folder(), ["sm_80", "sm_90", "sm_100"]);
     std::fs::write(folder.path().join("large.py"), LARGE_ATTENTION).unwrap();
     let root = root().display();
     let line = format!(
@@ -333,7 +347,7 @@ fn a_large_attention_kernel_renders_quickly() {
         let model = page.split_once(r#"id="model""#).and_then(|(_, rest)| rest.split_once('>')).unwrap().1;
         let model: Value = serde_json::from_str(model.split_once("</script>").unwrap().0).unwrap();
         assert_buffers_are_disjoint(&model["functions"][0]);
-        let visit_page = || visit(&browser, folder.path(), &page, r"= mma\(|^\s*mma\(");
+        let visit_page = || observe_page(&browser, folder.path(), &page, r"= mma\(|^\s*mma\(");
         let milliseconds = |saw: &Value| saw["milliseconds"].as_f64().unwrap();
         // Another process may occupy the processor for a while.
         let mut saw = visit_page();
@@ -346,10 +360,10 @@ fn a_large_attention_kernel_renders_quickly() {
         assert_eq!(saw["problems"], serde_json::json!([]), "{target}: {saw:#}");
         let warp_roles = function["warp_roles"].as_array().unwrap();
         let pipelines = function["pipelines"].as_array().unwrap();
-        // A rectangle for each warp role, an arrow for each pipeline, and the parts of the memory with their names.
-        let drawn = &saw["tabs"]["warp_roles"];
-        assert_eq!(drawn["boxes"].as_u64(), Some(warp_roles.len().max(1) as u64), "{target}: {drawn:#}");
-        assert_eq!(drawn["pipelines"].as_u64(), Some(pipelines.len() as u64), "{target}: {drawn:#}");
+        // The page draws a rectangle for each warp role, an arrow for each pipeline, and the parts of the memory with their names.
+        let drawing = &saw["tabs"]["warp_roles"];
+        assert_eq!(drawing["boxes"].as_u64(), Some(warp_roles.len().max(1) as u64), "{target}: {drawing:#}");
+        assert_eq!(drawing["pipelines"].as_u64(), Some(pipelines.len() as u64), "{target}: {drawing:#}");
         let memory = saw["tabs"]["memory"]["text"].as_str().unwrap();
         let expected: &[&str] = match target {
             "sm_80" => &["bytes of shared memory"],

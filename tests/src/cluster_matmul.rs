@@ -1,12 +1,13 @@
 //! Matmuls whose tile blocks are divided among the CTAs of a cluster: their schedules, launches and expected outputs.
 
-use crate::{root, run, temporary};
+use crate::{root, run, temporary_folder};
 use std::path::Path;
 
-/// Elements of a step along the depth.
+/// Elements of a step along K.
 const STEP: usize = 32;
 
-/// A kernel of `tests/run` that multiplies two f16 matrices, in steps of 32, and adds the extent of its grid.
+/// A kernel of `tests/run` that multiplies two f16 matrices, in steps of 32 along K, and adds the extent of the grid along the
+/// second axis.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterMatmul {
     pub kernel: &'static str,
@@ -15,40 +16,40 @@ pub struct ClusterMatmul {
 }
 
 impl ClusterMatmul {
-    /// Its `.sched` for clusters of two CTAs.
+    /// The `.sched` text of the matmul for clusters of two CTAs.
     pub fn text(&self, target: &str, options: &[&str]) -> String {
-        self.scheduled(target, &["--cluster=2"], options)
+        self.scheduled_text(target, &["--cluster=2"], options)
     }
 
-    /// Its `.sched` with options of `tile-lower-as` and of `tile-sched`.
-    pub fn scheduled(&self, target: &str, lowering: &[&str], options: &[&str]) -> String {
-        let folder = temporary();
+    /// The `.sched` text of the matmul, with options of `tile-lower-as` and of `tile-sched`.
+    pub fn scheduled_text(&self, target: &str, lowering: &[&str], options: &[&str]) -> String {
+        let folder = temporary_folder();
         let path = |name: &str| folder.path().join(name).display().to_string();
         let kernel = root().join("tests/run").join(self.kernel).join("kernel.tile").display().to_string();
         run("tile-write", &[&kernel, "-o", &path("k.tileirbc")], b"").ok("tile-write");
         run("tile-read", &[&path("k.tileirbc"), "-o", &path("k.tile")], b"").ok("tile-read");
         run("tile-lower-aa", &[&path("k.tile"), "-o", &path("k.aa")], b"").ok("tile-lower-aa");
         let (from, to) = (path("k.aa"), path("k.as"));
-        let lowered = [&["--gpu-name", target, &from, "-o", &to], lowering].concat();
-        run("tile-lower-as", &lowered, b"").ok("tile-lower-as");
+        let lowering_args = [&["--gpu-name", target, &from, "-o", &to], lowering].concat();
+        run("tile-lower-as", &lowering_args, b"").ok("tile-lower-as");
         let (from, to) = (to, path("k.sched"));
-        let scheduled = [options, &["--format=text", &from, "-o", &to]].concat();
-        run("tile-sched", &scheduled, b"").ok("tile-sched");
+        let scheduling_args = [options, &["--format=text", &from, "-o", &to]].concat();
+        run("tile-sched", &scheduling_args, b"").ok("tile-sched");
         std::fs::read_to_string(path("k.sched")).expect("a file was written")
     }
 
-    /// The launch of one tile block for a number of steps in a directory, and the expected output.
-    pub fn launch(&self, folder: &Path, steps: usize) -> Vec<u8> {
-        self.launch_tiles(folder, steps, [1, 1])
+    /// Writes the launch of one tile block, for a trip count of the K loop, to a directory. Returns the expected output.
+    pub fn write_launch(&self, folder: &Path, trip_count: usize) -> Vec<u8> {
+        self.write_grid_launch(folder, trip_count, [1, 1])
     }
 
-    /// As above, for a grid of tile blocks.
-    pub fn launch_tiles(&self, folder: &Path, steps: usize, tiles: [usize; 2]) -> Vec<u8> {
+    /// Writes the launch of a grid of tile blocks, as `write_launch` does for one.
+    pub fn write_grid_launch(&self, folder: &Path, trip_count: usize, tiles: [usize; 2]) -> Vec<u8> {
         let [rows, columns] = [self.rows * tiles[0], self.columns * tiles[1]];
-        let depth = steps * STEP;
+        let depth = trip_count * STEP;
         let stride = depth.max(STEP);
-        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(lhs_element(i / stride, i % stride))).collect();
-        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(rhs_element(i / columns, i % columns))).collect();
+        let a: Vec<u8> = (0..rows * stride).flat_map(|i| f16_bytes(lhs_element(i / stride, i % stride))).collect();
+        let b: Vec<u8> = (0..stride * columns).flat_map(|i| f16_bytes(rhs_element(i / columns, i % columns))).collect();
         for (name, data) in [("a", a), ("b", b), ("c", vec![0xff; rows * columns * 4])] {
             std::fs::write(folder.join(format!("{name}.in")), data).expect("the folder takes files");
         }
@@ -76,14 +77,14 @@ fn rhs_element(k: usize, column: usize) -> i32 {
 }
 
 /// A small integer as f16.
-fn half(number: i32) -> [u8; 2] {
+fn f16_bytes(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let magnitude = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
     (sign | magnitude).to_le_bytes()
 }
 
-/// The lines of PTX without those that contain a text.
-pub fn lines_without(ptx: &str, what: &str) -> String {
-    assert!(ptx.contains(what), "{what} is not in\n{ptx}");
-    ptx.lines().filter(|line| !line.contains(what)).map(|line| format!("{line}\n")).collect()
+/// The PTX without the lines that contain a text.
+pub fn without_lines_containing(ptx: &str, part: &str) -> String {
+    assert!(ptx.contains(part), "{part} is not in\n{ptx}");
+    ptx.lines().filter(|line| !line.contains(part)).map(|line| format!("{line}\n")).collect()
 }

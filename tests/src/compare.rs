@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// `expect.json` of a case.
 #[derive(Deserialize)]
-pub struct Expect {
+pub struct ExpectedOutputs {
     rtol: f64,
     atol: f64,
     outputs: Vec<Output>,
@@ -18,8 +18,8 @@ struct Output {
     r#type: String,
 }
 
-impl Expect {
-    pub fn read(case: &Path) -> Expect {
+impl ExpectedOutputs {
+    pub fn read(case: &Path) -> ExpectedOutputs {
         let text = std::fs::read_to_string(case.join("expect.json")).expect("a case has expect.json");
         serde_json::from_str(&text).expect("expect.json is as scripts/make-examples writes it")
     }
@@ -30,7 +30,7 @@ impl Expect {
     }
 
     /// Compares the buffers of two runs, with the tolerances of the case.
-    pub fn check_alike(&self, expected: &Path, folder: &Path) -> Result<(), String> {
+    pub fn compare_runs(&self, expected: &Path, folder: &Path) -> Result<(), String> {
         self.compare(folder, |output| expected.join(format!("{}.bin", output.buffer)))
     }
 
@@ -43,8 +43,8 @@ impl Expect {
             if got.len() != expected.len() {
                 return Err(format!("{name} has {} bytes, not {}", got.len(), expected.len()));
             }
-            let exact = self.rtol == 0.0 && self.atol == 0.0;
-            if exact && got == expected {
+            let is_exact = self.rtol == 0.0 && self.atol == 0.0;
+            if is_exact && got == expected {
                 continue;
             }
             self.check_numbers(&output.r#type, &got, &expected).map_err(|complaint| format!("{}: {complaint}", output.buffer))?;
@@ -53,34 +53,34 @@ impl Expect {
     }
 
     fn check_numbers(&self, kind: &str, got: &[u8], expected: &[u8]) -> Result<(), String> {
-        let (got, expected) = (numbers(kind, got)?, numbers(kind, expected)?);
+        let (got, expected) = (decode_numbers(kind, got)?, decode_numbers(kind, expected)?);
         let differs = |(g, w): (&f64, &f64)| (g - w).abs() > self.atol + self.rtol * w.abs() || g.is_nan() != w.is_nan();
-        let wrong: Vec<usize> = (0..got.len()).filter(|i| differs((&got[*i], &expected[*i]))).collect();
-        match wrong.first() {
+        let wrong_indices: Vec<usize> = (0..got.len()).filter(|i| differs((&got[*i], &expected[*i]))).collect();
+        match wrong_indices.first() {
             None => Ok(()),
-            Some(first) => Err(format!(
-                "{} of {} differ, first [{first}]: {} instead of {}",
-                wrong.len(),
+            Some(first_index) => Err(format!(
+                "{} of {} differ, first [{first_index}]: {} instead of {}",
+                wrong_indices.len(),
                 got.len(),
-                got[*first],
-                expected[*first]
+                got[*first_index],
+                expected[*first_index]
             )),
         }
     }
 }
 
-fn numbers(kind: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
-    let words = |width: usize| bytes.chunks_exact(width);
+fn decode_numbers(kind: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
+    let chunks = |width: usize| bytes.chunks_exact(width);
     Ok(match kind {
-        "float32" => words(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
-        "float16" => words(2).map(|b| half(u16::from_le_bytes(b.try_into().expect("two bytes")))).collect(),
-        "int32" => words(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
+        "float32" => chunks(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
+        "float16" => chunks(2).map(|b| f16_to_f64(u16::from_le_bytes(b.try_into().expect("two bytes")))).collect(),
+        "int32" => chunks(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().expect("four bytes")))).collect(),
         other => return Err(format!("the harness does not compare {other}")),
     })
 }
 
 /// The value of a 16-bit float.
-fn half(bits: u16) -> f64 {
+fn f16_to_f64(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
     let magnitude = match exponent {
         0 => fraction * 2f64.powi(-24),

@@ -46,7 +46,7 @@ pub fn tool(name: &str) -> PathBuf {
     let path = tools_folder().join(name);
     let mut checked = CHECKED.lock().expect("no test panics while it checks");
     if !checked.contains(name) {
-        if let Some(complaint) = stale(&path) {
+        if let Some(complaint) = stale_reason(&path) {
             drop(checked);
             panic!("{name}: {complaint}; run `cargo build --workspace` with this profile first, or scripts/test");
         }
@@ -55,29 +55,30 @@ pub fn tool(name: &str) -> PathBuf {
     path
 }
 
-/// Why an executable is stale, by the list of sources that cargo writes next to it.
-fn stale(path: &Path) -> Option<String> {
-    let modified = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
-    let Some(built) = modified(path) else { return Some(format!("{} is missing", path.display())) };
-    let list = std::fs::read_to_string(path.with_extension("d")).unwrap_or_default();
-    let sources = list.split_once(": ").map_or("", |(_, sources)| sources);
-    let newer = sources.split_whitespace().find(|source| modified(Path::new(source)).is_some_and(|time| time > built));
-    newer.map(|source| format!("{} is older than {source}", path.display()))
+/// Returns why an executable is missing or stale. The list of its sources is the file that cargo writes next to it.
+fn stale_reason(path: &Path) -> Option<String> {
+    let modification_time = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let Some(built) = modification_time(path) else { return Some(format!("{} is missing", path.display())) };
+    let source_list = std::fs::read_to_string(path.with_extension("d")).unwrap_or_default();
+    let sources = source_list.split_once(": ").map_or("", |(_, sources)| sources);
+    let newer_source =
+        sources.split_whitespace().find(|source| modification_time(Path::new(source)).is_some_and(|time| time > built));
+    newer_source.map(|source| format!("{} is older than {source}", path.display()))
 }
 
 /// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
-    /// None if a signal ended it.
+    /// The exit code; None if a signal ended the process.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
 impl Ran {
-    /// The output of a run that must have succeeded.
-    pub fn ok(self, what: &str) -> Vec<u8> {
-        assert_eq!(self.code, Some(0), "{what}: {}", self.stderr);
+    /// Asserts that the run succeeded, and returns its output. `run_name` names the run in the failure message.
+    pub fn ok(self, run_name: &str) -> Vec<u8> {
+        assert_eq!(self.code, Some(0), "{run_name}: {}", self.stderr);
         self.stdout
     }
     pub fn text(&self) -> String {
@@ -96,20 +97,20 @@ pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
     run_in(root(), name, arguments, input)
 }
 
-/// Tools that start other tools.
+/// Tools, and the folder of scripts, that start other tools.
 const TOOLS_THAT_START_OTHERS: [&str; 7] =
     ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
 
 /// The tools that a line of bash may start: those that it names, or all if it names a tool that starts others.
-fn tools_of(line: &str, known: &[String]) -> Vec<String> {
+fn tools_of(line: &str, tools: &[String]) -> Vec<String> {
     if TOOLS_THAT_START_OTHERS.iter().any(|name| line.contains(name)) {
-        return known.to_vec();
+        return tools.to_vec();
     }
     let words: BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
-    known.iter().filter(|name| words.contains(name.as_str())).cloned().collect()
+    tools.iter().filter(|name| words.contains(name.as_str())).cloned().collect()
 }
 
-/// Runs a line of bash with the tools on PATH, all of which must be up to date.
+/// Runs a line of bash with the tools on PATH. Panics if a tool that the line may start is missing or stale.
 pub fn shell(folder: &Path, line: &str) -> Ran {
     tools_of(line, &tool_names()).iter().for_each(|name| drop(tool(name)));
     run_expression(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
@@ -132,7 +133,7 @@ fn result_of(output: std::process::Output) -> Ran {
 }
 
 /// Runs a command to its end.
-pub fn finish(mut command: Command, input: &[u8]) -> Ran {
+pub fn run_to_end(mut command: Command, input: &[u8]) -> Ran {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -148,7 +149,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
     result_of(output)
 }
 
-/// Values that several cases need and that are computed once.
+/// A table of values that several cases need. Each value is computed once.
 pub struct Memo<K, V>(Mutex<BTreeMap<K, Arc<OnceLock<V>>>>);
 
 impl<K: Ord, V: Clone> Memo<K, V> {
@@ -156,7 +157,7 @@ impl<K: Ord, V: Clone> Memo<K, V> {
         Memo(Mutex::new(BTreeMap::new()))
     }
 
-    /// The value of a key. Cases that need it at the same time wait for the first one.
+    /// The value of a key. If several cases need it at the same time, the first one computes it and the others wait.
     pub fn get(&self, key: K, compute: impl FnOnce() -> V) -> V {
         let cell = Arc::clone(self.0.lock().expect("no case panics while it holds the table").entry(key).or_default());
         cell.get_or_init(compute).clone()
@@ -170,39 +171,39 @@ impl<K: Ord, V: Clone> Default for Memo<K, V> {
 }
 
 /// A new directory that is deleted with the value.
-pub fn temporary() -> tempfile::TempDir {
+pub fn temporary_folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("there is a folder for temporary files")
 }
 
 /// Whether tests write results instead of comparing them (`scripts/bless`).
-pub fn blessing() -> bool {
+pub fn is_blessing() -> bool {
     std::env::var_os("BLESS").is_some()
 }
 
 /// The direct subfolders of a folder, sorted.
-pub fn folders(path: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| path.is_dir());
-    found.sort();
-    found
+pub fn subfolders(path: &Path) -> Vec<PathBuf> {
+    let mut subfolders: Vec<PathBuf> = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    subfolders.retain(|path| path.is_dir());
+    subfolders.sort();
+    subfolders
 }
 
 /// All files below a folder, sorted.
 pub fn files_below(path: &Path) -> Vec<PathBuf> {
     let mut pending = vec![path.to_path_buf()];
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     while let Some(folder) = pending.pop() {
         for path in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.is_dir() { pending.push(path) } else { found.push(path) }
+            if path.is_dir() { pending.push(path) } else { files.push(path) }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
 /// A new directory with the files of another one.
 pub fn copy_of(folder: &Path) -> tempfile::TempDir {
-    let new = temporary();
+    let new = temporary_folder();
     for path in files_below(folder) {
         let copy = new.path().join(path.strip_prefix(folder).expect("a file is below its folder"));
         let created = std::fs::create_dir_all(copy.parent().expect("a file is in a folder"));
@@ -213,13 +214,13 @@ pub fn copy_of(folder: &Path) -> tempfile::TempDir {
 
 /// Runs `check` on each item on all cores, and panics with all complaints at the end, so that one failure does not hide others.
 pub fn for_each<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), String> + Sync) {
-    let next = std::sync::atomic::AtomicUsize::new(0);
+    let next_index = std::sync::atomic::AtomicUsize::new(0);
     let complaints = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some(item) = items.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                while let Some(item) = items.get(next_index.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
                     if let Err(complaint) = check(item) {
                         complaints.lock().expect("no worker panics").push(complaint);
                     }
@@ -237,30 +238,30 @@ mod staleness {
     use super::*;
 
     #[test]
-    fn a_line_is_checked_for_the_tools_that_it_comes_to() {
-        let known = ["tile-as", "tile-read", "tile-run", "tileiras"].map(String::from);
-        assert_eq!(tools_of("cat k.tile-read.txt; tile-read % | tile-run", &known), ["tile-read", "tile-run"]);
-        assert_eq!(tools_of("x=$(tile-read k)", &known), ["tile-read"]);
-        assert_eq!(tools_of("TMPDIR=. tileiras k.bc", &known), known);
-        assert!(tools_of("grep tile k", &known).is_empty());
+    fn a_line_of_bash_names_the_tools_that_it_may_start() {
+        let tools = ["tile-as", "tile-read", "tile-run", "tileiras"].map(String::from);
+        assert_eq!(tools_of("cat k.tile-read.txt; tile-read % | tile-run", &tools), ["tile-read", "tile-run"]);
+        assert_eq!(tools_of("x=$(tile-read k)", &tools), ["tile-read"]);
+        assert_eq!(tools_of("TMPDIR=. tileiras k.bc", &tools), tools);
+        assert!(tools_of("grep tile k", &tools).is_empty());
     }
 
     #[test]
     fn an_executable_older_than_a_source_is_stale() {
-        let folder = temporary();
+        let folder = temporary_folder();
         let (executable, source) = (folder.path().join("tool"), folder.path().join("main.rs"));
-        assert!(stale(&executable).is_some_and(|complaint| complaint.ends_with("is missing")));
+        assert!(stale_reason(&executable).is_some_and(|complaint| complaint.ends_with("is missing")));
         std::fs::write(&executable, "").unwrap();
         std::fs::write(folder.path().join("tool.d"), format!("{}: {}", executable.display(), source.display())).unwrap();
         std::fs::write(&source, "").unwrap();
-        let set = |path: &Path, seconds| {
+        let set_modified = |path: &Path, seconds| {
             let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
         };
-        set(&executable, 2000);
-        set(&source, 1000);
-        assert_eq!(stale(&executable), None);
-        set(&source, 3000);
-        assert!(stale(&executable).is_some_and(|complaint| complaint.contains("is older than")));
+        set_modified(&executable, 2000);
+        set_modified(&source, 1000);
+        assert_eq!(stale_reason(&executable), None);
+        set_modified(&source, 3000);
+        assert!(stale_reason(&executable).is_some_and(|complaint| complaint.contains("is older than")));
     }
 }

@@ -1,5 +1,5 @@
-//! Programs that some cases need in addition to the tools of this repository. `scripts/setup` installs them. If a program is missing,
-//! its cases are skipped with the reason. In continuous integration, where the variable `CI` is set, they fail instead.
+//! Programs that some cases need in addition to the tools of this repository. `scripts/setup` installs them. If a program is
+//! missing, its cases are skipped with the reason. In continuous integration, where the variable `CI` is set, they fail instead.
 
 use crate::root;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ pub enum Need {
     Ptxas,
     /// The Python environment with cuTile Python, pytest, CMake and a client of the Debug Adapter Protocol.
     Clients,
-    /// A browser without a window.
+    /// Chromium; the tests run it without a window.
     Chromium,
 }
 
 impl Need {
-    fn is_there(self) -> bool {
+    fn is_installed(self) -> bool {
         match self {
             Need::Ptxas => common::toolkit::ptxas().is_ok(),
             Need::Clients => python().is_file(),
@@ -41,17 +41,18 @@ pub fn python() -> PathBuf {
 
 /// The path of a Chromium.
 pub fn chromium() -> Option<PathBuf> {
-    ["chromium", "chromium-browser", "google-chrome", "chrome"].iter().find_map(|name| on_path(name))
+    ["chromium", "chromium-browser", "google-chrome", "chrome"].iter().find_map(|name| find_on_path(name))
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Why a case cannot run here. An error in continuous integration.
-pub(crate) fn missing(needs: &[Need]) -> Result<Option<String>, String> {
-    let Some(need) = needs.iter().find(|need| !need.is_there()) else { return Ok(None) };
+/// Returns why a case cannot run on this machine, or None if all programs are installed. In continuous integration, a missing
+/// program is an error.
+pub(crate) fn missing_program(needs: &[Need]) -> Result<Option<String>, String> {
+    let Some(need) = needs.iter().find(|need| !need.is_installed()) else { return Ok(None) };
     let reason = need.reason().to_string();
     if std::env::var_os("CI").is_some() { Err(reason) } else { Ok(Some(reason)) }
 }

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How many words on either side of a phrase can give it its ordinary technical sense.
-const NEAR: usize = 6;
+/// The number of words on either side of a phrase that can give it its ordinary technical sense.
+const NEIGHBOUR_WORDS: usize = 6;
 
-/// STYLE.md section 1: words of the longest sentence of a document, and of its mean sentence.
-const LONGEST_SENTENCE: usize = 40;
-const MEAN_SENTENCE: f64 = 20.0;
+/// STYLE.md section 1: the maximum number of words of a sentence of a document, and of their mean number.
+const MAX_SENTENCE_WORDS: usize = 40;
+const MAX_MEAN_SENTENCE_WORDS: f64 = 20.0;
 
 /// STYLE.md section 1: phrases that hide the actor of a sentence.
 const DOCUMENT_PHRASES: [&str; 4] = ["is told", "whoever", "nobody", "what is"];
@@ -22,7 +22,7 @@ const BUILD_OUTPUTS: [&str; 6] = ["target", "__pycache__", ".venv", "node_module
 
 /// The file `tests/refused_words.toml`.
 #[derive(Deserialize)]
-pub struct Table {
+pub struct RefusedWords {
     word: Vec<Rule>,
     pub exception: Vec<Exception>,
 }
@@ -43,7 +43,7 @@ struct Rule {
 pub struct Exception {
     /// The beginning of a path below the root.
     pub path: String,
-    /// A refused phrase, or `*` for all of them.
+    /// The refused phrase that the path may contain, or `*` for all refused phrases.
     pub word: String,
     pub reason: String,
 }
@@ -59,52 +59,53 @@ pub struct Finding {
 /// A part of an identifier, or a word of prose.
 struct Word<'a> {
     lower: String,
-    /// The identifier around it.
+    /// The identifier that contains the word.
     identifier: &'a str,
     line: usize,
-    /// Whether punctuation separates it from the previous word; no phrase matches across punctuation.
+    /// Whether punctuation separates the word from the previous one. No phrase matches across punctuation.
     separated: bool,
     prose: bool,
 }
 
-pub fn table() -> Table {
+pub fn read_table() -> RefusedWords {
     let text = std::fs::read_to_string(root().join("tests/refused_words.toml")).expect("tests/refused_words.toml is readable");
     toml::from_str(&text).expect("tests/refused_words.toml is TOML of the expected form")
 }
 
 /// Checks every text file of the repository. Returns the findings that no exception covers, and the number of files.
-pub fn check_tree(table: &Table) -> (Vec<Finding>, usize) {
+pub fn check_tree(table: &RefusedWords) -> (Vec<Finding>, usize) {
     let rules = by_first_word(table);
-    let mut files = 0;
-    let mut found = Vec::new();
+    let mut file_count = 0;
+    let mut all_findings = Vec::new();
     for path in source_files() {
         let Some(text) = std::fs::read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { continue };
         if text.contains('\0') {
             continue;
         }
-        files += 1;
-        let inside = path.strip_prefix(root()).expect("the walk starts at the root").to_string_lossy().into_owned();
-        let mut findings = refused_words(&inside, &text, &rules);
-        if is_document(&inside) {
+        file_count += 1;
+        let path_below_root = path.strip_prefix(root()).expect("the walk starts at the root").to_string_lossy().into_owned();
+        let mut findings = refused_words(&path_below_root, &text, &rules);
+        if is_document(&path_below_root) {
             findings.extend(document_faults(&text));
         }
         findings.sort();
         findings.dedup();
         for (line, word, instead) in findings {
-            let excepted =
-                |exception: &Exception| inside.starts_with(&exception.path) && (exception.word == "*" || exception.word == word);
-            if !table.exception.iter().any(excepted) {
-                found.push(Finding { path: inside.clone(), line, word, instead });
+            let is_excepted = |exception: &Exception| {
+                path_below_root.starts_with(&exception.path) && (exception.word == "*" || exception.word == word)
+            };
+            if !table.exception.iter().any(is_excepted) {
+                all_findings.push(Finding { path: path_below_root.clone(), line, word, instead });
             }
         }
     }
-    (found, files)
+    (all_findings, file_count)
 }
 
 /// The rows of the table by the first word of each phrase.
 type Rules<'a> = BTreeMap<&'a str, Vec<(Vec<&'a str>, &'a Rule)>>;
 
-fn by_first_word(table: &Table) -> Rules<'_> {
+fn by_first_word(table: &RefusedWords) -> Rules<'_> {
     let mut rules = Rules::new();
     for rule in &table.word {
         for phrase in &rule.not {
@@ -118,7 +119,7 @@ fn by_first_word(table: &Table) -> Rules<'_> {
 /// All files of the repository except build outputs, sorted.
 fn source_files() -> Vec<PathBuf> {
     let mut pending = vec![root().to_path_buf()];
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     while let Some(folder) = pending.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
@@ -126,12 +127,12 @@ fn source_files() -> Vec<PathBuf> {
             if kind.is_dir() && !BUILD_OUTPUTS.contains(&name.as_str()) && name != ".toolkit" {
                 pending.push(path);
             } else if kind.is_file() && name != ".git" {
-                found.push(path);
+                files.push(path);
             }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
 fn is_document(path: &str) -> bool {
@@ -140,8 +141,8 @@ fn is_document(path: &str) -> bool {
 }
 
 fn refused_words(path: &str, text: &str, rules: &Rules<'_>) -> Vec<(usize, String, String)> {
-    let words = words(text, prose_mask(path, text).as_deref());
-    let mut found = Vec::new();
+    let words = split_words(text, prose_mask(path, text).as_deref());
+    let mut findings = Vec::new();
     for (at, word) in words.iter().enumerate() {
         // Rust's type `Box` is no TMA tile.
         if word.identifier == "Box" {
@@ -155,15 +156,16 @@ fn refused_words(path: &str, text: &str, rules: &Rules<'_>) -> Vec<(usize, Strin
             if !matches || phrase[1..].iter().any(|word| word.separated) {
                 return false;
             }
-            let around = || words[at.saturating_sub(NEAR)..at].iter().chain(&words[end..words.len().min(end + NEAR)]);
-            let near = |list: &BTreeSet<String>| around().any(|word| list.contains(&word.lower));
-            !near(&rule.unless) && (rule.only_near.is_empty() || near(&rule.only_near))
+            let neighbours =
+                || words[at.saturating_sub(NEIGHBOUR_WORDS)..at].iter().chain(&words[end..words.len().min(end + NEIGHBOUR_WORDS)]);
+            let is_near = |list: &BTreeSet<String>| neighbours().any(|word| list.contains(&word.lower));
+            !is_near(&rule.unless) && (rule.only_near.is_empty() || is_near(&rule.only_near))
         });
         if let Some((parts, rule)) = refused {
-            found.push((word.line, parts.join(" "), rule.instead.clone()));
+            findings.push((word.line, parts.join(" "), rule.instead.clone()));
         }
     }
-    found
+    findings
 }
 
 fn is_word(byte: u8) -> bool {
@@ -172,7 +174,7 @@ fn is_word(byte: u8) -> bool {
 
 /// Splits text into words, and identifiers into their parts: `tma_boxes` and `TmaBoxes` are two words each. `prose` has for each
 /// byte whether it is prose; without it, all bytes are.
-fn words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
+fn split_words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();
     let (mut line, mut separated, mut at) = (1, true, 0);
@@ -181,7 +183,7 @@ fn words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
             let length = bytes[at..].iter().position(|byte| !is_word(*byte)).unwrap_or(bytes.len() - at);
             let identifier = &text[at..at + length];
             at += length;
-            for part in parts(identifier) {
+            for part in identifier_parts(identifier) {
                 let prose = prose.is_none_or(|prose| prose[at - 1]);
                 words.push(Word { lower: part.to_ascii_lowercase(), identifier, line, separated, prose });
                 separated = false;
@@ -204,28 +206,28 @@ fn words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
 }
 
 /// The parts of an identifier in snake case or camel case.
-fn parts(identifier: &str) -> Vec<&str> {
+fn identifier_parts(identifier: &str) -> Vec<&str> {
     let bytes = identifier.as_bytes();
-    let mut found = Vec::new();
+    let mut parts = Vec::new();
     let mut start = 0;
     for end in 1..=bytes.len() {
-        let ends = end == bytes.len()
+        let is_end = end == bytes.len()
             || bytes[end] == b'_'
             || bytes[end - 1] == b'_'
             || !bytes[end - 1].is_ascii_uppercase() && bytes[end].is_ascii_uppercase();
-        if ends {
+        if is_end {
             let part = identifier[start..end].trim_matches('_');
             if !part.is_empty() {
-                found.push(part);
+                parts.push(part);
             }
             start = end;
         }
     }
-    found
+    parts
 }
 
-/// For each byte of a source file whether it is in a comment or a string. Returns None for files that are prose as a whole: documents,
-/// and text forms, whose names are all shown to users.
+/// For each byte of a source file, whether it is in a comment or a string. Returns None for files that are prose as a whole:
+/// documents, and text forms, because users read all their names.
 fn prose_mask(path: &str, text: &str) -> Option<Vec<bool>> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -270,7 +272,7 @@ fn string_end(bytes: &[u8], mut at: usize, quote: &[u8]) -> usize {
     bytes.len().min(at + quote.len())
 }
 
-/// The `{name}` in a format string, which are code.
+/// The ranges of the `{name}` holes in a format string. Their contents are code.
 fn format_holes(string: &[u8]) -> Vec<Range<usize>> {
     let mut holes = Vec::new();
     for (start, _) in string.iter().enumerate().filter(|(_, byte)| **byte == b'{') {
@@ -285,7 +287,7 @@ fn format_holes(string: &[u8]) -> Vec<Range<usize>> {
 
 /// Sentences that are too long, and phrases without an actor.
 fn document_faults(text: &str) -> Vec<(usize, String, String)> {
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let lower = line.to_lowercase();
         for phrase in DOCUMENT_PHRASES {
@@ -295,41 +297,43 @@ fn document_faults(text: &str) -> Vec<(usize, String, String)> {
                 ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '_')
             };
             if lower.match_indices(phrase).any(|(at, _)| is_whole_phrase(at)) {
-                found.push((number + 1, format!("phrase: {phrase}"), "name the actor or the noun".into()));
+                faults.push((number + 1, format!("phrase: {phrase}"), "name the actor or the noun".into()));
             }
         }
     }
-    let sentences = sentences(text);
-    for (line, words) in sentences.iter().filter(|(_, words)| words.len() > LONGEST_SENTENCE) {
+    let sentences = split_sentences(text);
+    for (line, words) in sentences.iter().filter(|(_, words)| words.len() > MAX_SENTENCE_WORDS) {
         let start = words[..6].join(" ");
-        found.push((*line, format!("sentence of {} words", words.len()), format!("at most {LONGEST_SENTENCE}: {start}")));
+        faults.push((*line, format!("sentence of {} words", words.len()), format!("at most {MAX_SENTENCE_WORDS}: {start}")));
     }
     // Items of one or two words are no sentences.
     let lengths: Vec<usize> = sentences.iter().map(|(_, words)| words.len()).filter(|length| *length >= 3).collect();
     if !lengths.is_empty() {
         let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
-        if mean > MEAN_SENTENCE {
-            found.push((1, format!("mean sentence {mean:.1} words"), format!("at most {MEAN_SENTENCE}")));
+        if mean > MAX_MEAN_SENTENCE_WORDS {
+            faults.push((1, format!("mean sentence {mean:.1} words"), format!("at most {MAX_MEAN_SENTENCE_WORDS}")));
         }
     }
-    found
+    faults
 }
 
-/// The sentences of a document, each with its first line. Code blocks, tables and headings are left out; inline code counts as one word.
-fn sentences(text: &str) -> Vec<(usize, Vec<String>)> {
-    let mut found = Vec::new();
+/// The sentences of a document, each with its first line. Code blocks, tables and headings are left out; inline code counts as one
+/// word.
+fn split_sentences(text: &str) -> Vec<(usize, Vec<String>)> {
+    let mut sentences = Vec::new();
     let mut current: Vec<String> = Vec::new();
-    let (mut start, mut fenced) = (1, false);
+    let (mut start, mut in_code_block) = (1, false);
     for (number, line) in text.lines().enumerate() {
         let mut line = line.trim();
-        let fence = line.starts_with("```") || line.starts_with("~~~");
-        fenced ^= fence;
-        let not_prose = fence || fenced || line.is_empty() || line.starts_with(['#', '|', '<']) || line.starts_with("![");
+        let is_fence = line.starts_with("```") || line.starts_with("~~~");
+        in_code_block ^= is_fence;
+        let is_not_prose =
+            is_fence || in_code_block || line.is_empty() || line.starts_with(['#', '|', '<']) || line.starts_with("![");
         let item = list_item(line);
-        if (not_prose || item.is_some()) && !current.is_empty() {
-            found.push((start, std::mem::take(&mut current)));
+        if (is_not_prose || item.is_some()) && !current.is_empty() {
+            sentences.push((start, std::mem::take(&mut current)));
         }
-        if not_prose {
+        if is_not_prose {
             continue;
         }
         line = item.unwrap_or(line).trim_start_matches(['>', ' ']);
@@ -340,16 +344,16 @@ fn sentences(text: &str) -> Vec<(usize, Vec<String>)> {
             if word.contains(char::is_alphanumeric) {
                 current.push(word.into());
             }
-            let ends = word.trim_end_matches(['*', '_', ')', '"', '\'', '”']).ends_with(['.', '!', '?', ':']);
-            if ends && !["e.g.", "i.e.", "vs.", "cf."].contains(&word) && !current.is_empty() {
-                found.push((start, std::mem::take(&mut current)));
+            let is_end = word.trim_end_matches(['*', '_', ')', '"', '\'', '”']).ends_with(['.', '!', '?', ':']);
+            if is_end && !["e.g.", "i.e.", "vs.", "cf."].contains(&word) && !current.is_empty() {
+                sentences.push((start, std::mem::take(&mut current)));
             }
         }
     }
     if !current.is_empty() {
-        found.push((start, current));
+        sentences.push((start, current));
     }
-    found
+    sentences
 }
 
 /// The text of a list item, if the line starts one.
@@ -386,8 +390,8 @@ fn without_links(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn phrases(path: &str, text: &str) -> Vec<String> {
-        let table = table();
+    fn refused_phrases(path: &str, text: &str) -> Vec<String> {
+        let table = read_table();
         let rules = by_first_word(&table);
         refused_words(path, text, &rules).into_iter().map(|(_, word, _)| word).collect()
     }
@@ -395,7 +399,7 @@ mod tests {
     #[test]
     fn identifiers_comments_and_phrases_across_lines_are_refused() {
         assert_eq!(
-            phrases("a.rs", "let tma_boxes = 1; // the copy\n// engine\nfn f(x: AgentId) {}"),
+            refused_phrases("a.rs", "let tma_boxes = 1; // the copy\n// engine\nfn f(x: AgentId) {}"),
             ["boxes", "copy engine", "agent"]
         );
     }
@@ -404,9 +408,9 @@ mod tests {
     fn ordinary_technical_senses_are_allowed() {
         let code =
             "let x: Box<u8> = f32::round(y); // a broken pipe: the process ended\nlet slot = 1;\nlet home = \"the home folder\";";
-        assert!(phrases("a.rs", code).is_empty(), "{:?}", phrases("a.rs", code));
-        assert!(phrases("a.rs", "let made = format!(\"{made}\");").is_empty());
-        assert_eq!(phrases("a.rs", "let made = 1; // code that was made"), ["made"]);
+        assert!(refused_phrases("a.rs", code).is_empty(), "{:?}", refused_phrases("a.rs", code));
+        assert!(refused_phrases("a.rs", "let made = format!(\"{made}\");").is_empty());
+        assert_eq!(refused_phrases("a.rs", "let made = 1; // code that was made"), ["made"]);
     }
 
     #[test]

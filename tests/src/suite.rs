@@ -1,9 +1,9 @@
 //! One trial per case: `cargo test --workspace --test SUITE -- PART_OF_A_NAME`.
 //!
-//! A suite is a test target without libtest (`harness = false`). The name of a case is a path, for example
-//! `sched/alloc/read_on`. The usual options of libtest work: a filter, `--exact`, `--skip`, `--list`, `--test-threads`. Two variables
-//! serve scripts: `TILEWORKS_TEST_SHARD=1/4` selects a quarter of the cases by their names, and `TILEWORKS_TEST_TIMES=FOLDER`
-//! receives `SUITE.tsv` with the seconds of each case.
+//! A suite is a test target without libtest (`harness = false`). The name of a case is a path, for example `sched/alloc/read_on`.
+//! The usual options of libtest work: a filter, `--exact`, `--skip`, `--list`, `--test-threads`. Two variables serve scripts:
+//! `TILEWORKS_TEST_SHARD=1/4` selects a quarter of the cases by their names, and `TILEWORKS_TEST_TIMES=FOLDER` receives `SUITE.tsv`
+//! with the seconds of each case.
 
 use crate::need::Need;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The result of a case. An error is the message of the failure.
-pub type Checked = Result<(), String>;
+pub type CaseResult = Result<(), String>;
 
 /// A check of all cases together.
 struct Summary {
     name: &'static str,
-    check: Box<dyn FnOnce() -> Checked>,
+    check: Box<dyn FnOnce() -> CaseResult>,
 }
 
 /// The cases of one test target.
@@ -35,22 +35,27 @@ impl Suite {
     }
 
     /// Adds a case.
-    pub fn case(&mut self, name: impl Into<String>, check: impl FnOnce() -> Checked + Send + 'static) {
+    pub fn case(&mut self, name: impl Into<String>, check: impl FnOnce() -> CaseResult + Send + 'static) {
         self.case_with(&[], name, check);
     }
 
     /// Adds a case that is skipped, with the reason, if the machine lacks a needed program.
-    pub fn case_with(&mut self, needs: &'static [Need], name: impl Into<String>, check: impl FnOnce() -> Checked + Send + 'static) {
+    pub fn case_with(
+        &mut self,
+        needs: &'static [Need],
+        name: impl Into<String>,
+        check: impl FnOnce() -> CaseResult + Send + 'static,
+    ) {
         let name = name.into();
-        let (times, timed) = (Arc::clone(&self.times), name.clone());
+        let (times, timed_name) = (Arc::clone(&self.times), name.clone());
         self.trials.push(Trial::ignorable_test(name, move || {
-            if let Some(reason) = crate::need::missing(needs)? {
+            if let Some(reason) = crate::need::missing_program(needs)? {
                 return Ok(Completion::ignored_with(reason));
             }
             let start = Instant::now();
-            let checked = check();
-            times.lock().expect("no thread panics while it notes a time").push((timed, start.elapsed()));
-            checked.map(|()| Completion::Completed).map_err(Failed::from)
+            let result = check();
+            times.lock().expect("no thread panics while it notes a time").push((timed_name, start.elapsed()));
+            result.map(|()| Completion::Completed).map_err(Failed::from)
         }));
     }
 
@@ -71,7 +76,7 @@ impl Suite {
     }
 
     /// Adds a check of results that the cases recorded. It runs after the cases, if all of them ran and passed.
-    pub fn summary(&mut self, name: &'static str, check: impl FnOnce() -> Checked + 'static) {
+    pub fn summary(&mut self, name: &'static str, check: impl FnOnce() -> CaseResult + 'static) {
         self.summaries.push(Summary { name, check: Box::new(check) });
     }
 
@@ -111,7 +116,7 @@ macro_rules! tests {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as fn())),*] };
 }
 
-/// A part of the cases.
+/// A share of the cases, which the hash of their names selects.
 struct Shard {
     number: u64,
     count: u64,
@@ -124,7 +129,7 @@ impl Shard {
         (1..=count).contains(&number).then_some(Shard { number, count })
     }
 
-    /// By the name alone, so that a new case moves no other.
+    /// Whether the shard contains a case. Only the name decides, so a new case does not move other cases to another shard.
     fn contains(&self, name: &str) -> bool {
         let hash =
             name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -151,10 +156,10 @@ fn write_times(times: &[(String, Duration)]) {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// The lines of a diff that a failing case prints at most.
+/// Maximum number of lines of a diff that a failing case prints.
 const DIFF_LINES: usize = 100;
 
-/// The difference between an expected and a present text, as a unified diff.
+/// The difference between an expected and an actual text, as a unified diff. A long diff is cut off after `DIFF_LINES` lines.
 pub fn unified_diff(expected: &str, got: &str) -> String {
     let diff = similar::TextDiff::from_lines(expected, got);
     let text = diff.unified_diff().context_radius(3).header("expected", "got").to_string();
@@ -162,8 +167,8 @@ pub fn unified_diff(expected: &str, got: &str) -> String {
     if lines <= DIFF_LINES {
         return text;
     }
-    let shown: Vec<&str> = text.lines().take(DIFF_LINES).collect();
-    format!("{}\n... {} more lines\n", shown.join("\n"), lines - DIFF_LINES)
+    let first_lines: Vec<&str> = text.lines().take(DIFF_LINES).collect();
+    format!("{}\n... {} more lines\n", first_lines.join("\n"), lines - DIFF_LINES)
 }
 
 #[cfg(test)]
@@ -174,8 +179,8 @@ mod unit {
     fn shards_contain_each_case_once() {
         let names: Vec<String> = (0..1000).map(|number| format!("a/case_{number}")).collect();
         for name in &names {
-            let holders = (1..=4).filter(|number| Shard { number: *number, count: 4 }.contains(name)).count();
-            assert_eq!(holders, 1, "{name}");
+            let shard_count = (1..=4).filter(|number| Shard { number: *number, count: 4 }.contains(name)).count();
+            assert_eq!(shard_count, 1, "{name}");
         }
         let first = names.iter().filter(|name| Shard { number: 1, count: 4 }.contains(name)).count();
         assert!((200..300).contains(&first), "the first shard has {first} of 1000 cases");

@@ -2,16 +2,16 @@
 //! `fault_matrix.md`, which `scripts/bless` writes, lists the tools that detect them.
 
 use crate::program::{Form, Matmul};
-use crate::{BROKEN_TRIP_COUNT, SMALL, launch};
+use crate::{BROKEN_TRIP_COUNT, SMALL, write_matmul_launch};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use tests::scheduled::{executed, executions, hazard_checked};
-use tests::suite::{Checked, Suite, unified_diff};
-use tests::{blessing, root, run, temporary};
+use tests::scheduled::{check_hazards, execute_for_output, executions};
+use tests::suite::{CaseResult, Suite, unified_diff};
+use tests::{is_blessing, root, run, temporary_folder};
 
-/// The kind of change.
+/// The kind of the change that a mutant has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Barrier,
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// The form of the program that was mutated.
+/// The format of the changed text: `.sched` or PTX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Sched,
@@ -45,93 +45,101 @@ enum Level {
 }
 
 struct Mutant {
-    product: Matmul,
+    matmul: Matmul,
     level: Level,
     kind: Kind,
-    /// The change.
-    what: String,
+    /// The changed line with its number, and a description of the change.
+    change: String,
     text: String,
 }
 
 /// Generates texts with one line changed.
 struct Mutator<'a> {
+    /// The lines of the original text.
     lines: Vec<&'a str>,
-    made: Vec<(Kind, String, String)>,
+    /// For each mutant the kind and description of its change, and its text.
+    mutants: Vec<(Kind, String, String)>,
 }
 
 impl<'a> Mutator<'a> {
-    fn of(text: &'a str) -> Mutator<'a> {
-        Mutator { lines: text.lines().collect(), made: Vec::new() }
+    fn new(text: &'a str) -> Mutator<'a> {
+        Mutator { lines: text.lines().collect(), mutants: Vec::new() }
     }
 
-    fn change(&mut self, kind: Kind, at: usize, what: &str, line: String) {
+    fn add_mutant(&mut self, kind: Kind, at: usize, change: &str, line: String) {
         let mut lines: Vec<&str> = self.lines.clone();
         lines[at] = &line;
         let text = lines.join("\n") + "\n";
-        // A header names all pipelines and buffers, so the description does not quote it.
-        let name = if self.lines[at].len() > 120 { "the head" } else { self.lines[at].trim() };
-        self.made.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
+        // A function header is long, because it lists all pipelines and buffers. The description does not quote it.
+        let quoted_line = if self.lines[at].len() > 120 { "the head" } else { self.lines[at].trim() };
+        self.mutants.push((kind, format!("line {}, '{quoted_line}', {change}", at + 1), text));
     }
 
     /// Replaces each number after a word in a line.
-    fn numbers(&mut self, kind: Kind, at: usize, word: &str, others: impl Fn(u32) -> Vec<u32>) {
+    fn change_numbers(&mut self, kind: Kind, at: usize, word: &str, replacements: impl Fn(u32) -> Vec<u32>) {
         let line = self.lines[at];
         for (start, _) in line.match_indices(word) {
             let (head, rest) = line.split_at(start + word.len());
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             let Ok(number) = rest[..digits].parse() else { continue };
-            for other in others(number) {
-                self.change(kind, at, &format!("{word}{other} for {word}{number}"), format!("{head}{other}{}", &rest[digits..]));
+            for replacement in replacements(number) {
+                self.add_mutant(
+                    kind,
+                    at,
+                    &format!("{word}{replacement} for {word}{number}"),
+                    format!("{head}{replacement}{}", &rest[digits..]),
+                );
             }
         }
     }
 }
 
 /// Removes each pipeline step and each fence, flips each phase, changes each count by one, and moves columns.
-fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
-    let mut mutator = Mutator::of(text);
+fn schedule_mutants(text: &str) -> Vec<(Kind, String, String)> {
+    let mut mutator = Mutator::new(text);
     for at in 0..mutator.lines.len() {
         let line = mutator.lines[at];
         let op = line.trim();
         if op.starts_with("pipeline_") {
-            mutator.change(Kind::Barrier, at, "removed", String::new());
+            mutator.add_mutant(Kind::Barrier, at, "removed", String::new());
         }
         if op.starts_with("async_fence") {
-            mutator.change(Kind::Fence, at, "removed", String::new());
+            mutator.add_mutant(Kind::Fence, at, "removed", String::new());
         }
         if let Some((head, phase)) = line.split_once("phase: ").filter(|_| op.starts_with("pipeline_")) {
             let phase = phase.split(')').next().expect("the phase comes last");
-            let flipped = format!("%1000 = constant(1) : i32 @0\n%1001 = binary(kind: xor, lhs: {phase}, rhs: %1000) : i32 @0\n");
-            mutator.change(Kind::Phase, at, "of the other phase", format!("{flipped}{head}phase: %1001) @0"));
+            let flip_ops = format!("%1000 = constant(1) : i32 @0\n%1001 = binary(kind: xor, lhs: {phase}, rhs: %1000) : i32 @0\n");
+            mutator.add_mutant(Kind::Phase, at, "of the other phase", format!("{flip_ops}{head}phase: %1001) @0"));
         }
         if let Some((head, zero_init)) = line.split_once("zero_init: ").filter(|_| op.starts_with("mma(")) {
             let rest = zero_init.split_once(", ").expect("the atom comes last").1;
-            mutator.change(Kind::Start, at, "always adds", format!("{head}{rest}"));
+            mutator.add_mutant(Kind::Start, at, "always adds", format!("{head}{rest}"));
         }
         if op.contains("tmem_load(") {
-            mutator.numbers(Kind::Column, at, "from: ", |column| vec![column ^ 64]);
+            mutator.change_numbers(Kind::Column, at, "from: ", |column| vec![column ^ 64]);
         }
         if op.starts_with("func ") {
-            let around = |count: u32| vec![count - 1, count + 1];
-            mutator.numbers(Kind::Count, at, "full: ", around);
-            mutator.numbers(Kind::Count, at, "empty: ", around);
-            mutator.numbers(Kind::Column, at, "columns: ", |columns| vec![columns / 2]);
-            let tensor = line.find("placements").expect("the header has the placements of buffers");
-            let own: Vec<usize> = line[tensor..].match_indices("(offset: ").map(|(start, _)| tensor + start).collect();
-            for (number, start) in own.into_iter().enumerate() {
-                mutator.place(at, start, number);
+            let neighbours = |count: u32| vec![count - 1, count + 1];
+            mutator.change_numbers(Kind::Count, at, "full: ", neighbours);
+            mutator.change_numbers(Kind::Count, at, "empty: ", neighbours);
+            mutator.change_numbers(Kind::Column, at, "columns: ", |columns| vec![columns / 2]);
+            let placements_start = line.find("placements").expect("the header has the placements of buffers");
+            let offsets: Vec<usize> =
+                line[placements_start..].match_indices("(offset: ").map(|(start, _)| placements_start + start).collect();
+            for (number, start) in offsets.into_iter().enumerate() {
+                mutator.move_buffer(at, start, number);
             }
         }
     }
-    mutator.made
+    mutator.mutants
 }
 
 impl Mutator<'_> {
     /// Moves a TMEM buffer onto another one, or to columns that are not allocated.
-    fn place(&mut self, at: usize, start: usize, buffer: usize) {
+    fn move_buffer(&mut self, at: usize, start: usize, buffer: usize) {
         let line = self.lines[at];
-        let spaces: Vec<&str> = line[..start].split("(elem: ").skip(1).collect();
-        if !spaces.get(buffer).is_some_and(|info| info.contains("space: tensor")) {
+        let buffer_infos: Vec<&str> = line[..start].split("(elem: ").skip(1).collect();
+        if !buffer_infos.get(buffer).is_some_and(|info| info.contains("space: tensor")) {
             return;
         }
         let (head, rest) = line.split_at(start + "(offset: ".len());
@@ -139,72 +147,72 @@ impl Mutator<'_> {
         let own: u32 = rest[..digits].parse().expect("an offset is a number");
         for other in [own ^ 256, own ^ 512] {
             let changed = format!("{head}{other}{}", &rest[digits..]);
-            self.change(Kind::Column, at, &format!("buffer {buffer} at column {other} for {own}"), changed);
+            self.add_mutant(Kind::Column, at, &format!("buffer {buffer} at column {other} for {own}"), changed);
         }
     }
 }
 
 /// Removes each ordering line of PTX, and flips each bit of a number that is an address or a descriptor.
-fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
+fn ptx_mutants(text: &str) -> Vec<(Kind, String, String)> {
     const BARRIERS: [&str; 6] = ["tcgen05.commit", "tcgen05.dealloc", "mbarrier.init", "mbarrier.arrive", "barrier", "bar.sync"];
     const FENCES: [&str; 3] = ["tcgen05.fence", "tcgen05.wait", "fence."];
-    let mut mutator = Mutator::of(text);
+    let mut mutator = Mutator::new(text);
     for at in 0..mutator.lines.len() {
         let line = mutator.lines[at];
         let op = line.trim();
         let has = |words: &[&str]| words.iter().any(|word| op.contains(word));
         if has(&FENCES) {
-            mutator.change(Kind::Fence, at, "removed", String::new());
+            mutator.add_mutant(Kind::Fence, at, "removed", String::new());
         } else if has(&BARRIERS) {
-            mutator.change(Kind::Barrier, at, "removed", String::new());
+            mutator.add_mutant(Kind::Barrier, at, "removed", String::new());
         }
         if op.contains("parity") {
             let (head, phase) = line.rsplit_once(", ").expect("the phase comes last");
             let phase = phase.trim_end_matches(';');
-            let other = match phase.parse::<u32>() {
+            let other_phase = match phase.parse::<u32>() {
                 Ok(phase) => format!("{head}, {};", phase ^ 1),
                 Err(_) => format!("{{ .reg .b32 other; xor.b32 other, {phase}, 1; {head}, other; }}"),
             };
-            mutator.change(Kind::Phase, at, "of the other phase", other);
+            mutator.add_mutant(Kind::Phase, at, "of the other phase", other_phase);
         }
         if let Some((number, tail)) = last_number(line) {
-            let (kind, bits) = bits_of(op);
+            let (kind, bits) = flipped_bits(op);
             for bit in bits {
                 let head = &line[..line.len() - number.len() - tail.len()];
                 let changed = number.parse::<i64>().expect("it is a number") ^ 1 << bit;
-                mutator.change(kind, at, &format!("bit {bit} changed"), format!("{head}{changed}{tail}"));
+                mutator.add_mutant(kind, at, &format!("bit {bit} changed"), format!("{head}{changed}{tail}"));
             }
         }
     }
-    mutator.made
+    mutator.mutants
 }
 
 /// The last number of a line, and the text after it.
 fn last_number(line: &str) -> Option<(&str, &str)> {
     let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
     let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
-    let whole = line[..start].ends_with(' ');
-    whole.then(|| (&line[start..end], &line[end..]))
+    let is_separate = line[..start].ends_with(' ');
+    is_separate.then(|| (&line[start..end], &line[end..]))
 }
 
-/// The bits of a line's number that describe the operands of an MMA or their addresses.
-fn bits_of(text: &str) -> (Kind, Vec<u32>) {
-    let starts = |word: &str| text.starts_with(word);
+/// The kind of change of a line's number, and the bits to flip. The bits describe the operands of an MMA or their addresses.
+fn flipped_bits(text: &str) -> (Kind, Vec<u32>) {
+    let starts_with = |word: &str| text.starts_with(word);
     match () {
         // Types, orientation, and extents of an MMA.
-        () if starts("mov.b32 form,") => (Kind::Descriptor, vec![4, 5, 7, 10, 15, 16, 19, 20, 24, 26, 27]),
+        () if starts_with("mov.b32 form,") => (Kind::Descriptor, vec![4, 5, 7, 10, 15, 16, 19, 20, 24, 26, 27]),
         // Steps along the depth.
-        () if starts("add.s64 a,") || starts("add.s64 b,") => (Kind::Descriptor, vec![0, 1, 3]),
+        () if starts_with("add.s64 a,") || starts_with("add.s64 b,") => (Kind::Descriptor, vec![0, 1, 3]),
         // Strides, version and swizzle of a matrix descriptor.
-        () if starts("or.b64") && text.contains(", -") => (Kind::Descriptor, vec![16, 21, 32, 37, 38, 46, 61, 62]),
-        () if starts("add.s32 a,") => (Kind::Column, vec![0, 1, 3]),
-        () if starts("add.s32 d,") => (Kind::Column, vec![0, 4]),
-        () if starts("tcgen05.alloc") || starts("tcgen05.dealloc") => (Kind::Column, vec![5, 6, 7]),
+        () if starts_with("or.b64") && text.contains(", -") => (Kind::Descriptor, vec![16, 21, 32, 37, 38, 46, 61, 62]),
+        () if starts_with("add.s32 a,") => (Kind::Column, vec![0, 1, 3]),
+        () if starts_with("add.s32 d,") => (Kind::Column, vec![0, 4]),
+        () if starts_with("tcgen05.alloc") || starts_with("tcgen05.dealloc") => (Kind::Column, vec![5, 6, 7]),
         () => (Kind::Column, Vec::new()),
     }
 }
 
-/// Mutants that are equivalent to the original: their number, their lines, and the reason.
+/// Mutants that are equivalent to the original: their form, their line, their number, and the reason.
 const HARMLESS: [(Level, &str, usize, &str); 5] = [
     (Level::Ptx, "fence.mbarrier_init", 2, "neither another CTA nor TMA arrives at these barriers"),
     (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end there is nothing to order"),
@@ -215,18 +223,19 @@ const HARMLESS: [(Level, &str, usize, &str); 5] = [
 
 /// The tools that detect a mutant: the hazard checker, `tile-run`, `tile-sim`.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct Detection {
     by: [bool; 3],
 }
 
 const DETECTORS: [&str; 3] = ["hazard checker", "tile-run", "tile-sim"];
 
-fn seen(mutant: &Mutant) -> Seen {
-    let folder = temporary();
+fn detect(mutant: &Mutant) -> Detection {
+    let folder = temporary_folder();
     let path = |name: &str| folder.path().join(name);
-    let right = launch(&mutant.product, folder.path(), BROKEN_TRIP_COUNT);
-    let differs =
-        |tool: &str, file: &str, options: &[&str]| executed(folder.path(), tool, file, options).map_or(true, |left| left != right);
+    let correct_output = write_matmul_launch(&mutant.matmul, folder.path(), BROKEN_TRIP_COUNT);
+    let differs = |tool: &str, file: &str, options: &[&str]| {
+        execute_for_output(folder.path(), tool, file, options).map_or(true, |output| output != correct_output)
+    };
     let write = |name: &str| std::fs::write(path(name), &mutant.text).expect("the folder takes files");
     match mutant.level {
         Level::Ptx => {
@@ -235,56 +244,58 @@ fn seen(mutant: &Mutant) -> Seen {
             let by_ptx = ["early", "late"].into_iter().any(|delivery| {
                 differs("tile-sim", "k.ptx", &["--races=error", "--delivery", delivery, "--instruction-limit", "300000"])
             });
-            Seen { by: [false, false, by_ptx] }
+            Detection { by: [false, false, by_ptx] }
         }
         Level::Sched => {
             write("k.sched");
-            let by = |tool: &str, file: &str| {
+            let detected_by = |tool: &str, file: &str| {
                 executions(3).into_iter().filter(|(other, _)| *other == tool).any(|(_, options)| differs(tool, file, &options))
             };
-            let by_run = by("tile-run", "k.sched");
-            Seen { by: [hazard_checked(&mutant.text).is_err(), by_run, spelled(folder.path()) && by("tile-sim", "k.ptx")] }
+            let by_run = detected_by("tile-run", "k.sched");
+            Detection {
+                by: [check_hazards(&mutant.text).is_err(), by_run, emit_ptx(folder.path()) && detected_by("tile-sim", "k.ptx")],
+            }
         }
     }
 }
 
-/// Whether the program in a directory can be emitted as PTX, which is written next to it. A program that its reader refuses cannot.
-fn spelled(folder: &Path) -> bool {
+/// Writes the PTX of the program in a directory. Returns false if `tile-ptx` refuses the program.
+fn emit_ptx(folder: &Path) -> bool {
     let path = |name: &str| folder.join(name).display().to_string();
     run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").code == Some(0)
 }
 
-fn all() -> Vec<Mutant> {
+fn all_mutants() -> Vec<Mutant> {
     let wide = Matmul { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
     let cases = [wide, Matmul { left_in_tensor: true, ..wide }];
-    let of_mma = |product: Matmul| {
-        let schedule = product.text(Form::Roles);
-        let folder = temporary();
-        tests::scheduled::written(folder.path(), &schedule);
+    let mutants_of_matmul = |matmul: Matmul| {
+        let schedule = matmul.text(Form::Roles);
+        let folder = temporary_folder();
+        tests::scheduled::write_program_and_ptx(folder.path(), &schedule);
         let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
-        let of = |level: Level, made: Vec<(Kind, String, String)>| {
-            made.into_iter().map(move |(kind, what, text)| Mutant { product, level, kind, what, text })
+        let to_mutants = |level: Level, texts: Vec<(Kind, String, String)>| {
+            texts.into_iter().map(move |(kind, change, text)| Mutant { matmul, level, kind, change, text })
         };
-        of(Level::Sched, of_schedule(&schedule)).chain(of(Level::Ptx, of_ptx(&ptx))).collect::<Vec<_>>()
+        to_mutants(Level::Sched, schedule_mutants(&schedule)).chain(to_mutants(Level::Ptx, ptx_mutants(&ptx))).collect::<Vec<_>>()
     };
-    cases.into_iter().flat_map(of_mma).collect()
+    cases.into_iter().flat_map(mutants_of_matmul).collect()
 }
 
 /// The tools that detected each mutant so far.
-static FOUND: Mutex<BTreeMap<usize, Seen>> = Mutex::new(BTreeMap::new());
+static DETECTED: Mutex<BTreeMap<usize, Detection>> = Mutex::new(BTreeMap::new());
 
 impl Mutant {
-    /// The reason why it is equivalent to the original.
-    fn harmless(&self) -> Option<&'static str> {
-        let mut reasons = HARMLESS.iter().filter(|(level, line, ..)| self.level == *level && self.what.contains(line));
+    /// The reason why the mutant is equivalent to the original, if it is.
+    fn harmless_reason(&self) -> Option<&'static str> {
+        let mut reasons = HARMLESS.iter().filter(|(level, line, ..)| self.level == *level && self.change.contains(line));
         reasons.next().map(|(.., why)| *why)
     }
 
-    fn check(&self, number: usize) -> Checked {
-        let seen = seen(self);
-        FOUND.lock().expect("no case panics while it notes a result").insert(number, seen);
-        match (seen.by, self.harmless()) {
-            ([false, false, false], None) => Err(format!("no tool detects it: {:?}, {}", self.level, self.what)),
+    fn check(&self, number: usize) -> CaseResult {
+        let seen = detect(self);
+        DETECTED.lock().expect("no case panics while it notes a result").insert(number, seen);
+        match (seen.by, self.harmless_reason()) {
+            ([false, false, false], None) => Err(format!("no tool detects it: {:?}, {}", self.level, self.change)),
             _ => Ok(()),
         }
     }
@@ -292,7 +303,7 @@ impl Mutant {
 
 /// Each mutant is a case: `mutants/ptx/17`.
 pub(crate) fn add(suite: &mut Suite) {
-    let mutants = Arc::new(all());
+    let mutants = Arc::new(all_mutants());
     for number in 0..mutants.len() {
         let all = Arc::clone(&mutants);
         let level = if mutants[number].level == Level::Ptx { "ptx" } else { "sched" };
@@ -301,34 +312,34 @@ pub(crate) fn add(suite: &mut Suite) {
     suite.summary("the fault matrix lists the detectors", move || check_table(&mutants));
 }
 
-fn check_table(mutants: &[Mutant]) -> Checked {
+fn check_table(mutants: &[Mutant]) -> CaseResult {
     if mutants.len() < 100 {
         return Err(format!("there are {} mutants", mutants.len()));
     }
-    let found = FOUND.lock().expect("no case panics while it notes a result");
+    let detections = DETECTED.lock().expect("no case panics while it notes a result");
     for (level, line, count, why) in HARMLESS {
-        let is_one = |mutant: &Mutant| mutant.level == level && mutant.what.contains(line);
+        let is_one = |mutant: &Mutant| mutant.level == level && mutant.change.contains(line);
         let undetected =
-            mutants.iter().zip(found.values()).filter(|(mutant, seen)| is_one(mutant) && seen.by == [false; 3]).count();
+            mutants.iter().zip(detections.values()).filter(|(mutant, seen)| is_one(mutant) && seen.by == [false; 3]).count();
         if undetected != count {
             return Err(format!("{undetected} mutants of {line} are undetected, not {count}: {why}"));
         }
     }
-    let (made, path) = (table(mutants, &found), root().join("tests/tmem/fault_matrix.md"));
-    if blessing() {
-        std::fs::write(&path, &made).map_err(|error| error.to_string())?;
+    let (page, path) = (matrix_page(mutants, &detections), root().join("tests/tmem/fault_matrix.md"));
+    if is_blessing() {
+        std::fs::write(&path, &page).map_err(|error| error.to_string())?;
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    if made == written {
+    if page == written {
         Ok(())
     } else {
-        Err(format!("scripts/bless updates tests/tmem/fault_matrix.md:\n{}", unified_diff(&written, &made)))
+        Err(format!("scripts/bless updates tests/tmem/fault_matrix.md:\n{}", unified_diff(&written, &page)))
     }
 }
 
-fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
+fn matrix_page(mutants: &[Mutant], detections: &BTreeMap<usize, Detection>) -> String {
     let mut rows: BTreeMap<(Level, Kind), [usize; 5]> = BTreeMap::new();
-    for (mutant, seen) in mutants.iter().zip(found.values()) {
+    for (mutant, seen) in mutants.iter().zip(detections.values()) {
         let row = rows.entry((mutant.level, mutant.kind)).or_default();
         row[0] += 1;
         for (count, by) in row[1..].iter_mut().zip(seen.by) {
@@ -337,9 +348,9 @@ fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
         row[4] += usize::from(seen.by == [false; 3]);
     }
     let mut page = String::from("# Detection of mutants of tensor memory MMAs\n\n");
-    page += "Generated by `tests/tmem/fault_matrix.rs`; `scripts/bless` updates it. Each mutant changes one place of two MMAs, persistent and by warp\n";
-    page += "roles. Mutants of `.sched` are tested with the hazard checker, with `tile-run` and, as PTX, with `tile-sim`; mutants of PTX only with\n";
-    page += "`tile-sim`. An undetected mutant fails the test, unless the list below has it.\n\n";
+    page += "Generated by `tests/tmem/fault_matrix.rs`; `scripts/bless` updates it. Each mutant changes one place of one of two matmuls, which are\n";
+    page += "persistent and have warp roles. The hazard checker, `tile-run` and, as PTX, `tile-sim` test the mutants of `.sched`; only `tile-sim`\n";
+    page += "tests the mutants of PTX. An undetected mutant fails the test, unless the list below has it.\n\n";
     let _ = writeln!(page, "| of | what | mutants | {} | harmless |", DETECTORS.join(" | "));
     page += "|---|---|---|---|---|---|---|\n";
     for ((level, kind), [count, checker, by_run, by_sim, none]) in rows {

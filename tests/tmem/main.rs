@@ -1,5 +1,5 @@
-//! MMAs in tensor memory, from `.as` to PTX: equal accumulators at every stage, in several orders and under both deliveries. The
-//! hazard checker and the executors detect every injected fault.
+//! MMAs in tensor memory, from `.as` to PTX: equal accumulators at every stage, with several schedule seeds and both delivery
+//! modes. The hazard checker and the executors detect every injected fault.
 
 mod fault_matrix;
 mod program;
@@ -10,12 +10,16 @@ use program::{Form, Matmul, Operand, PLAIN};
 use std::path::Path;
 use std::process::ExitCode;
 use tests::need::Need;
-use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
+use tests::scheduled::{
+    check_both_detect, check_hazards, execute_for_output, executions, file_of_tool, replace_once, without_lines_starting_with,
+    write_program_and_ptx,
+};
 use tests::suite::Suite;
-use tests::{for_each, run, temporary, tests};
+use tests::{for_each, run, temporary_folder, tests};
 
+/// Trip counts of the loop that contains the MMAs.
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
-/// The step count of the matmuls that are executed with only one.
+/// The trip count of the matmuls that are executed with only one trip count.
 const ONLY_TRIP_COUNT: usize = 4;
 
 const F16: Matmul = Matmul {
@@ -37,18 +41,18 @@ const COLUMN_MAJOR: Operand = Operand { transposed: false, inner: 0 };
 const TRANSPOSED: Operand = Operand { transposed: true, inner: 1 };
 const TRANSPOSED_COLUMN_MAJOR: Operand = Operand { transposed: true, inner: 0 };
 
-/// Each type, both numbers of rows, every operand orientation, every way to load accumulators.
-fn mmas() -> Vec<Matmul> {
-    let bytes = Matmul { extents: [128, 32, 64], rhs: TRANSPOSED, ..F16 };
+/// Matmuls with each type, each number of rows of an accumulator, each operand orientation, and each way to load accumulators.
+fn matmuls() -> Vec<Matmul> {
+    let byte_matmul = Matmul { extents: [128, 32, 64], rhs: TRANSPOSED, ..F16 };
     vec![
         F16,
         Matmul { elem: Scalar::BF16, target: "sm_103", rhs: TRANSPOSED, ..F16 },
         Matmul { acc: Scalar::F16, atom: "tcgen05.k16.f16", chunk: 64, target: "sm_110", ..F16 },
         Matmul { elem: Scalar::TF32, atom: "tcgen05.k8.f32", rhs: TRANSPOSED, ..F16 },
-        Matmul { elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..bytes },
-        Matmul { elem: Scalar::F8E5M2, atom: "tcgen05.k32.f32", rhs: PLAIN, ..bytes },
-        Matmul { elem: Scalar::F8E4M3FN, acc: Scalar::F16, atom: "tcgen05.k32.f16", ..bytes },
-        Matmul { elem: Scalar::I8, acc: Scalar::I32, atom: "tcgen05.k32.s32", ..bytes },
+        Matmul { elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..byte_matmul },
+        Matmul { elem: Scalar::F8E5M2, atom: "tcgen05.k32.f32", rhs: PLAIN, ..byte_matmul },
+        Matmul { elem: Scalar::F8E4M3FN, acc: Scalar::F16, atom: "tcgen05.k32.f16", ..byte_matmul },
+        Matmul { elem: Scalar::I8, acc: Scalar::I32, atom: "tcgen05.k32.s32", ..byte_matmul },
         Matmul { lhs: COLUMN_MAJOR, ..F16 },
         Matmul { lhs: TRANSPOSED, rhs: TRANSPOSED_COLUMN_MAJOR, ..F16 },
         Matmul { lhs: TRANSPOSED_COLUMN_MAJOR, rhs: COLUMN_MAJOR, extents: [128, 128, 64], chunk: 64, ..F16 },
@@ -58,20 +62,20 @@ fn mmas() -> Vec<Matmul> {
         Matmul { extents: [64, 64, 32], lanes: "16x256b", chunk: 64, ..F16 },
         Matmul { lanes: "16x256b", ..F16 },
         Matmul { extents: [256, 32, 32], chunk: 32, ..F16 },
-        // An instruction of all rows has at least sixteen columns.
+        // Accumulators of eight columns. An MMA instruction over 128 rows has at least sixteen columns.
         Matmul { extents: [128, 8, 32], rhs: COLUMN_MAJOR, chunk: 8, ..F16 },
         Matmul { extents: [256, 8, 64], rhs: TRANSPOSED, chunk: 8, lanes: "16x256b", ..F16 },
         Matmul { warps: 8, chunk: 64, ..F16 },
         Matmul { left_in_tensor: true, ..F16 },
-        Matmul { left_in_tensor: true, elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..bytes },
+        Matmul { left_in_tensor: true, elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..byte_matmul },
     ]
 }
 
 /// Small integers, so that no sum is rounded.
-fn left(row: usize, k: usize) -> i64 {
+fn lhs_element(row: usize, k: usize) -> i64 {
     (row * 7 + k * 3 + k / 32) as i64 % 5 - 2
 }
-fn right(k: usize, column: usize) -> i64 {
+fn rhs_element(k: usize, column: usize) -> i64 {
     (k * 5 + column * 2 + k / 32) as i64 % 3 - 1
 }
 
@@ -81,37 +85,37 @@ fn bytes_of(scalar: Scalar, number: i64) -> Vec<u8> {
     bits.to_le_bytes()[..scalar.bits().div_ceil(8) as usize].to_vec()
 }
 
-/// The launch for a number of steps in a directory, and the expected output.
-fn launch(matmul: &Matmul, folder: &Path, steps: usize) -> Vec<u8> {
+/// Writes the launch for a trip count of the K loop to a directory. Returns the expected output.
+fn write_matmul_launch(matmul: &Matmul, folder: &Path, trip_count: usize) -> Vec<u8> {
     let k = matmul.extents[2] as usize;
-    let shapes = matmul.arrays();
+    let shapes = matmul.array_extents();
     let [m, n] = shapes[2];
-    let at = |[_, columns]: [usize; 2], i: usize, turned: bool| {
+    let coordinates = |[_, columns]: [usize; 2], i: usize, is_transposed: bool| {
         let (row, column) = (i / columns, i % columns);
-        if turned { [column, row] } else { [row, column] }
+        if is_transposed { [column, row] } else { [row, column] }
     };
-    let array = |which: usize, operand: Operand, element: fn(usize, usize) -> i64| -> Vec<u8> {
-        let [rows, columns] = shapes[which];
+    let array = |operand_index: usize, operand: Operand, element: fn(usize, usize) -> i64| -> Vec<u8> {
+        let [rows, columns] = shapes[operand_index];
         let number = |i: usize| {
-            let [first, second] = at(shapes[which], i, operand.transposed);
+            let [first, second] = coordinates(shapes[operand_index], i, operand.transposed);
             element(first, second)
         };
         (0..rows * columns).flat_map(|i| bytes_of(matmul.elem, number(i))).collect()
     };
-    let (a, b) = (array(0, matmul.lhs, left), array(1, matmul.rhs, right));
+    let (a, b) = (array(0, matmul.lhs, lhs_element), array(1, matmul.rhs, rhs_element));
     let size = matmul.acc.bits() as usize / 8;
-    write_launch(folder, [("a", a), ("b", b), ("c", vec![0xff; m * n * size])], steps);
-    let sum = |i: usize| (0..steps * k).map(|k| left(i / n, k) * right(k, i % n)).sum::<i64>();
+    write_launch(folder, [("a", a), ("b", b), ("c", vec![0xff; m * n * size])], trip_count);
+    let sum = |i: usize| (0..trip_count * k).map(|k| lhs_element(i / n, k) * rhs_element(k, i % n)).sum::<i64>();
     (0..m * n).flat_map(|i| bytes_of(matmul.acc, sum(i))).collect()
 }
 
-/// Writes arrays, and a launch with them and a step count whose output is the last array.
-fn write_launch<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps: usize) {
-    let each = |text: fn(&str) -> String| arrays.each_ref().map(|(name, _)| text(name)).join(", ");
-    let buffers = each(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#));
-    let params = each(|name| format!(r#"{{"ptr": "{name}"}}"#));
+/// Writes arrays, and a launch whose arguments are the arrays and a trip count. The output is the array `c`.
+fn write_launch<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], trip_count: usize) {
+    let for_each_name = |text: fn(&str) -> String| arrays.each_ref().map(|(name, _)| text(name)).join(", ");
+    let buffers = for_each_name(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#));
+    let params = for_each_name(|name| format!(r#"{{"ptr": "{name}"}}"#));
     let text = format!(
-        r#"{{"entry": null, "grid": [1, 1, 1], "buffers": [{buffers}], "params": [{params}, {{"i32": {steps}}}], "outputs": ["c"]}}"#
+        r#"{{"entry": null, "grid": [1, 1, 1], "buffers": [{buffers}], "params": [{params}, {{"i32": {trip_count}}}], "outputs": ["c"]}}"#
     );
     std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
     for (name, data) in arrays {
@@ -120,26 +124,27 @@ fn write_launch<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], ste
 }
 
 fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
-    for_each(&mmas(), |matmul| {
+    for_each(&matmuls(), |matmul| {
         let text = matmul.text(Form::Atoms);
-        let folder = temporary();
+        let folder = temporary_folder();
         std::fs::write(folder.path().join("k.as"), &text).expect("the folder takes files");
-        for steps in [0, 1, 3] {
-            let expected = launch(matmul, folder.path(), steps);
-            let output =
-                executed(folder.path(), "tile-run", "k.as", &[]).map_err(|error| format!("{}: {error}\n{text}", matmul.name()))?;
+        for trip_count in [0, 1, 3] {
+            let expected = write_matmul_launch(matmul, folder.path(), trip_count);
+            let output = execute_for_output(folder.path(), "tile-run", "k.as", &[])
+                .map_err(|error| format!("{}: {error}\n{text}", matmul.name()))?;
             if output != expected {
-                return Err(format!("{} is something else in {steps} steps", matmul.name()));
+                return Err(format!("{} is something else in {trip_count} iterations", matmul.name()));
             }
         }
         Ok(())
     });
 }
 
-/// The first matmul with all step counts, the others with one.
+/// Executes the first matmul and a persistent matmul with several trip counts of the K loop. Executes the other matmuls with one
+/// trip count.
 fn both_forms_are_correct_in_every_order() {
     let persistent = Matmul { tiles: 5, ..SMALL };
-    let cases: Vec<(Matmul, Form, usize)> = mmas()
+    let cases: Vec<(Matmul, Form, usize)> = matmuls()
         .into_iter()
         .enumerate()
         .flat_map(|(i, matmul)| {
@@ -153,18 +158,18 @@ fn both_forms_are_correct_in_every_order() {
     for_each(&cases, |(matmul, form, trip_count)| {
         let text = matmul.text(*form);
         let describe = |error: String| format!("{}, {form:?}: {error}\n{text}", matmul.name());
-        hazard_checked(&text).map_err(describe)?;
-        let folder = temporary();
-        let expected = launch(matmul, folder.path(), *trip_count);
-        written(folder.path(), &text);
-        // All orders for the first few; for the others one per executor and delivery.
-        let few = *trip_count == ONLY_TRIP_COUNT;
-        for (tool, options) in executions(3).into_iter().filter(|(_, options)| !few || options.contains(&"1")) {
-            let file = file_for(tool);
-            let output = executed(folder.path(), tool, file, &options).map_err(describe)?;
+        check_hazards(&text).map_err(describe)?;
+        let folder = temporary_folder();
+        let expected = write_matmul_launch(matmul, folder.path(), *trip_count);
+        write_program_and_ptx(folder.path(), &text);
+        // If a matmul has only one trip count, execute only seed 1 of each executor and delivery mode.
+        let has_one_trip_count = *trip_count == ONLY_TRIP_COUNT;
+        for (tool, options) in executions(3).into_iter().filter(|(_, options)| !has_one_trip_count || options.contains(&"1")) {
+            let file = file_of_tool(tool);
+            let output = execute_for_output(folder.path(), tool, file, &options).map_err(describe)?;
             if output != expected {
                 return Err(format!(
-                    "{}, {form:?}: {tool} {options:?} computes something else in {trip_count} steps",
+                    "{}, {form:?}: {tool} {options:?} computes something else in {trip_count} iterations",
                     matmul.name()
                 ));
             }
@@ -173,122 +178,153 @@ fn both_forms_are_correct_in_every_order() {
     });
 }
 
-/// `tile-link` writes a cubin for each: ptxas accepts its PTX.
-fn an_assembler_takes_them() {
-    for_each(&mmas(), |matmul| {
-        let folder = temporary();
-        written(folder.path(), &matmul.text(Form::Roles));
+/// `tile-link` writes a cubin for each program, so ptxas accepts its PTX.
+fn ptxas_accepts_the_ptx() {
+    for_each(&matmuls(), |matmul| {
+        let folder = temporary_folder();
+        write_program_and_ptx(folder.path(), &matmul.text(Form::Roles));
         let path = |name: &str| folder.path().join(name).display().to_string();
         let ran = run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"");
         if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", matmul.name(), ran.stderr)) }
     });
 }
 
-// Broken programs.
+// Programs with an injected fault.
 
 const BROKEN_TRIP_COUNT: usize = 5;
 const SMALL: Matmul = Matmul { extents: [128, 32, 16], ..F16 };
 
-/// The last line that contains `what`, moved before the first or after the last that contains `other`.
-fn moved(text: &str, what: &str, other: &str, after: bool) -> String {
+/// The text with its last line that contains `moved_text` moved: after the last line that contains `anchor_text` if `after` is
+/// set, else before the first such line.
+fn move_last_line(text: &str, moved_text: &str, anchor_text: &str, after: bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
-    let from = lines.iter().rposition(|line| line.contains(what)).expect(what);
+    let from = lines.iter().rposition(|line| line.contains(moved_text)).expect(moved_text);
     let line = lines.remove(from);
     let to = match after {
-        true => lines.iter().rposition(|line| line.contains(other)).expect(other) + 1,
-        false => lines.iter().position(|line| line.contains(other)).expect(other),
+        true => lines.iter().rposition(|line| line.contains(anchor_text)).expect(anchor_text) + 1,
+        false => lines.iter().position(|line| line.contains(anchor_text)).expect(anchor_text),
     };
     lines.insert(to, line);
     lines.join("\n") + "\n"
 }
 
 /// Each broken program, and the hazard checker's report.
-fn broken() -> Vec<(Matmul, String, &'static str)> {
+fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
     let in_tensor = Matmul { left_in_tensor: true, ..SMALL };
     let (warp_roles, without_roles) = (SMALL.text(Form::Roles), SMALL.text(Form::One));
-    let several = Matmul { tiles: 5, ..SMALL };
-    let (tensor_lhs, persistent) = (in_tensor.text(Form::Roles), several.text(Form::Roles));
+    let several_tiles = Matmul { tiles: 5, ..SMALL };
+    let (tensor_lhs, persistent) = (in_tensor.text(Form::Roles), several_tiles.text(Form::Roles));
     let zero_init = warp_roles
         .split("zero_init: ")
         .nth(1)
         .and_then(|rest| rest.split(',').next())
         .expect("accumulators are zero-initialised at first");
-    let by_threads = edited(&warp_roles, ", drain: mma", "");
-    let accumulators_by_threads = edited(&warp_roles, "fill: mma", "fill: threads");
-    let of_small = [
-        (without(&warp_roles, "pipeline_wait(pipeline: 0"), "read by warp role 'mma' outside wait and release of pipeline0"),
-        (without(&warp_roles, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
+    let with_drain_by_threads = replace_once(&warp_roles, ", drain: mma", "");
+    let with_fill_by_threads = replace_once(&warp_roles, "fill: mma", "fill: threads");
+    let small_cases = [
         (
-            without(&warp_roles, "pipeline_acquire(pipeline: 0"),
+            without_lines_starting_with(&warp_roles, "pipeline_wait(pipeline: 0"),
+            "read by warp role 'mma' outside wait and release of pipeline0",
+        ),
+        (
+            without_lines_starting_with(&warp_roles, "pipeline_release(pipeline: 0"),
+            "stage 0 of pipeline0 is waited for and never released",
+        ),
+        (
+            without_lines_starting_with(&warp_roles, "pipeline_acquire(pipeline: 0"),
             "written by warp role 'load' outside acquire and commit of pipeline0",
         ),
         (
-            without(&warp_roles, "pipeline_commit(pipeline: 1"),
+            without_lines_starting_with(&warp_roles, "pipeline_commit(pipeline: 1"),
             "deadlock: warp role 'compute' waits until stage 0 of pipeline1 is filled",
         ),
         (
-            without(&warp_roles, "pipeline_wait(pipeline: 1"),
+            without_lines_starting_with(&warp_roles, "pipeline_wait(pipeline: 1"),
             "stage 0 of pipeline1 is released, but was not waited for by warp role 'compute'",
         ),
-        (without(&warp_roles, "async_fence"), "is read in place without a fence after it was written, by warp role 'load'"),
-        (moved(&warp_roles, "pipeline_release(pipeline: 0", "mma(", false), "read by warp role 'mma' outside wait and release"),
         (
-            moved(&warp_roles, "pipeline_wait(pipeline: 1", "pipeline_release(pipeline: 1", false),
+            without_lines_starting_with(&warp_roles, "async_fence"),
+            "is read in place without a fence after it was written, by warp role 'load'",
+        ),
+        (
+            move_last_line(&warp_roles, "pipeline_release(pipeline: 0", "mma(", false),
+            "read by warp role 'mma' outside wait and release",
+        ),
+        (
+            move_last_line(&warp_roles, "pipeline_wait(pipeline: 1", "pipeline_release(pipeline: 1", false),
             "outside wait and release of pipeline1",
         ),
         (
-            moved(&warp_roles, "pipeline_commit(pipeline: 1", "mma(", false),
+            move_last_line(&warp_roles, "pipeline_commit(pipeline: 1", "mma(", false),
             "deadlock: warp role 'compute' waits until stage 0 of pipeline1",
         ),
-        (edited(&by_threads, "full: 128, empty: 1,", "full: 128, empty: 32,"), "and nothing signals that it was read, by an MMA"),
-        (edited(&accumulators_by_threads, "full: 1,", "full: 32,"), "and nothing signals that it was written, by an MMA"),
-        (by_threads, "32 threads free a stage of pipeline0, and its barrier counts 1 arrivals"),
         (
-            edited(&warp_roles, &format!("zero_init: {zero_init}, "), ""),
+            replace_once(&with_drain_by_threads, "full: 128, empty: 1,", "full: 128, empty: 32,"),
+            "and nothing signals that it was read, by an MMA",
+        ),
+        (replace_once(&with_fill_by_threads, "full: 1,", "full: 32,"), "and nothing signals that it was written, by an MMA"),
+        (with_drain_by_threads, "32 threads free a stage of pipeline0, and its barrier counts 1 arrivals"),
+        (
+            replace_once(&warp_roles, &format!("zero_init: {zero_init}, "), ""),
             "stage 0 of buffer2 is read before anything is written to it",
         ),
-        (without(&without_roles, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
         (
-            without(&without_roles, "pipeline_wait(pipeline: 1"),
+            without_lines_starting_with(&without_roles, "pipeline_release(pipeline: 0"),
+            "stage 0 of pipeline0 is waited for and never released",
+        ),
+        (
+            without_lines_starting_with(&without_roles, "pipeline_wait(pipeline: 1"),
             "stage 0 of pipeline1 is released, but was not waited for by the CTA",
         ),
-        (without(&without_roles, "pipeline_wait(pipeline: 0"), "read by the CTA outside wait and release of pipeline0"),
-        (without(&without_roles, "async_fence"), "is read in place without a fence after it was written"),
+        (
+            without_lines_starting_with(&without_roles, "pipeline_wait(pipeline: 0"),
+            "read by the CTA outside wait and release of pipeline0",
+        ),
+        (without_lines_starting_with(&without_roles, "async_fence"), "is read in place without a fence after it was written"),
     ];
-    let of_left = [
+    let left_in_tensor_cases = [
         // The accumulators overlap the first stages of the operand.
         (
-            edited(&tensor_lhs, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
+            replace_once(&tensor_lhs, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
             "stage 0 of buffer2 is overwritten, and nothing signals that it was written (of stage 1 of buffer0)",
         ),
-        (without(&tensor_lhs, "pipeline_wait(pipeline: 0"), "read by warp role 'mma' outside wait and release of pipeline0"),
         (
-            moved(&tensor_lhs, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
+            without_lines_starting_with(&tensor_lhs, "pipeline_wait(pipeline: 0"),
+            "read by warp role 'mma' outside wait and release of pipeline0",
+        ),
+        (
+            move_last_line(&tensor_lhs, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
             "written by warp role 'load' outside acquire and commit",
         ),
     ];
-    let of_several = [
+    let several_tiles_cases = [
         (
-            without(&persistent, "pipeline_acquire(pipeline: 1"),
+            without_lines_starting_with(&persistent, "pipeline_acquire(pipeline: 1"),
             "stage 0 of pipeline1 is committed, but was not acquired by warp role 'mma'",
         ),
-        (without(&persistent, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 was not released before it is due again"),
+        (
+            without_lines_starting_with(&persistent, "pipeline_release(pipeline: 1"),
+            "stage 0 of pipeline1 was not released before it is due again",
+        ),
     ];
-    let of_small = of_small.into_iter().map(|(text, why)| (SMALL, text, why));
-    let of_several = of_several.into_iter().map(|(text, why)| (several, text, why));
-    of_small.chain(of_several).chain(of_left.into_iter().map(|(text, why)| (in_tensor, text, why))).collect()
+    let small_cases = small_cases.into_iter().map(|(text, why)| (SMALL, text, why));
+    let several_tiles_cases = several_tiles_cases.into_iter().map(|(text, why)| (several_tiles, text, why));
+    small_cases
+        .chain(several_tiles_cases)
+        .chain(left_in_tensor_cases.into_iter().map(|(text, why)| (in_tensor, text, why)))
+        .collect()
 }
 
 fn broken_programs_are_refused_and_their_faults_are_detected() {
-    for_each(&broken(), |(matmul, text, expected)| {
-        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}\n{text}"))?;
+    for_each(&broken_programs(), |(matmul, text, expected)| {
+        let message = check_hazards(text).err().ok_or(format!("the hazard checker accepts it: {expected}\n{text}"))?;
         if !message.contains(expected) {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
-        let folder = temporary();
-        let correct_output = launch(matmul, folder.path(), BROKEN_TRIP_COUNT);
-        written(folder.path(), text);
-        detected_by_both(folder.path(), &correct_output, &message)
+        let folder = temporary_folder();
+        let correct_output = write_matmul_launch(matmul, folder.path(), BROKEN_TRIP_COUNT);
+        write_program_and_ptx(folder.path(), text);
+        check_both_detect(folder.path(), &correct_output, &message)
     });
 }
 
@@ -296,26 +332,33 @@ fn broken_programs_are_refused_and_their_faults_are_detected() {
 
 const CHAIN: &str = include_str!("attention.sched");
 
-/// The launch of the chain for some blocks of 32 keys: `(q k) v`, summed over the blocks. A factor scales each accumulator row
-/// before each block but the first.
-fn chain_launch(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
+/// Writes the launch of the chain for `trip_count` blocks of 32 keys. Returns the expected output: `(q k) v`, summed over the
+/// blocks. A factor scales each accumulator row before each block but the first.
+fn write_chain_launch(folder: &Path, trip_count: usize, factor: fn(usize) -> i64) -> Vec<u8> {
     const ROWS: usize = 128;
     const DEPTH: usize = 16;
-    const KEYS: usize = 32 * program::STEPS;
+    const KEYS: usize = 32 * program::MAX_TRIP_COUNT;
     const COLUMNS: usize = 32;
     let array = |rows: usize, columns: usize, element: fn(usize, usize) -> i64| {
         (0..rows * columns).flat_map(|i| bytes_of(Scalar::F16, element(i / columns, i % columns))).collect::<Vec<u8>>()
     };
-    let value = |key: usize, column: usize| right(key + 1, column + 2);
-    let v = array(KEYS, COLUMNS, |key, column| right(key + 1, column + 2));
-    let arrays =
-        [("q", array(ROWS, DEPTH, left)), ("k", array(DEPTH, KEYS, right)), ("v", v), ("c", vec![0xff; ROWS * COLUMNS * 4])];
-    write_launch(folder, arrays, steps);
-    let score = |row: usize, key: usize| (0..DEPTH).map(|d| left(row, d) * right(d, key)).sum::<i64>();
-    let scores: Vec<i64> = (0..ROWS * 32 * steps).map(|i| score(i / (32 * steps).max(1), i % (32 * steps).max(1))).collect();
+    let value_element = |key: usize, column: usize| rhs_element(key + 1, column + 2);
+    let v = array(KEYS, COLUMNS, |key, column| rhs_element(key + 1, column + 2));
+    let arrays = [
+        ("q", array(ROWS, DEPTH, lhs_element)),
+        ("k", array(DEPTH, KEYS, rhs_element)),
+        ("v", v),
+        ("c", vec![0xff; ROWS * COLUMNS * 4]),
+    ];
+    write_launch(folder, arrays, trip_count);
+    let score = |row: usize, key: usize| (0..DEPTH).map(|d| lhs_element(row, d) * rhs_element(d, key)).sum::<i64>();
+    let scores: Vec<i64> =
+        (0..ROWS * 32 * trip_count).map(|i| score(i / (32 * trip_count).max(1), i % (32 * trip_count).max(1))).collect();
     let sum = |row: usize, column: usize| {
-        let later = |key: usize| factor(row).pow((steps - 1 - key / 32) as u32);
-        (0..32 * steps).map(|key| scores[row * 32 * steps + key] * value(key, column) * later(key)).sum::<i64>()
+        let factor_of_later_blocks = |key: usize| factor(row).pow((trip_count - 1 - key / 32) as u32);
+        (0..32 * trip_count)
+            .map(|key| scores[row * 32 * trip_count + key] * value_element(key, column) * factor_of_later_blocks(key))
+            .sum::<i64>()
     };
     (0..ROWS * COLUMNS).flat_map(|i| bytes_of(Scalar::F32, sum(i / COLUMNS, i % COLUMNS))).collect()
 }
@@ -324,17 +367,17 @@ fn tmem_operands_computed_by_threads_are_multiplied_in_place() {
     check_chain(CHAIN, |_| 1);
 }
 
-/// A chain computes its definition in every form and order, with the factor of each row.
+/// Checks that a chain computes its definition in every execution. `factor` returns the scale factor of a row.
 fn check_chain(text: &str, factor: fn(usize) -> i64) {
-    hazard_checked(text).expect("the hazard checker accepts it");
-    let folder = temporary();
-    written(folder.path(), text);
+    check_hazards(text).expect("the hazard checker accepts it");
+    let folder = temporary_folder();
+    write_program_and_ptx(folder.path(), text);
     for trip_count in TRIP_COUNTS {
-        let expected = chain_launch(folder.path(), trip_count, factor);
+        let expected = write_chain_launch(folder.path(), trip_count, factor);
         for (tool, options) in executions(3) {
-            let file = file_for(tool);
-            let output = executed(folder.path(), tool, file, &options).expect(tool);
-            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} steps");
+            let file = file_of_tool(tool);
+            let output = execute_for_output(folder.path(), tool, file, &options).expect(tool);
+            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} iterations");
         }
     }
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -343,32 +386,38 @@ fn check_chain(text: &str, factor: fn(usize) -> i64) {
 
 fn a_broken_chain_is_refused_and_its_faults_are_detected() {
     let cases = [
-        (without(CHAIN, "pipeline_wait(pipeline: 3"), "read by warp role 'mma' outside wait and release of pipeline3"),
-        (without(CHAIN, "pipeline_wait(pipeline: 2"), "read by warp role 'compute' outside wait and release of pipeline2"),
         (
-            moved(CHAIN, "pipeline_commit(pipeline: 3", "tmem_store(", false),
+            without_lines_starting_with(CHAIN, "pipeline_wait(pipeline: 3"),
+            "read by warp role 'mma' outside wait and release of pipeline3",
+        ),
+        (
+            without_lines_starting_with(CHAIN, "pipeline_wait(pipeline: 2"),
+            "read by warp role 'compute' outside wait and release of pipeline2",
+        ),
+        (
+            move_last_line(CHAIN, "pipeline_commit(pipeline: 3", "tmem_store(", false),
             "written by warp role 'compute' outside acquire and commit of pipeline3",
         ),
         // The accumulators overlap the scores.
         (
-            edited(CHAIN, "(offset: 32, depth: 1)", "(offset: 0, depth: 1)"),
+            replace_once(CHAIN, "(offset: 32, depth: 1)", "(offset: 0, depth: 1)"),
             "buffer5 is read, but its memory was given to stage 0 of buffer4",
         ),
         // A read of the scores moves before the MMA that computes them.
         (
-            moved(CHAIN, "mma(lhs: memory(buffer: 0)", "mma(lhs: memory(buffer: 4)", true),
+            move_last_line(CHAIN, "mma(lhs: memory(buffer: 0)", "mma(lhs: memory(buffer: 4)", true),
             "stage 0 of buffer3 is read before anything",
         ),
     ];
     for_each(&cases, |(text, expected)| {
-        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
+        let message = check_hazards(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
         if !message.contains(expected) {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
-        let folder = temporary();
-        let correct_output = chain_launch(folder.path(), BROKEN_TRIP_COUNT, |_| 1);
-        written(folder.path(), text);
-        detected_by_both(folder.path(), &correct_output, &message)
+        let folder = temporary_folder();
+        let correct_output = write_chain_launch(folder.path(), BROKEN_TRIP_COUNT, |_| 1);
+        write_program_and_ptx(folder.path(), text);
+        check_both_detect(folder.path(), &correct_output, &message)
     });
 }
 
@@ -406,7 +455,7 @@ fn scaled_chain() -> String {
             "    pipeline_wait(pipeline: 4, phase: %52) @0\n    pipeline_release(pipeline: 4) @0\n    pipeline_release(pipeline: 1) @0\n",
         ),
     ];
-    edits.into_iter().fold(CHAIN.to_string(), |text, (from, to)| edited(&text, from, to))
+    edits.into_iter().fold(CHAIN.to_string(), |text, (from, to)| replace_once(&text, from, to))
 }
 
 const SCALE_FACTORS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
@@ -426,46 +475,46 @@ fn threads_scale_accumulator_rows_between_mmas() {
 fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
     let text = scaled_chain();
     let zero_init = "zero_init: %76, atom";
-    let early = edited(
-        &edited(&text, "      pipeline_release(pipeline: 4) @0\n", ""),
+    let early_release = replace_once(
+        &replace_once(&text, "      pipeline_release(pipeline: 4) @0\n", ""),
         "      mma(lhs: memory(buffer: 4)",
         "      pipeline_release(pipeline: 4) @0\n      mma(lhs: memory(buffer: 4)",
     );
     // These changes are harmless: a zero-initialised MMA ignores the old accumulator, and the role that owns the stage of the
-    // operand also owns that of the accumulator. The hazard checker is conservative and refuses them.
-    let never = edited(
-        &edited(&text, zero_init, "zero_init: %79, atom"),
+    // operand also owns the stage of the accumulator. The hazard checker is conservative and refuses the changed programs.
+    let never_zero_initialised = replace_once(
+        &replace_once(&text, zero_init, "zero_init: %79, atom"),
         "      %76 = ",
         "      %79 = constant(false) : i1 @0\n      %76 = ",
     );
     for (text, expected) in [
-        (never, "stage 0 of buffer5 is read before anything is written to it"),
+        (never_zero_initialised, "stage 0 of buffer5 is read before anything is written to it"),
         (
-            without(&text, "pipeline_acquire(pipeline: 4, phase: %23)"),
+            without_lines_starting_with(&text, "pipeline_acquire(pipeline: 4, phase: %23)"),
             "stage 0 of buffer5 is written by warp role 'compute' outside acquire and commit of pipeline4",
         ),
     ] {
-        let message = hazard_checked(&text).expect_err("it is refused");
+        let message = check_hazards(&text).expect_err("it is refused");
         assert!(message.contains(expected), "{message}");
     }
     let cases = [
-        (edited(&text, zero_init, "zero_init: %20, atom"), None),
+        (replace_once(&text, zero_init, "zero_init: %20, atom"), None),
         (
-            without(&text, "pipeline_wait(pipeline: 4, phase: %56)"),
+            without_lines_starting_with(&text, "pipeline_wait(pipeline: 4, phase: %56)"),
             Some("is added to by warp role 'mma' outside wait and release of pipeline4"),
         ),
-        (early, Some("is added to by warp role 'mma' outside wait and release of pipeline4")),
+        (early_release, Some("is added to by warp role 'mma' outside wait and release of pipeline4")),
     ];
     for_each(&cases, |(text, expected)| {
-        let folder = temporary();
-        let correct_output = chain_launch(folder.path(), BROKEN_TRIP_COUNT, |row| if row % 64 < 48 { 1 } else { 2 });
-        written(folder.path(), text);
-        let message = hazard_checked(text).err();
+        let folder = temporary_folder();
+        let correct_output = write_chain_launch(folder.path(), BROKEN_TRIP_COUNT, |row| if row % 64 < 48 { 1 } else { 2 });
+        write_program_and_ptx(folder.path(), text);
+        let message = check_hazards(text).err();
         match expected {
             Some(expected) if message.as_ref().is_none_or(|message| !message.contains(expected)) => {
                 Err(format!("the hazard checker reports '{message:?}', not '{expected}'"))
             }
-            _ => detected_by_both(folder.path(), &correct_output, &message.unwrap_or_default()),
+            _ => check_both_detect(folder.path(), &correct_output, &message.unwrap_or_default()),
         }
     });
 }
@@ -478,7 +527,7 @@ fn main() -> ExitCode {
         tests![
             mmas_of_every_kind_have_the_same_accumulator_in_as,
             both_forms_are_correct_in_every_order,
-            an_assembler_takes_them,
+            ptxas_accepts_the_ptx,
             broken_programs_are_refused_and_their_faults_are_detected,
             tmem_operands_computed_by_threads_are_multiplied_in_place,
             a_broken_chain_is_refused_and_its_faults_are_detected,

@@ -7,8 +7,8 @@ use tileas::layout::Layout;
 use tileas::tensor_memory::{self, LaneAtom, TmemSlice};
 use tileas::{BufferInfo, Space, wgmma_atoms};
 
-/// Steps along the depth of the arrays.
-pub(crate) const STEPS: usize = 9;
+/// The maximum trip count of the K loop: the arrays have data for this number of iterations.
+pub(crate) const MAX_TRIP_COUNT: usize = 9;
 /// Stages of the operand pipeline.
 pub(crate) const DEPTH: u32 = 3;
 
@@ -32,34 +32,35 @@ pub(crate) struct Matmul {
     pub(crate) rhs: Operand,
     /// The left operand is in tensor memory.
     pub(crate) left_in_tensor: bool,
-    /// How the accumulators are loaded, and how many columns at a time.
+    /// The lane atom that loads the accumulators.
     pub(crate) lanes: &'static str,
+    /// The number of accumulator columns of one load.
     pub(crate) chunk: u32,
     /// Warps that load the accumulators.
     pub(crate) warps: u32,
-    /// Row tiles that a CTA computes one after the other; of several, two are in flight.
+    /// The number of row tiles that a CTA computes one after the other. If there are several, two are in flight.
     pub(crate) tiles: u32,
 }
 
-/// The assignment of work to warps.
+/// The form of a program, and the assignment of its work to warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `.as`.
+    /// A `.as` file, which has no warp roles or pipelines.
     Atoms,
-    /// The whole CTA executes everything in program order.
+    /// A `.sched` file without warp roles: the whole CTA executes all ops in program order.
     One,
-    /// Four warps load operands, one issues MMAs, the others store the accumulators.
+    /// A `.sched` file with warp roles: four warps load operands, one issues MMAs, the others store the accumulators.
     Roles,
 }
 
-/// Layouts, each once.
+/// The distinct layouts of a program.
 #[derive(Default)]
 struct Layouts(Vec<Layout>);
 
 impl Layouts {
     fn id(&mut self, layout: Layout) -> usize {
-        let known = self.0.iter().position(|known| *known == layout);
-        known.unwrap_or_else(|| {
+        let existing = self.0.iter().position(|known| *known == layout);
+        existing.unwrap_or_else(|| {
             self.0.push(layout);
             self.0.len() - 1
         })
@@ -76,11 +77,11 @@ impl Text {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.body, "{}{text} @0", "  ".repeat(self.indent));
     }
-    /// A line that opens a region or separates two.
-    fn head(&mut self, text: &str) {
+    /// Writes a line without location: it opens or closes a region, or separates two regions.
+    fn region_line(&mut self, text: &str) {
         let _ = writeln!(self.body, "{}{text}", "  ".repeat(self.indent));
     }
-    fn value(&mut self, text: &str, ty: &str) -> String {
+    fn emit_value(&mut self, text: &str, ty: &str) -> String {
         let name = format!("%{}", self.next);
         self.next += 1;
         self.line(&format!("{name} = {text} : {ty}"));
@@ -92,14 +93,14 @@ impl Text {
     }
 }
 
-/// The position of a tile: its number, and stages and phases of both pipelines.
+/// The position of a tile: its index, and the stage and phase of both pipelines.
 struct At {
     tile: String,
     operands: [String; 2],
     accumulators: [String; 2],
 }
 
-struct Shapes {
+struct MatmulBuffers {
     a: BufferInfo,
     b: BufferInfo,
     accumulators: BufferInfo,
@@ -111,24 +112,24 @@ impl Matmul {
         format!("{elem} into {acc}, {m} x {n} x {k}, {:?} {:?} {}", self.lhs, self.rhs, self.lanes)
     }
 
-    fn shapes(&self) -> Shapes {
+    fn buffers(&self) -> MatmulBuffers {
         let [m, n, k] = self.extents;
         let elem = Elem::Scalar(self.elem);
         let shape = |rows: u32, columns: u32, of: Operand| if of.transposed { [columns, rows] } else { [rows, columns] };
-        let shared =
+        let shared_buffer =
             |shape: [u32; 2], of: Operand| wgmma_atoms::operand_buffer(elem, &shape, of.inner).expect("it has such a buffer");
         let a = match self.left_in_tensor {
-            true => tensor_memory::left_operand(elem, &[m, k]).expect("it has such a buffer"),
-            false => shared(shape(m, k, self.lhs), self.lhs),
+            true => tensor_memory::left_operand_buffer(elem, &[m, k]).expect("it has such a buffer"),
+            false => shared_buffer(shape(m, k, self.lhs), self.lhs),
         };
-        let accumulators = tensor_memory::accumulators(Elem::Scalar(self.acc), &[m, n]).expect("it has such a buffer");
-        Shapes { a, b: shared(shape(k, n, self.rhs), self.rhs), accumulators }
+        let accumulators = tensor_memory::accumulator_buffer(Elem::Scalar(self.acc), &[m, n]).expect("it has such a buffer");
+        MatmulBuffers { a, b: shared_buffer(shape(k, n, self.rhs), self.rhs), accumulators }
     }
 
     /// The extents of the arrays.
-    pub(crate) fn arrays(&self) -> [[usize; 2]; 3] {
+    pub(crate) fn array_extents(&self) -> [[usize; 2]; 3] {
         let [m, n, k] = self.extents.map(|extent| extent as usize);
-        let depth = STEPS * k;
+        let depth = MAX_TRIP_COUNT * k;
         let of = |rows: usize, columns: usize, operand: Operand| if operand.transposed { [columns, rows] } else { [rows, columns] };
         let rows = m * self.tiles as usize;
         [of(rows, depth, self.lhs), of(depth, n, self.rhs), [rows, n]]
@@ -140,36 +141,36 @@ impl Matmul {
 
     /// The program in a form.
     pub(crate) fn text(&self, form: Form) -> String {
-        let shapes = self.shapes();
+        let shapes = self.buffers();
         let mut layouts = Layouts::default();
         let mut text = Text { body: String::new(), next: 4, indent: 1 };
-        self.views(&shapes, &mut text);
+        self.emit_views(&shapes, &mut text);
         match form {
             Form::Atoms | Form::One => {
-                self.mmas(form, &shapes, &mut layouts, &mut text);
-                self.epilogue(form, &shapes, &mut layouts, &mut text);
+                self.emit_mmas(form, &shapes, &mut layouts, &mut text);
+                self.emit_epilogue(form, &shapes, &mut layouts, &mut text);
                 text.line("return");
             }
             Form::Roles => {
                 let parts: [&dyn Fn(&mut Layouts, &mut Text); 3] = [
-                    &|layouts, text| self.epilogue(form, &shapes, layouts, text),
-                    &|layouts, text| self.loads(&shapes, layouts, text),
-                    &|layouts, text| self.mmas(form, &shapes, layouts, text),
+                    &|layouts, text| self.emit_epilogue(form, &shapes, layouts, text),
+                    &|layouts, text| self.emit_loads(&shapes, layouts, text),
+                    &|layouts, text| self.emit_mmas(form, &shapes, layouts, text),
                 ];
                 for (warp_role, part) in parts.iter().enumerate() {
-                    text.head(&format!("warp_role(role: {warp_role}) @0 {{"));
+                    text.region_line(&format!("warp_role(role: {warp_role}) @0 {{"));
                     text.indent += 1;
                     part(&mut layouts, &mut text);
                     text.line("return");
                     text.indent -= 1;
-                    text.head("}");
+                    text.region_line("}");
                 }
                 text.line("return");
             }
         }
         let (format, attrs) = match form {
-            Form::Atoms => ("tileas 7 atoms", self.program(form, &shapes)),
-            _ => ("sched 7 materialize", self.scheduled(form, &shapes)),
+            Form::Atoms => ("tileas 7 atoms", self.program_attrs(form, &shapes)),
+            _ => ("sched 7 materialize", self.scheduled_attrs(form, &shapes)),
         };
         let mut out = format!("//!tile {format}\n//!tile target {}\n//!tile option opt-level=3\n", self.target);
         out += "//!tile producer written by a test\n//!tile input 0\n";
@@ -181,7 +182,7 @@ impl Matmul {
         out + &text.body + "}\n"
     }
 
-    fn program(&self, form: Form, shapes: &Shapes) -> String {
+    fn program_attrs(&self, form: Form, shapes: &MatmulBuffers) -> String {
         let warps = if form == Form::Roles { self.warps + 5 } else { self.warps };
         let buffers = [&shapes.a, &shapes.b, &shapes.accumulators].map(|info| {
             let space = if info.space == Space::Tensor { ", space: tensor" } else { "" };
@@ -192,7 +193,7 @@ impl Matmul {
         format!("warps: {warps}, buffers: [{}]", buffers.join(", "))
     }
 
-    fn scheduled(&self, form: Form, shapes: &Shapes) -> String {
+    fn scheduled_attrs(&self, form: Form, shapes: &MatmulBuffers) -> String {
         let accumulators = shapes.accumulators.columns();
         let acc_depth = self.accumulator_depth();
         let columns = (acc_depth * accumulators + DEPTH * shapes.a.columns()).next_power_of_two().max(32);
@@ -200,7 +201,7 @@ impl Matmul {
         let b_offset = (DEPTH * shapes.a.bytes()).next_multiple_of(1024);
         let end = b_offset + DEPTH * shapes.b.bytes();
         let (barriers, address) = (end, end + 8 * 2 * (DEPTH + acc_depth));
-        let shared = address + 4;
+        let shared_bytes = address + 4;
         let placements =
             format!("(offset: {a_offset}, depth: {DEPTH}), (offset: {b_offset}, depth: {DEPTH}), (offset: 0, depth: {acc_depth})");
         let warps = self.warps;
@@ -222,31 +223,31 @@ impl Matmul {
             32 * warps
         );
         format!(
-            "program: ({}), placements: [{placements}], shared_bytes: {shared}, tensor: (columns: {columns}, address: {address}), {warp_roles}pipelines: [{pipelines}]",
-            self.program(form, shapes)
+            "program: ({}), placements: [{placements}], shared_bytes: {shared_bytes}, tensor: (columns: {columns}, address: {address}), {warp_roles}pipelines: [{pipelines}]",
+            self.program_attrs(form, shapes)
         )
     }
 
     /// Emits the views and the constants 0, 1 and the depth of the pipeline. Checks that they have the names in `VIEWS` and
     /// `NUMBERS`.
-    fn views(&self, shapes: &Shapes, text: &mut Text) {
+    fn emit_views(&self, shapes: &MatmulBuffers, text: &mut Text) {
         let elems = [self.elem, self.elem, self.acc];
-        let tiles: [Vec<u32>; 3] = [shapes.a.shape.to_vec(), shapes.b.shape.to_vec(), vec![self.extents[0], self.chunk]];
+        let tile_shapes: [Vec<u32>; 3] = [shapes.a.shape.to_vec(), shapes.b.shape.to_vec(), vec![self.extents[0], self.chunk]];
         for i in 0..3 {
-            let base = text.value(&format!("assume(value: %{i}, fact: div_by(divisor: 16))"), &format!("ptr<{}>", elems[i]));
-            let ty = self.memref(i);
-            let memref = text.value(&format!("make_memref(base: {base})"), &ty);
-            let tile = &tiles[i];
-            let name = text.value(&format!("make_view(memref: {memref})"), &format!("view<{}x{}, {ty}>", tile[0], tile[1]));
+            let base = text.emit_value(&format!("assume(value: %{i}, fact: div_by(divisor: 16))"), &format!("ptr<{}>", elems[i]));
+            let ty = self.memref_type(i);
+            let memref = text.emit_value(&format!("make_memref(base: {base})"), &ty);
+            let tile = &tile_shapes[i];
+            let name = text.emit_value(&format!("make_view(memref: {memref})"), &format!("view<{}x{}, {ty}>", tile[0], tile[1]));
             assert_eq!(name, VIEWS[i]);
         }
         for (i, number) in [0, 1, DEPTH].into_iter().enumerate() {
-            assert_eq!(text.value(&format!("constant({number})"), "i32"), NUMBERS[i]);
+            assert_eq!(text.emit_value(&format!("constant({number})"), "i32"), NUMBERS[i]);
         }
     }
 
-    fn memref(&self, i: usize) -> String {
-        let ([rows, columns], elem) = (self.arrays()[i], [self.elem, self.elem, self.acc][i]);
+    fn memref_type(&self, i: usize) -> String {
+        let ([rows, columns], elem) = (self.array_extents()[i], [self.elem, self.elem, self.acc][i]);
         format!("memref<{rows}x{columns}x{elem}, strides: [{columns}, 1], scope: {}>", i + 1)
     }
 
@@ -255,66 +256,67 @@ impl Matmul {
         self.tiles.min(2)
     }
 
-    /// A loop over the tiles, if there are several, which carries stages and phases of both pipelines. The body returns the next
-    /// ones of the operands.
-    fn each_tile(&self, text: &mut Text, body: impl FnOnce(&mut Text, &At) -> [String; 2]) {
+    /// Emits a loop over the tiles if there are several. The loop carries the stage and phase of both pipelines. `body` returns the
+    /// next stage and phase of the operand pipeline.
+    fn emit_tile_loop(&self, text: &mut Text, body: impl FnOnce(&mut Text, &At) -> [String; 2]) {
         let [zero, one, ..] = NUMBERS.map(String::from);
         if self.tiles == 1 {
             let start = [zero.clone(), zero.clone()];
             body(text, &At { tile: zero, operands: start.clone(), accumulators: start });
             return;
         }
-        let count = text.value(&format!("constant({})", self.tiles), "i32");
-        let two = text.value("constant(2)", "i32");
+        let tile_count = text.emit_value(&format!("constant({})", self.tiles), "i32");
+        let two = text.emit_value("constant(2)", "i32");
         let results = [0; 4].map(|_| text.new_name()).join(", ");
-        text.head(&format!(
-            "{results} = for(lower: {zero}, upper: {count}, step: {one}, init: [{zero}, {zero}, {zero}, {zero}]) : i32, i32, i32, i32 @0 {{"
+        text.region_line(&format!(
+            "{results} = for(lower: {zero}, upper: {tile_count}, step: {one}, init: [{zero}, {zero}, {zero}, {zero}]) : i32, i32, i32, i32 @0 {{"
         ));
         text.indent += 1;
         let [tile, stage, phase, other_stage, other_phase] = [0; 5].map(|_| text.new_name());
-        text.head(&format!("({tile}: i32, {stage}: i32, {phase}: i32, {other_stage}: i32, {other_phase}: i32)"));
+        text.region_line(&format!("({tile}: i32, {stage}: i32, {phase}: i32, {other_stage}: i32, {other_phase}: i32)"));
         let at = At { tile, operands: [stage, phase], accumulators: [other_stage, other_phase] };
         let [stage, phase] = body(text, &at);
-        let [other_stage, other_phase] = next(text, &at.accumulators, &two);
+        let [other_stage, other_phase] = next_position(text, &at.accumulators, &two);
         text.line(&format!("continue(values: [{stage}, {phase}, {other_stage}, {other_phase}])"));
         text.indent -= 1;
-        text.head("}");
+        text.region_line("}");
     }
 
-    /// A loop over the steps, which carries stage and phase of the operand pipeline; returns the next ones.
-    fn steps(&self, form: Form, text: &mut Text, at: &At, body: impl FnOnce(&mut Text, &str, [&str; 2])) -> [String; 2] {
+    /// Emits the K loop, which carries the stage and phase of the operand pipeline. Returns the stage and phase after
+    /// the loop.
+    fn emit_step_loop(&self, form: Form, text: &mut Text, at: &At, body: impl FnOnce(&mut Text, &str, [&str; 2])) -> [String; 2] {
         let [zero, one, depth] = NUMBERS;
         if form == Form::Atoms {
             let step = text.new_name();
-            text.head(&format!("for(lower: {zero}, upper: %3, step: {one}) @0 {{"));
+            text.region_line(&format!("for(lower: {zero}, upper: %3, step: {one}) @0 {{"));
             text.indent += 1;
-            text.head(&format!("({step}: i32)"));
+            text.region_line(&format!("({step}: i32)"));
             body(text, &step, ["", ""]);
             text.line("continue");
             text.indent -= 1;
-            text.head("}");
+            text.region_line("}");
             return at.operands.clone();
         }
         let [step, stage, phase, final_stage, final_phase] = [0; 5].map(|_| text.new_name());
         let [initial_stage, initial_phase] = &at.operands;
-        text.head(&format!(
+        text.region_line(&format!(
             "{final_stage}, {final_phase} = for(lower: {zero}, upper: %3, step: {one}, init: [{initial_stage}, {initial_phase}]) : i32, i32 @0 {{"
         ));
         text.indent += 1;
-        text.head(&format!("({step}: i32, {stage}: i32, {phase}: i32)"));
+        text.region_line(&format!("({step}: i32, {stage}: i32, {phase}: i32)"));
         body(text, &step, [&stage, &phase]);
-        let [stage, phase] = next(text, &[stage, phase], depth);
+        let [stage, phase] = next_position(text, &[stage, phase], depth);
         text.line(&format!("continue(values: [{stage}, {phase}])"));
         text.indent -= 1;
-        text.head("}");
+        text.region_line("}");
         [final_stage, final_phase]
     }
 
-    /// Loads the operands of a step and commits them to the pipeline.
-    fn load(
+    /// Emits loads of the operands of a step, and their commit to the pipeline.
+    fn emit_load(
         &self,
         form: Form,
-        shapes: &Shapes,
+        shapes: &MatmulBuffers,
         layouts: &mut Layouts,
         text: &mut Text,
         [row, step]: [&str; 2],
@@ -325,13 +327,13 @@ impl Matmul {
         let warps = if form == Form::Roles { 4 } else { self.warps };
         let mut tiles = Vec::new();
         for (i, (info, operand)) in [(&shapes.a, self.lhs), (&shapes.b, self.rhs)].into_iter().enumerate() {
-            let (layout, vector) = self.loaded(info, operand, warps);
+            let (layout, vector) = self.load_layout(info, operand, warps);
             let id = layouts.id(layout);
-            // Steps follow the second dimension of the left operand and the first of the right one.
+            // K is the second dimension of the left operand and the first of the right operand. A transpose exchanges them.
             let step_dim = usize::from((i == 0) != operand.transposed);
-            // The rows of the left operand are those of the tile.
-            let other = if i == 0 { row } else { NUMBERS[0] };
-            let index = if step_dim == 1 { [other, step] } else { [step, other] };
+            // Each tile has its own rows of the left operand; all tiles share the right operand.
+            let other_index = if i == 0 { row } else { NUMBERS[0] };
+            let index = if step_dim == 1 { [other_index, step] } else { [step, other_index] };
             let ty = format!("tile<{}x{}x{}, #{id}>", info.shape[0], info.shape[1], self.elem);
             let tile = text.new_name();
             let token = text.new_name();
@@ -359,7 +361,7 @@ impl Matmul {
     }
 
     /// The layout in which an operand is loaded, and log2 of its vector width.
-    fn loaded(&self, info: &BufferInfo, operand: Operand, warps: u32) -> (Layout, u32) {
+    fn load_layout(&self, info: &BufferInfo, operand: Operand, warps: u32) -> (Layout, u32) {
         let bits = info.shape.iter().map(|extent| extent.ilog2()).sum::<u32>();
         let vector = (16 / info.elem.bytes()).ilog2();
         if info.space == Space::Tensor {
@@ -372,28 +374,28 @@ impl Matmul {
         (Layout::blocked(&order, vector as usize, warps.ilog2() as usize), vector)
     }
 
-    fn loads(&self, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
-        self.each_tile(text, |text, at| {
-            self.steps(Form::Roles, text, at, |text, step, place| {
-                self.load(Form::Roles, shapes, layouts, text, [&at.tile, step], place);
+    fn emit_loads(&self, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text) {
+        self.emit_tile_loop(text, |text, at| {
+            self.emit_step_loop(Form::Roles, text, at, |text, step, place| {
+                self.emit_load(Form::Roles, shapes, layouts, text, [&at.tile, step], place);
             })
         });
     }
 
-    /// How an op names a stage of the accumulators.
+    /// The field by which an op selects a stage of the accumulators; empty if there is one stage.
     fn accumulator_stage(&self, at: &At) -> String {
         if self.accumulator_depth() > 1 { format!(", stage: {}", at.accumulators[0]) } else { String::new() }
     }
 
-    fn mmas(&self, form: Form, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
-        self.each_tile(text, |text, at| {
+    fn emit_mmas(&self, form: Form, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text) {
+        self.emit_tile_loop(text, |text, at| {
             let accumulators = self.accumulator_stage(at);
             if form != Form::Atoms {
                 text.line(&format!("pipeline_acquire(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
             }
-            let next_operands = self.steps(form, text, at, |text, step, [stage, phase]| {
+            let next_operands = self.emit_step_loop(form, text, at, |text, step, [stage, phase]| {
                 if form != Form::Roles {
-                    self.load(form, shapes, layouts, text, [&at.tile, step], [stage, phase]);
+                    self.emit_load(form, shapes, layouts, text, [&at.tile, step], [stage, phase]);
                 }
                 let stage_field = if form != Form::Atoms { format!(", stage: {stage}") } else { String::new() };
                 if form != Form::Atoms {
@@ -413,31 +415,31 @@ impl Matmul {
 
     fn emit_mma(&self, text: &mut Text, step: &str, stage: &str, accumulators: &str) {
         let kind = "int(predicate: equal, signedness: signed)";
-        let first = text.value(&format!("compare(kind: {kind}, lhs: {step}, rhs: {})", NUMBERS[0]), "i1");
-        let memory = |buffer: usize, operand: Operand| {
+        let is_first_step = text.emit_value(&format!("compare(kind: {kind}, lhs: {step}, rhs: {})", NUMBERS[0]), "i1");
+        let operand_text = |buffer: usize, operand: Operand| {
             let transposed = if operand.transposed { ", transposed: true" } else { "" };
             format!("memory(buffer: {buffer}{stage}{transposed})")
         };
-        let (lhs, rhs, atom) = (memory(0, self.lhs), memory(1, self.rhs), self.atom);
+        let (lhs, rhs, atom) = (operand_text(0, self.lhs), operand_text(1, self.rhs), self.atom);
         text.line(&format!(
-            "mma(lhs: {lhs}, rhs: {rhs}, acc: memory(buffer: 2{accumulators}), zero_init: {first}, signed_lhs: true, signed_rhs: true, atom: \"{atom}\")"
+            "mma(lhs: {lhs}, rhs: {rhs}, acc: memory(buffer: 2{accumulators}), zero_init: {is_first_step}, signed_lhs: true, signed_rhs: true, atom: \"{atom}\")"
         ));
     }
 
-    /// Stores the accumulators of each tile, or zeros if there are no steps.
-    fn epilogue(&self, form: Form, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
-        self.each_tile(text, |text, at| {
+    /// Emits stores of the accumulators of each tile, or of zeros if the K loop has no iterations.
+    fn emit_epilogue(&self, form: Form, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text) {
+        self.emit_tile_loop(text, |text, at| {
             let accumulators = self.accumulator_stage(at);
             if form != Form::Atoms {
                 text.line(&format!("pipeline_wait(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
             }
             let kind = "int(predicate: less_than, signedness: signed)";
-            let has_steps = text.value(&format!("compare(kind: {kind}, lhs: {}, rhs: %3)", NUMBERS[0]), "i1");
-            text.head(&format!("if(cond: {has_steps}) @0 {{"));
-            self.stores(shapes, layouts, text, &at.tile, Some(&accumulators));
-            text.head("} {");
-            self.stores(shapes, layouts, text, &at.tile, None);
-            text.head("}");
+            let has_iterations = text.emit_value(&format!("compare(kind: {kind}, lhs: {}, rhs: %3)", NUMBERS[0]), "i1");
+            text.region_line(&format!("if(cond: {has_iterations}) @0 {{"));
+            self.emit_stores(shapes, layouts, text, &at.tile, Some(&accumulators));
+            text.region_line("} {");
+            self.emit_stores(shapes, layouts, text, &at.tile, None);
+            text.region_line("}");
             if form != Form::Atoms {
                 text.line(&format!("pipeline_release(pipeline: 1{accumulators})"));
             }
@@ -445,8 +447,8 @@ impl Matmul {
         });
     }
 
-    /// Stores all columns of a tile: of the accumulators in that stage, or zeros.
-    fn stores(&self, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text, tile: &str, accumulators: Option<&str>) {
+    /// Emits stores of all columns of a tile: of the accumulators in a stage, or of zeros.
+    fn emit_stores(&self, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text, tile: &str, accumulators: Option<&str>) {
         let [m, n, _] = self.extents;
         let part = TmemSlice::of(&shapes.accumulators.shape, &[m, self.chunk], 0).expect("there is this part");
         let layout = self.lane_atom().layout(&shapes.accumulators, &part, self.warps.ilog2() as usize).expect("the atom fits");
@@ -458,25 +460,26 @@ impl Matmul {
                 Some(stage) => format!("tmem_load(buffer: 2{stage}, from: {}, atom: \"{lanes}\")", chunk * self.chunk),
                 None => format!("constant({})", if self.acc.is_int() { "0" } else { "0.0" }),
             };
-            let (value, index) = (text.value(&value_text, &ty), text.value(&format!("constant({chunk})"), "i32"));
+            let (value, index) = (text.emit_value(&value_text, &ty), text.emit_value(&format!("constant({chunk})"), "i32"));
             let destination = format!("view: {view}, index: [{tile}, {index}]");
-            let store = format!("store_view(tile: {value}, {destination}, order: (semantics: weak), atom: vector(vector_bits: 0))");
-            text.value(&store, "token");
+            let store_text =
+                format!("store_view(tile: {value}, {destination}, order: (semantics: weak), atom: vector(vector_bits: 0))");
+            text.emit_value(&store_text, "token");
         }
         text.line("yield");
         text.indent -= 1;
     }
 }
 
-/// The next stage and phase.
-fn next(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> [String; 2] {
+/// Emits the next stage and phase of a pipeline.
+fn next_position(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> [String; 2] {
     let [zero, one, _] = NUMBERS;
-    let next = text.value(&format!("binary(kind: add_i(overflow: none), lhs: {stage}, rhs: {one})"), "i32");
+    let next = text.emit_value(&format!("binary(kind: add_i(overflow: none), lhs: {stage}, rhs: {one})"), "i32");
     let kind = "int(predicate: equal, signedness: signed)";
-    let wraps = text.value(&format!("compare(kind: {kind}, lhs: {next}, rhs: {depth})"), "i1");
-    let next = text.value(&format!("select(cond: {wraps}, yes: {zero}, no: {next})"), "i32");
-    let phase_flip = text.value(&format!("select(cond: {wraps}, yes: {one}, no: {zero})"), "i32");
-    [next, text.value(&format!("binary(kind: xor, lhs: {phase}, rhs: {phase_flip})"), "i32")]
+    let wraps = text.emit_value(&format!("compare(kind: {kind}, lhs: {next}, rhs: {depth})"), "i1");
+    let next = text.emit_value(&format!("select(cond: {wraps}, yes: {zero}, no: {next})"), "i32");
+    let phase_flip = text.emit_value(&format!("select(cond: {wraps}, yes: {one}, no: {zero})"), "i32");
+    [next, text.emit_value(&format!("binary(kind: xor, lhs: {phase}, rhs: {phase_flip})"), "i32")]
 }
 
 const VIEWS: [&str; 3] = ["%6", "%9", "%12"];

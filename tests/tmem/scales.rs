@@ -1,30 +1,33 @@
-//! Block-scaled MMAs with scales in tensor memory, as the stages generate them: in every order and under both deliveries, and with
-//! injected faults.
+//! Block-scaled MMAs with scales in tensor memory, as the stages generate them: with several schedule seeds and both delivery
+//! modes, and with injected faults.
 
-use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, moved, program::STEPS, write_launch};
+use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, move_last_line, program::MAX_TRIP_COUNT, write_launch};
 use numerics::Scalar;
 use std::path::Path;
-use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
-use tests::{for_each, run, temporary, tests};
+use tests::scheduled::{
+    check_both_detect, check_hazards, execute_for_output, executions, file_of_tool, replace_once, without_lines_starting_with,
+    write_program_and_ptx,
+};
+use tests::{for_each, run, temporary_folder, tests};
 
-const SCALED: &str = include_str!("scales.aa");
+const SCALED_PROGRAM: &str = include_str!("scales.aa");
 
-/// Rows, columns, and depth of a step.
+/// Rows, columns, and elements along K of a step. A scale applies to `BLOCK` elements along K.
 const ROWS: usize = 128;
 const COLUMNS: usize = 64;
 const DEPTH: usize = 64;
 const BLOCK: usize = 32;
 
-fn scheduled() -> String {
-    let folder = temporary();
+fn schedule_text() -> String {
+    let folder = temporary_folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::write(path("k.aa"), SCALED).expect("the folder takes files");
+    std::fs::write(path("k.aa"), SCALED_PROGRAM).expect("the folder takes files");
     run("tile-lower-as", &["--gpu-name", "sm_100", &path("k.aa"), "-o", &path("k.as")], b"").ok("tile-lower-as");
     let text = run("tile-sched", &["--format=text", &path("k.as")], b"").ok("tile-sched");
     String::from_utf8(text).expect("text is UTF-8")
 }
 
-/// Small integers, and scales of 1/2, 1, 2 and 4 for each block of each row and column.
+/// The operands are small integers. Each block of a row or column has a scale of 1/2, 1, 2 or 4.
 fn element(line: usize, k: usize) -> i64 {
     (line * 5 + k * 3 + k / BLOCK) as i64 % 3 - 1
 }
@@ -32,84 +35,98 @@ fn exponent(line: usize, block: usize) -> u32 {
     ((line * 7 + line / 32 + block * 3) % 4) as u32
 }
 
-/// The launch for a number of steps, and the expected output.
-fn launch(folder: &Path, steps: usize) -> Vec<u8> {
-    let (depth, blocks) = (DEPTH * STEPS, DEPTH * STEPS / BLOCK);
-    let operand = |lines: usize| -> Vec<u8> {
+/// Writes the launch for a trip count of the K loop. Returns the expected output.
+fn write_scaled_launch(folder: &Path, trip_count: usize) -> Vec<u8> {
+    let (depth, blocks) = (DEPTH * MAX_TRIP_COUNT, DEPTH * MAX_TRIP_COUNT / BLOCK);
+    let operand_bytes = |lines: usize| -> Vec<u8> {
         (0..lines * depth).flat_map(|i| bytes_of(Scalar::F8E4M3FN, element(i / depth, i % depth))).collect()
     };
     let scales_a: Vec<u8> = (0..ROWS * blocks).map(|i| 126 + exponent(i / blocks, i % blocks) as u8).collect();
     let scales_b: Vec<u8> = (0..COLUMNS * blocks).map(|i| 126 + exponent(i % COLUMNS + 1, i / COLUMNS) as u8).collect();
-    let arrays =
-        [("a", operand(ROWS)), ("b", operand(COLUMNS)), ("p", scales_a), ("q", scales_b), ("c", vec![0xff; ROWS * COLUMNS * 4])];
-    write_launch(folder, arrays, steps);
+    let arrays = [
+        ("a", operand_bytes(ROWS)),
+        ("b", operand_bytes(COLUMNS)),
+        ("p", scales_a),
+        ("q", scales_b),
+        ("c", vec![0xff; ROWS * COLUMNS * 4]),
+    ];
+    write_launch(folder, arrays, trip_count);
     let sum = |row: usize, column: usize| {
-        let product = |k: usize| {
+        let scaled_product = |k: usize| {
             let both = exponent(row, k / BLOCK) + exponent(column + 1, k / BLOCK);
             element(row, k) * element(column, k) << both
         };
-        (0..steps * DEPTH).map(product).sum::<i64>() as f32 / 4.0
+        (0..trip_count * DEPTH).map(scaled_product).sum::<i64>() as f32 / 4.0
     };
     (0..ROWS * COLUMNS).flat_map(|i| sum(i / COLUMNS, i % COLUMNS).to_le_bytes()).collect()
 }
 
 fn scales_are_those_of_their_rows_columns_and_blocks() {
-    let text = scheduled();
-    hazard_checked(&text).expect("the hazard checker accepts it");
-    let folder = temporary();
-    written(folder.path(), &text);
+    let text = schedule_text();
+    check_hazards(&text).expect("the hazard checker accepts it");
+    let folder = temporary_folder();
+    write_program_and_ptx(folder.path(), &text);
     for trip_count in TRIP_COUNTS {
-        let expected = launch(folder.path(), trip_count);
+        let expected = write_scaled_launch(folder.path(), trip_count);
         for (tool, options) in executions(3) {
-            let output = executed(folder.path(), tool, file_for(tool), &options).expect(tool);
-            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} steps");
+            let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options).expect(tool);
+            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} iterations");
         }
     }
     let path = |name: &str| folder.path().join(name).display().to_string();
     run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
 }
 
-/// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one. A wait for one implies the other, so the test
-/// removes both.
+/// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one. The waits for both come together, and one of
+/// them is enough, so the test removes both.
 fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
-    let text = scheduled();
-    let without_both = |step: &str| without(&without(&text, &format!("{step}(pipeline: 1")), &format!("{step}(pipeline: 2"));
-    let released =
-        moved(&moved(&text, "pipeline_release(pipeline: 2", "mma(", false), "pipeline_release(pipeline: 1", "mma(", false);
+    let text = schedule_text();
+    let without_both = |step: &str| {
+        without_lines_starting_with(
+            &without_lines_starting_with(&text, &format!("{step}(pipeline: 1")),
+            &format!("{step}(pipeline: 2"),
+        )
+    };
+    let early_release = move_last_line(
+        &move_last_line(&text, "pipeline_release(pipeline: 2", "mma(", false),
+        "pipeline_release(pipeline: 1",
+        "mma(",
+        false,
+    );
     let cases = [
         (without_both("pipeline_wait"), "read by warp role 'mma' outside wait and release of pipeline1"),
         (without_both("pipeline_acquire"), "written by warp role 'compute' outside acquire and commit of pipeline1"),
         (
-            moved(&text, "pipeline_commit(pipeline: 2", "tmem_store(", false),
+            move_last_line(&text, "pipeline_commit(pipeline: 2", "tmem_store(", false),
             "stage 0 of pipeline2 is committed, but was not acquired by warp role 'compute'",
         ),
-        (released, "read by warp role 'mma' outside wait and release of pipeline1"),
+        (early_release, "read by warp role 'mma' outside wait and release of pipeline1"),
     ];
     for_each(&cases, |(text, expected)| {
-        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
+        let message = check_hazards(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
         if !message.contains(expected) {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
-        let folder = temporary();
-        let correct_output = launch(folder.path(), BROKEN_TRIP_COUNT);
-        written(folder.path(), text);
-        detected_by_both(folder.path(), &correct_output, &message)
+        let folder = temporary_folder();
+        let correct_output = write_scaled_launch(folder.path(), BROKEN_TRIP_COUNT);
+        write_program_and_ptx(folder.path(), text);
+        check_both_detect(folder.path(), &correct_output, &message)
     });
 }
 
-fn scales_that_lie_otherwise_are_refused() {
-    let text = scheduled();
+fn wrong_scale_layouts_are_refused() {
+    let text = schedule_text();
     let scales = "lhs_scale: memory(buffer: 4";
     let cases = [
         (
-            edited(&text, "[1, 0, 64, 128, 2, 4, 8, 16, 32, 256, 512]", "[1, 0, 128, 64, 2, 4, 8, 16, 32, 256, 512]"),
+            replace_once(&text, "[1, 0, 64, 128, 2, 4, 8, 16, 32, 256, 512]", "[1, 0, 128, 64, 2, 4, 8, 16, 32, 256, 512]"),
             "does not have a scale layout",
         ),
-        (edited(&text, scales, "lhs_scale: memory(buffer: 5"), "does not have a scale layout"),
-        (edited(&text, "tcgen05.k32.block32.f32", "tcgen05.k32.f32"), "'tcgen05.k32.f32' takes no scales"),
+        (replace_once(&text, scales, "lhs_scale: memory(buffer: 5"), "does not have a scale layout"),
+        (replace_once(&text, "tcgen05.k32.block32.f32", "tcgen05.k32.f32"), "'tcgen05.k32.f32' takes no scales"),
     ];
     for (text, expected) in cases {
-        let message = hazard_checked(&text).expect_err("it is refused");
+        let message = check_hazards(&text).expect_err("it is refused");
         assert!(message.contains(expected), "{message}");
     }
 }
@@ -117,5 +134,5 @@ fn scales_that_lie_otherwise_are_refused() {
 pub(crate) const TESTS: &[(&str, fn())] = tests![
     scales_are_those_of_their_rows_columns_and_blocks,
     scales_that_arrive_at_the_wrong_time_are_refused_and_detected,
-    scales_that_lie_otherwise_are_refused,
+    wrong_scale_layouts_are_refused,
 ];

@@ -1,4 +1,4 @@
-//! The build script of the driver: that of all tools, and the hash that `--version` shows.
+//! The build script of the driver. It links as the build script of every tool does, and computes the hash that `--version` prints.
 
 #[path = "../archives.rs"]
 mod archives;

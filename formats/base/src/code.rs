@@ -1,20 +1,20 @@
-//! Diagnostic codes. `build.rs` generates them from `codes/`, where each code has a page: the cause, and, where they are known, a minimal
-//! failing command and the fix. `tests/codes.rs` executes the commands.
+//! Diagnostic codes. `build.rs` generates them from `codes/`, where each code has a page. A page states the cause. Some pages also
+//! have a minimal failing command and a fix. `tests/codes.rs` executes the commands.
 
 include!(concat!(env!("OUT_DIR"), "/codes.rs"));
 
 impl Code {
     /// The code with this name, in either case.
-    pub fn named(name: &str) -> Option<Code> {
+    pub fn from_name(name: &str) -> Option<Code> {
         Code::ALL.iter().copied().find(|code| code.name().eq_ignore_ascii_case(name))
     }
 
     pub fn family(self) -> Family {
         let letters = self.name().trim_end_matches(|c: char| c.is_ascii_digit());
-        Family::named(letters).expect("a test checks that each code has a family")
+        Family::from_letters(letters).expect("a test checks that each code has a family")
     }
 
-    /// What the code means.
+    /// The text of the page before its first section: the meaning of the code.
     pub fn cause(self) -> &'static str {
         cause(self.page())
     }
@@ -31,7 +31,7 @@ impl Code {
         section(self.page(), "\n## Example\n\n```sh\n", "\n```\n")
     }
 
-    /// What to do about it.
+    /// The section of the page that tells the user how to fix the error, if it has one.
     pub fn fix(self) -> Option<&'static str> {
         section(self.page(), "\n## Fix\n\n", "\n\n## ").map(str::trim_end)
     }
@@ -39,7 +39,7 @@ impl Code {
 
 impl Family {
     /// The family with these letters, in either case.
-    pub fn named(letters: &str) -> Option<Family> {
+    pub fn from_letters(letters: &str) -> Option<Family> {
         Family::ALL.iter().copied().find(|family| family.name().eq_ignore_ascii_case(letters))
     }
 
@@ -71,6 +71,7 @@ fn cause(page: &str) -> &str {
     text.split("\n## ").next().unwrap_or(text).trim()
 }
 
+/// The text between `start` and `end`. Without `end`, the text extends to the end of the page.
 fn section<'a>(page: &'a str, start: &str, end: &str) -> Option<&'a str> {
     let (_, text) = page.split_once(start)?;
     Some(text.split_once(end).map_or(text, |(text, _)| text))
@@ -84,11 +85,14 @@ mod tests {
     fn pages_have_a_heading_and_a_cause() {
         for code in Code::ALL {
             assert!(code.page().starts_with(&format!("# {code}\n\n")), "{code}");
-            assert!(Family::named(code.name().trim_end_matches(|c: char| c.is_ascii_digit())).is_some(), "{code} has no family");
+            assert!(
+                Family::from_letters(code.name().trim_end_matches(|c: char| c.is_ascii_digit())).is_some(),
+                "{code} has no family"
+            );
             assert!(code.cause().len() > 10 && code.cause().ends_with('.'), "{code}: {}", code.cause());
             assert!(code.summary().len() <= code.cause().len());
-            let sections = code.page().matches("\n## ").count();
-            assert_eq!(sections, usize::from(code.example().is_some()) + usize::from(code.fix().is_some()), "{code}");
+            let section_count = code.page().matches("\n## ").count();
+            assert_eq!(section_count, usize::from(code.example().is_some()) + usize::from(code.fix().is_some()), "{code}");
         }
         for family in Family::ALL {
             assert!(family.description().len() > 10 && family.codes().count() > 0, "{family:?}");
@@ -100,7 +104,7 @@ mod tests {
         assert_eq!(Code::OPT002.fix(), Some("Add `--gpu-name=TARGET`. The note lists the targets."));
         assert_eq!(Code::OPT002.example(), Some("tile-lower-as k.aa"));
         assert_eq!(Code::OPT002.summary(), "No target was selected.");
-        assert_eq!((Code::named("opt002"), Code::named("nothing")), (Some(Code::OPT002), None));
+        assert_eq!((Code::from_name("opt002"), Code::from_name("nothing")), (Some(Code::OPT002), None));
         assert_eq!(Code::OPT002.family(), Family::OPT);
     }
 }

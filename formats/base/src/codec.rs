@@ -1,8 +1,8 @@
-//! Encodes payloads as bytes or RON. This is the only module that names the codec crates.
+//! Encodes payloads as bytes (`bincode`) or as RON. No other module uses `bincode`.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// No stage file exceeds this size; a larger length field means a damaged file.
+/// Maximum bytes of a payload. A decoder rejects a longer one, because a damaged length field would otherwise allocate much memory.
 pub const SIZE_LIMIT: usize = 1 << 30;
 
 fn config() -> impl bincode::config::Config {

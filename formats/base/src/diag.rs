@@ -78,7 +78,7 @@ pub type Result<T, E = Box<Diagnostic>> = std::result::Result<T, E>;
 pub enum Style {
     /// For people: `error[AA012]: message`, then the position and the notes.
     Human,
-    /// The same, with the colours of a terminal.
+    /// As `Human`, with terminal colours.
     Terminal,
     /// One JSON object per line, for the driver.
     Json,
@@ -155,9 +155,9 @@ impl Diagnostic {
     pub fn render(&self, style: Style, json: impl Fn(&Diagnostic) -> String) -> String {
         match style {
             Style::Json => json(self) + "\n",
-            Style::Human => self.human(|_, text| text.into()),
-            Style::Terminal => self.human(|part, text| format!("\x1b[{}m{text}\x1b[0m", self.colour(part))),
-            Style::Reference => self.reference(),
+            Style::Human => self.render_human(|_, text| text.into()),
+            Style::Terminal => self.render_human(|part, text| format!("\x1b[{}m{text}\x1b[0m", self.colour_parameters(part))),
+            Style::Reference => self.render_reference(),
         }
     }
 
@@ -170,8 +170,8 @@ impl Diagnostic {
         }
     }
 
-    /// The parameters of the escape sequence that selects the colour of a part.
-    fn colour(&self, part: Part) -> &'static str {
+    /// The parameters of the ANSI escape sequence that selects the colour of a part.
+    fn colour_parameters(&self, part: Part) -> &'static str {
         match (part, self.severity) {
             (Part::Severity | Part::Caret, Severity::Error) => "1;31",
             (Part::Severity | Part::Caret, Severity::Warning) => "1;33",
@@ -181,8 +181,8 @@ impl Diagnostic {
         }
     }
 
-    /// `paint` colours a part of the text.
-    fn human(&self, paint: impl Fn(Part, &str) -> String) -> String {
+    /// The text for people. `paint` adds the escape sequences of a part.
+    fn render_human(&self, paint: impl Fn(Part, &str) -> String) -> String {
         let severity = paint(Part::Severity, &format!("{}[{}]", self.severity_word(), self.code));
         let mut out = format!("{severity}{}\n", paint(Part::Message, &format!(": {}", self.message)));
         let (arrow, bar) = (paint(Part::Margin, "-->"), paint(Part::Margin, "|"));
@@ -211,7 +211,8 @@ impl Diagnostic {
         out
     }
 
-    fn reference(&self) -> String {
+    /// The text in NVIDIA's form.
+    fn render_reference(&self) -> String {
         let word = self.severity_word();
         if !self.reference.is_empty() {
             return self.reference.iter().map(|line| format!("{word}: {line}\n")).collect();
@@ -235,18 +236,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_change_nothing_but_escape_sequences() {
+    fn terminal_text_differs_only_by_escape_sequences() {
         let place = Place::Text { file: "k.aa".into(), line: 3, column: 5, excerpt: "    %1 = add".into() };
         let diagnostic = Diagnostic::invalid("TXT001", "no op is called 'add'").at(place).note("did you mean 'binary'?");
         let rendered = |style| diagnostic.render(style, |_| String::new());
         let (plain, coloured) = (rendered(Style::Human), rendered(Style::Terminal));
         assert!(plain.starts_with("error[TXT001]: no op") && plain.contains("\n   |     ^\n"), "{plain}");
         assert!(coloured.starts_with("\x1b[1;31merror[TXT001]\x1b[0m"), "{coloured:?}");
-        let without: String = coloured
+        let uncoloured: String = coloured
             .split("\x1b[")
             .map(|part| part.split_once('m').filter(|(code, _)| is_colour(code)).map_or(part, |(_, text)| text))
             .collect();
-        assert_eq!(without, plain);
+        assert_eq!(uncoloured, plain);
     }
 
     fn is_colour(code: &str) -> bool {

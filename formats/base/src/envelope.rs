@@ -1,7 +1,7 @@
 //! The file envelope: the metadata of a stage file, and its three forms.
 //!
-//! Binary: [`MAGIC`], length and BLAKE3 hash of the rest, then envelope and payload. Readers therefore detect truncation and
-//! damage.
+//! Binary: [`MAGIC`], then the length and the BLAKE3 hash of the remaining bytes, so readers detect truncation and damage. The
+//! remaining bytes are the length of the envelope, the envelope and the payload.
 //! RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`.
 //! Text: lines that start with `//!tile`, the first with format, version and phase; then the format's own text; then more such
 //! lines with the log and the location tables. A `.ptx` file starts with all of these lines.
@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 
 /// The first bytes of a binary stage file. 0x93 distinguishes it from text.
 pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
-const HEADER: usize = MAGIC.len() + 8 + 32;
+/// Bytes before the envelope: the magic number, a 64-bit length and a BLAKE3 hash.
+const HEADER_BYTES: usize = MAGIC.len() + 8 + 32;
 /// The prefix of each envelope line in a text file. Other comment lines may precede the first.
 pub const LINE_PREFIX: &str = "//!tile ";
 
-/// Whether a line is a comment outside the envelope.
+/// Returns whether a line is an ordinary comment: envelope lines start with `//!`.
 fn is_comment(line: &str) -> bool {
     line.starts_with("//") && !line.starts_with("//!")
 }
@@ -28,7 +29,7 @@ fn is_comment(line: &str) -> bool {
 pub struct Envelope {
     pub format: String,
     pub version: u32,
-    /// The last phase that the tool of this format completed. It only advances.
+    /// The last phase that the tool of this format completed.
     pub phase: String,
     /// Set by `tile-lower-as`; earlier stages are independent of the target.
     pub target: Option<Target>,
@@ -71,7 +72,8 @@ struct LogLine {
 }
 
 impl LogLine {
-    fn entry(self, functions: &[String]) -> Option<LogEntry> {
+    /// Returns `None` if the table has no function with this number.
+    fn into_entry(self, functions: &[String]) -> Option<LogEntry> {
         let LogLine { pass, outcome, name, category, function, loc, message } = self;
         let function = functions.get(function as usize)?.clone();
         Some(LogEntry { pass, outcome, name, category, message, function, loc })
@@ -80,10 +82,13 @@ impl LogLine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
+    /// An applied optimisation; LLVM: a passed remark.
     Passed,
+    /// An optimisation that does not apply; LLVM: a missed remark.
     Missed,
-    /// A declined optimisation; the message gives the reason.
+    /// An optimisation that would apply, but that a pass declined; LLVM: a failure remark. The message gives the reason.
     Declined,
+    /// Information without a decision; LLVM: an analysis remark.
     Analysis,
 }
 
@@ -94,9 +99,10 @@ pub enum Category {
     Other,
 }
 
-/// Whether the text form refers to the location table.
+/// Whether the text form of an op refers to the location table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locations {
+    /// Each op has its location number, such as `@4`.
     Named,
     /// Ops have no location numbers. Comments still show source lines, but a reader ignores them.
     Omitted,
@@ -124,7 +130,7 @@ pub struct Source<'t> {
     pub name: &'t str,
     /// The line number of the text's first line in the file.
     pub first_line: u32,
-    /// Whether ops get their line number as location, regardless of locations in the text.
+    /// Whether each op gets its line of the text as location. The parser then ignores the location numbers in the text.
     pub by_line: bool,
 }
 
@@ -235,8 +241,8 @@ impl Envelope {
         let one_line = |value: &dyn erased::Ron| value.one_line();
         let mut functions: Vec<&str> = Vec::new();
         for entry in &self.log {
-            let known = functions.iter().position(|name| *name == entry.function);
-            let function = known.unwrap_or_else(|| {
+            let earlier = functions.iter().position(|name| *name == entry.function);
+            let function = earlier.unwrap_or_else(|| {
                 line("function", one_line(&entry.function));
                 functions.push(&entry.function);
                 functions.len() - 1
@@ -258,7 +264,7 @@ impl Envelope {
 
     /// Reads envelope lines. Returns lines with unknown keys as (key, value) pairs, for the format.
     pub fn from_lines(text: &str, name: &str) -> Result<(Envelope, Vec<(String, String)>)> {
-        let bad = |number: usize, line: &str, message: String| {
+        let error_at = |number: usize, line: &str, message: String| {
             let place = Place::Text { file: name.into(), line: number as u32 + 1, column: 1, excerpt: line.into() };
             Diagnostic::invalid("ENV004", message).at(place)
         };
@@ -269,7 +275,7 @@ impl Envelope {
         let mut words = first.split(' ');
         let (Some(format), Some(version), Some(phase)) = (words.next(), words.next().and_then(|v| v.parse().ok()), words.next())
         else {
-            return Err(bad(n, line, "the first envelope line must name format, version and phase".into()));
+            return Err(error_at(n, line, "the first envelope line must name format, version and phase".into()));
         };
         let mut envelope = Envelope {
             format: format.into(),
@@ -282,11 +288,11 @@ impl Envelope {
             log: Vec::new(),
             debug: DebugInfo::default(),
         };
-        let mut rest = Vec::new();
+        let mut unknown = Vec::new();
         let mut functions: Vec<String> = Vec::new();
         for (n, line, content) in lines {
             let (key, value) = content.split_once(' ').unwrap_or((content, ""));
-            let fail = |error: &dyn std::fmt::Display| bad(n, line, format!("'{key}' line: {error}"));
+            let fail = |error: &dyn std::fmt::Display| error_at(n, line, format!("'{key}' line: {error}"));
             match key {
                 "target" => envelope.target = Some(Target::parse(value).ok_or_else(|| fail(&"unknown target"))?),
                 "option" => {
@@ -298,7 +304,7 @@ impl Envelope {
                 "function" => functions.push(codec::from_ron(value).map_err(|error| fail(&error))?),
                 "log" => {
                     let entry: LogLine = crate::text::from_text(value).ok_or_else(|| fail(&"not a log entry"))?;
-                    envelope.log.push(entry.entry(&functions).ok_or_else(|| fail(&"no function has this number"))?);
+                    envelope.log.push(entry.into_entry(&functions).ok_or_else(|| fail(&"no function has this number"))?);
                 }
                 "name" => {
                     envelope.debug.names.push(codec::from_ron(value).map_err(|error| fail(&error))?);
@@ -309,24 +315,25 @@ impl Envelope {
                 "loc" => {
                     envelope.debug.locs.push(codec::from_ron(value).map_err(|error| fail(&error))?);
                 }
-                _ => rest.push((key.to_string(), value.to_string())),
+                _ => unknown.push((key.to_string(), value.to_string())),
             }
         }
-        Ok((envelope, rest))
+        Ok((envelope, unknown))
     }
 
-    /// Whether the text form, which writes words verbatim, reads back equal.
+    /// Returns whether the phase, producer, hash and options read back equal from the text form, which writes them verbatim.
     fn is_expressible_in_lines(&self) -> bool {
         let names = || self.options.0.keys();
         let mut words = [&self.phase, &self.producer, &self.input_hash].into_iter().chain(names()).chain(self.options.0.values());
         !words.any(|word| word.contains(char::is_control)) && !self.phase.contains(' ') && !names().any(|name| name.contains('='))
     }
 
-    /// Checks that the file has format `P` and a readable version.
+    /// Checks that the file has format `P` and its current version, that the text form can express the envelope, and that locations
+    /// refer to entries of their tables.
     pub fn expect<P: Payload>(&self, name: &str) -> Result<()> {
-        let wanted = format!("{} v{}", P::FORMAT, P::VERSION);
+        let expected = format!("{} v{}", P::FORMAT, P::VERSION);
         if self.format != P::FORMAT || self.version != P::VERSION {
-            let message = format!("{name} is {} v{} from {}; this tool reads {wanted}", self.format, self.version, self.producer);
+            let message = format!("{name} is {} v{} from {}; this tool reads {expected}", self.format, self.version, self.producer);
             return Err(wrong_format::<P>(&self.format, message));
         }
         if !self.is_expressible_in_lines() {
@@ -334,15 +341,16 @@ impl Envelope {
             return Err(Diagnostic::invalid("ENV003", message));
         }
         self.debug.verify().map_err(|message| Diagnostic::invalid("ENV003", message))?;
-        let log_locs_known = self.log.iter().all(|entry| self.debug.locs.get(entry.loc).is_some());
-        if !log_locs_known {
+        let log_locs_valid = self.log.iter().all(|entry| self.debug.locs.get(entry.loc).is_some());
+        if !log_locs_valid {
             return Err(Diagnostic::invalid("ENV003", "a log entry has a location that is not in the table"));
         }
         Ok(())
     }
 }
 
-/// RON on one line. The trait allows the closure `one_line` above to take parts of different types; a closure cannot be generic.
+/// Writes any serializable value as RON on one line. The closure `one_line` above takes values of different types through this
+/// trait, because a closure cannot be generic.
 mod erased {
     pub(super) trait Ron {
         fn one_line(&self) -> String;
@@ -443,33 +451,35 @@ impl<P: Payload> File<P> {
 
 /// The envelope and payload bytes of a binary file, after the length and hash checks.
 pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8])> {
-    let bad = |message: String| Diagnostic::invalid("ENV002", format!("{name}: {message}"));
-    let header = bytes.get(..HEADER).ok_or_else(|| bad(format!("the file ends after {} bytes, inside its header", bytes.len())))?;
+    let damaged = |message: String| Diagnostic::invalid("ENV002", format!("{name}: {message}"));
+    let header = bytes
+        .get(..HEADER_BYTES)
+        .ok_or_else(|| damaged(format!("the file ends after {} bytes, inside its header", bytes.len())))?;
     let length = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
-    let rest = &bytes[HEADER..];
+    let rest = &bytes[HEADER_BYTES..];
     if rest.len() as u64 != length {
-        return Err(bad(format!(
+        return Err(damaged(format!(
             "the file has {} bytes after its header, which states {length}; it is truncated or damaged",
             rest.len()
         )));
     }
     if blake3::hash(rest).as_bytes() != &header[16..] {
-        return Err(bad("the file's hash does not match its content; it is damaged".into()));
+        return Err(damaged("the file's hash does not match its content; it is damaged".into()));
     }
     let size = rest.get(..4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")) as usize);
-    let envelope = size.and_then(|size| rest.get(4..4 + size)).ok_or_else(|| bad("the envelope is truncated".into()))?;
+    let envelope = size.and_then(|size| rest.get(4..4 + size)).ok_or_else(|| damaged("the envelope is truncated".into()))?;
     let payload = &rest[4 + envelope.len()..];
-    let envelope = codec::decode(envelope).map_err(|error| bad(format!("the envelope does not decode: {error}")))?;
+    let envelope = codec::decode(envelope).map_err(|error| damaged(format!("the envelope does not decode: {error}")))?;
     Ok((envelope, payload))
 }
 
 /// Returns whether a file is empty, or binary and truncated. A reader gets such bytes from a pipe whose writer failed.
 pub fn is_truncated(bytes: &[u8]) -> bool {
-    if bytes.len() < HEADER {
+    if bytes.len() < HEADER_BYTES {
         return MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) || bytes.starts_with(&MAGIC);
     }
     let length = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
-    bytes.starts_with(&MAGIC) && ((bytes.len() - HEADER) as u64) < length
+    bytes.starts_with(&MAGIC) && ((bytes.len() - HEADER_BYTES) as u64) < length
 }
 
 /// Determines the kind of a file from its first bytes.
@@ -533,37 +543,37 @@ const PIPELINE: [(&str, &str); 6] = [
     ("ptx", "tile-ptx"),
 ];
 
-/// The error for a file of another format or version, with the tool that converts it.
-fn wrong_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
+/// The error for a file of another format or version. A note names the tools that convert the file, or the tool that reads it.
+fn wrong_format<P: Payload>(format: &str, message: String) -> Box<Diagnostic> {
     let error = Diagnostic::invalid("ENV001", message);
     let pipeline_index = |name: &str| PIPELINE.iter().position(|(format, _)| *format == name);
-    let (Some(found), Some(wanted)) = (pipeline_index(found), pipeline_index(P::FORMAT)) else { return error };
+    let (Some(found), Some(expected)) = (pipeline_index(format), pipeline_index(P::FORMAT)) else { return error };
     let tools = |range: std::ops::RangeInclusive<usize>| PIPELINE[range].iter().map(|(_, tool)| *tool).collect::<Vec<_>>();
-    match found.cmp(&wanted) {
-        Ordering::Less => error.note(format!("run {} first", tools(found + 1..=wanted).join(", then "))),
-        Ordering::Equal => error.note(format!("regenerate it with this version of {}", PIPELINE[wanted].1)),
+    match found.cmp(&expected) {
+        Ordering::Less => error.note(format!("run {} first", tools(found + 1..=expected).join(", then "))),
+        Ordering::Equal => error.note(format!("regenerate it with this version of {}", PIPELINE[expected].1)),
         Ordering::Greater => error.note(format!("{} reads it", PIPELINE.get(found + 1).map_or("tile-link", |(_, tool)| tool))),
     }
 }
 
-/// The text after the first envelope lines.
+/// The text after the envelope lines and comments at the start of a file.
 fn program_source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
-    let head: usize =
+    let head_bytes: usize =
         text.split_inclusive('\n').take_while(|line| line.starts_with(LINE_PREFIX) || is_comment(line)).map(str::len).sum();
-    let first_line = text[..head].lines().count() as u32 + 1;
-    Source { text: &text[head..], name, first_line, by_line: false }
+    let first_line = text[..head_bytes].lines().count() as u32 + 1;
+    Source { text: &text[head_bytes..], name, first_line, by_line: false }
 }
 
 /// Adds the position in the text form to an error of a verifier, since a person may have edited the file. Verifiers know only
-/// locations of the user's source, so this function parses and verifies the text again, with its line numbers as locations.
+/// locations of the user's source. This function therefore parses and verifies the text again, with its line numbers as locations.
 fn with_text_position<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<Diagnostic> {
     let verify_by_line = || {
         let text = utf8(bytes, name).ok()?;
         let (mut envelope, _) = Envelope::from_lines(text, name).ok()?;
         envelope.debug = DebugInfo::of_lines(name, text.lines().count());
         let payload = P::parse(Source { by_line: true, ..program_source(text, name) }, &mut envelope).ok()?;
-        let found = payload.verify(&envelope).err().filter(|found| found.message == error.message)?;
-        let Some(Place::Source { file, line, .. }) = found.place else { return None };
+        let same_error = payload.verify(&envelope).err().filter(|second| second.message == error.message)?;
+        let Some(Place::Source { file, line, .. }) = same_error.place else { return None };
         if file != name {
             // The error is at a location that the text defines, not at one of its lines.
             return None;
@@ -573,13 +583,13 @@ fn with_text_position<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &s
         Some(Place::Text { file: name.into(), line, column, excerpt: excerpt.into() })
     };
     let Some(place) = verify_by_line() else { return error };
-    let source = match &error.place {
+    let source_note = match &error.place {
         Some(Place::Source { file, line, column, .. }) => Some(format!("it comes from {file}:{line}:{column}")),
         _ => None,
     };
     let error = error.at(place);
-    match source {
-        Some(source) => error.note(source),
+    match source_note {
+        Some(note) => error.note(note),
         None => error,
     }
 }

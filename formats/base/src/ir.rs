@@ -125,7 +125,7 @@ impl<O: Operation, T> Body<O, T> {
         op
     }
 
-    /// Maps each op through `f`, which must keep operands and regions.
+    /// Maps each op through `f`, which must keep its operands and regions.
     pub fn map_ops<P: Operation>(self, f: impl Fn(O) -> P) -> Body<P, T> {
         let ops = self.ops.into_iter().map(|OpNode { kind, results, loc }| OpNode { kind: f(kind), results, loc }).collect();
         Body { ops, values: self.values, blocks: self.blocks, regions: self.regions }
@@ -140,7 +140,7 @@ impl<O: Operation, T> Body<O, T> {
         self.ops[op].results[0]
     }
 
-    /// The op that defines a value; none for a block argument.
+    /// The op that defines a value; `None` for a block argument.
     pub fn defining_op(&self, value: Value) -> Option<Op> {
         match self.values[value].def {
             Def::Result { op, .. } => Some(op),
@@ -157,7 +157,7 @@ impl<O: Operation, T> Body<O, T> {
         self.blocks[block].ops.last().copied().filter(|op| self.ops[*op].kind.is_terminator())
     }
 
-    /// All ops under a region, outer before inner, in program order.
+    /// All ops in a region and its nested regions, in program order. An op comes before the ops of its regions.
     pub fn walk(&self, region: Region) -> Vec<Op> {
         // No recursion: the input decides the nesting depth.
         let mut out = Vec::new();
@@ -177,7 +177,7 @@ impl<O: Operation, T> Body<O, T> {
         out
     }
 
-    /// The number of uses of each value by ops under `region`.
+    /// The number of uses of each value by the ops in `region` and its nested regions.
     pub fn use_counts(&self, region: Region) -> Vec<u32> {
         let mut counts = vec![0; self.values.len()];
         for op in self.walk(region) {
@@ -186,7 +186,7 @@ impl<O: Operation, T> Body<O, T> {
         counts
     }
 
-    /// Replaces every use of `from` under all ops by `to`.
+    /// Replaces every use of `from` by `to`, in all ops.
     pub fn replace_uses(&mut self, from: Value, to: Value) {
         for node in self.ops.values_mut() {
             node.kind.for_each_operand_mut(&mut |value| {
@@ -198,20 +198,20 @@ impl<O: Operation, T> Body<O, T> {
     }
 
     /// Checks the structural invariants of every IR and returns the first violation.
-    /// Ids are in range; each op is in one block, each block in one region, each region in one op (or the root). Definitions
-    /// dominate uses, and terminators are last in their blocks.
+    /// Ids are in range. No op is in two blocks, no block in two regions, no region in two ops. Definitions dominate uses, and
+    /// terminators are last in their blocks.
     pub fn verify_structure(&self, root: Region) -> Result<(), String> {
-        crate::ir_verify::structure(self, root)
+        crate::ir_verify::verify_structure(self, root)
     }
 }
 
-/// The bits of a constant tile.
+/// The bits of a constant tile's elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dense {
-    /// All elements equal.
+    /// All elements have these bits.
     Splat(u64),
-    /// Row-major elements.
+    /// The bits of each element, in row-major order.
     Elements(Vec<u64>),
 }
 
@@ -220,7 +220,7 @@ impl Dense {
     pub fn at(&self, index: usize) -> u64 {
         match self {
             Dense::Splat(bits) => *bits,
-            Dense::Elements(all) => all[index],
+            Dense::Elements(elements) => elements[index],
         }
     }
 }

@@ -3,10 +3,10 @@
 use crate::entity::Entity;
 use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
 
-/// Walks the tree with an explicit stack and marks reachable entities. A value is visible from its definition to the end of its
-/// block.
-pub(crate) fn structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
-    ids_in_range(body, root)?;
+/// Walks the tree with an explicit stack and rejects entities that it reaches twice. A value is visible from its definition to the
+/// end of its block, also in the regions of later ops of the block.
+pub(crate) fn verify_structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
+    check_ids(body, root)?;
     let mut walk = Walk {
         body,
         region_seen: vec![false; body.regions.len()],
@@ -17,9 +17,10 @@ pub(crate) fn structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Res
     walk.run(root)
 }
 
-fn ids_in_range<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
-    let check = |ok: bool, what: &dyn std::fmt::Display, by: &dyn std::fmt::Display| {
-        if ok { Ok(()) } else { Err(format!("{by} refers to {what}, which does not exist")) }
+/// Checks that ids are in range, and that each value knows its definition.
+fn check_ids<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
+    let check = |ok: bool, referenced: &dyn std::fmt::Display, referrer: &dyn std::fmt::Display| {
+        if ok { Ok(()) } else { Err(format!("{referrer} refers to {referenced}, which does not exist")) }
     };
     check(root.index() < body.regions.len(), &root, &"the function")?;
     for (region, node) in body.regions.iter() {
@@ -63,44 +64,47 @@ struct Walk<'a, O, T> {
     visible: Vec<bool>,
 }
 
-/// A block during the walk: its position, its visible definitions, and the pending results of the current op.
+/// A block during the walk.
 struct Frame {
     block: Block,
-    next: usize,
+    /// The index of the next op in the block.
+    next_op: usize,
+    /// The visible definitions of the block.
     defined: Vec<Value>,
+    /// The results of the current op, or the arguments of a block before its first op. They become visible next.
     pending: Vec<Value>,
 }
 
 impl<O: Operation, T> Walk<'_, O, T> {
     fn run(&mut self, root: Region) -> Result<(), String> {
         let mut stack = Vec::new();
-        self.enter(root, &mut stack)?;
+        self.enter_region(root, &mut stack)?;
         while let Some(frame) = stack.last_mut() {
             for value in std::mem::take(&mut frame.pending) {
                 self.visible[value.index()] = true;
                 frame.defined.push(value);
             }
             let ops = &self.body.blocks[frame.block].ops;
-            let Some(&op) = ops.get(frame.next) else {
+            let Some(&op) = ops.get(frame.next_op) else {
                 for value in stack.pop().expect("the stack is not empty").defined {
                     self.visible[value.index()] = false;
                 }
                 continue;
             };
-            frame.next += 1;
-            let is_last = frame.next == ops.len();
+            frame.next_op += 1;
+            let is_last = frame.next_op == ops.len();
             let node = &self.body.ops[op];
             // Results become visible when the walk returns to this frame, so an op's own regions cannot use them.
             frame.pending = node.results.to_vec();
-            self.check(op, is_last)?;
+            self.check_op(op, is_last)?;
             for region in node.kind.regions().into_iter().rev() {
-                self.enter(region, &mut stack)?;
+                self.enter_region(region, &mut stack)?;
             }
         }
         Ok(())
     }
 
-    fn check(&mut self, op: Op, is_last: bool) -> Result<(), String> {
+    fn check_op(&mut self, op: Op, is_last: bool) -> Result<(), String> {
         let kind = &self.body.ops[op].kind;
         if std::mem::replace(&mut self.op_seen[op.index()], true) {
             return Err(format!("{op} ({}) has more than one parent", kind.mnemonic()));
@@ -120,7 +124,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
         Ok(())
     }
 
-    fn enter(&mut self, region: Region, stack: &mut Vec<Frame>) -> Result<(), String> {
+    fn enter_region(&mut self, region: Region, stack: &mut Vec<Frame>) -> Result<(), String> {
         if std::mem::replace(&mut self.region_seen[region.index()], true) {
             return Err(format!("{region} has more than one parent"));
         }
@@ -128,7 +132,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
             if std::mem::replace(&mut self.block_seen[block.index()], true) {
                 return Err(format!("{block} has more than one parent"));
             }
-            stack.push(Frame { block, next: 0, defined: Vec::new(), pending: self.body.blocks[block].args.clone() });
+            stack.push(Frame { block, next_op: 0, defined: Vec::new(), pending: self.body.blocks[block].args.clone() });
         }
         Ok(())
     }

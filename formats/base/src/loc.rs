@@ -1,4 +1,4 @@
-//! Source locations, and the debug scopes around them.
+//! Source locations, and the debug scopes that contain them.
 //!
 //! Invariant: every op has a [`Loc`]; the envelope carries the table from `tile-read` to `tile-link`. Passes give a new op the
 //! location of the op it replaces, or a [`LocData::Fused`] location.
@@ -14,7 +14,7 @@ crate::entity! {
     pub struct Loc = "@";
 }
 crate::entity! {
-    /// A name in the table. Many locations share file and function names.
+    /// A file, directory or function name in the table, which many locations and scopes share.
     pub struct Name = "$";
 }
 crate::entity! {
@@ -32,6 +32,7 @@ pub enum LocData {
         column: u32,
         scope: Option<Scope>,
     },
+    /// A position in an inlined function: `callee` is in the function, and `caller` is the position of the call.
     CallSite {
         callee: Loc,
         caller: Loc,
@@ -66,7 +67,7 @@ impl Default for DebugInfo {
 }
 
 impl DebugInfo {
-    /// One location per line of a file, with the line's number.
+    /// A table with one location per line of a file. The id of a location is its line number.
     pub fn of_lines(name: &str, lines: usize) -> DebugInfo {
         let mut debug = DebugInfo::default();
         let file = debug.names.push(name.into());
@@ -76,7 +77,8 @@ impl DebugInfo {
         debug
     }
 
-    /// The innermost source position of a location, if it has one.
+    /// The file, line and column of a location, if it has them. For a call site, this is the position in the callee; for a fused
+    /// location, the first part with a position counts.
     pub fn position(&self, loc: Loc) -> Option<(&str, u32, u32)> {
         // No recursion, and each part is visited once. Reason: the input decides how deep locations are nested, and parts may be
         // shared.
@@ -143,10 +145,15 @@ impl DebugInfo {
         (DebugInfo { names: names.table, locs: locs.table, scopes: scopes.table }, locs.new_ids)
     }
 
-    /// Checks that every reference points to an earlier entry of the table, so walks terminate.
+    /// Checks that locations refer to earlier locations, and scopes to earlier scopes, so walks terminate. Also checks that each
+    /// name and scope of a location is in its table.
     pub fn verify(&self) -> Result<(), String> {
-        let require_earlier = |used: u32, at: usize, what: &str| {
-            if (used as usize) < at { Ok(()) } else { Err(format!("{what} {at} refers to {used}, which does not come before it")) }
+        let require_earlier = |used: u32, index: usize, kind: &str| {
+            if (used as usize) < index {
+                Ok(())
+            } else {
+                Err(format!("{kind} {index} refers to {used}, which does not come before it"))
+            }
         };
         let require_scope = |scope: &Scope| {
             if (scope.0 as usize) < self.scopes.len() { Ok(()) } else { Err(format!("debug scope {scope} is not in the table")) }
@@ -158,7 +165,7 @@ impl DebugInfo {
             return Err("location 0 must be the unknown location".into());
         }
         for (loc, data) in self.locs.iter() {
-            let at = loc.0 as usize;
+            let index = loc.0 as usize;
             match data {
                 LocData::Unknown => {}
                 LocData::Source { file, scope, .. } => {
@@ -166,29 +173,29 @@ impl DebugInfo {
                     scope.iter().try_for_each(require_scope)?;
                 }
                 LocData::CallSite { callee, caller } => {
-                    require_earlier(callee.0, at, "location")?;
-                    require_earlier(caller.0, at, "location")?;
+                    require_earlier(callee.0, index, "location")?;
+                    require_earlier(caller.0, index, "location")?;
                 }
-                LocData::Fused(parts) => parts.iter().try_for_each(|part| require_earlier(part.0, at, "location"))?,
+                LocData::Fused(parts) => parts.iter().try_for_each(|part| require_earlier(part.0, index, "location"))?,
             }
         }
         for (scope, data) in self.scopes.iter() {
-            let at = scope.0 as usize;
+            let index = scope.0 as usize;
             match data {
                 ScopeData::File { name, directory } => {
                     require_name(name)?;
                     require_name(directory)?;
                 }
-                ScopeData::CompileUnit { file } => require_earlier(file.0, at, "scope")?,
+                ScopeData::CompileUnit { file } => require_earlier(file.0, index, "scope")?,
                 ScopeData::Subprogram { file, compile_unit, name, linkage_name, .. } => {
                     require_name(name)?;
                     require_name(linkage_name)?;
-                    require_earlier(file.0, at, "scope")?;
-                    require_earlier(compile_unit.0, at, "scope")?;
+                    require_earlier(file.0, index, "scope")?;
+                    require_earlier(compile_unit.0, index, "scope")?;
                 }
                 ScopeData::LexicalBlock { scope: outer, file, .. } => {
-                    require_earlier(outer.0, at, "scope")?;
-                    require_earlier(file.0, at, "scope")?;
+                    require_earlier(outer.0, index, "scope")?;
+                    require_earlier(file.0, index, "scope")?;
                 }
             }
         }
@@ -196,9 +203,10 @@ impl DebugInfo {
     }
 }
 
-/// A table that is being deduplicated.
+/// The deduplication of one table.
 struct Dedup<K, V> {
     ids: HashMap<V, K>,
+    /// The distinct entries.
     table: Arena<K, V>,
     /// The new id of each old entry.
     new_ids: Vec<K>,
@@ -215,6 +223,7 @@ impl<K: Entity, V: Clone + Eq + Hash> Dedup<K, V> {
         let id = *self.ids.entry(value.clone()).or_insert_with(|| self.table.push(value));
         self.new_ids.push(id);
     }
+    /// The new id of an old entry. A reference to a later entry, which `verify` rejects, stays as it is.
     fn new_id(&self, id: K) -> K {
         self.new_ids.get(id.index()).copied().unwrap_or(id)
     }
@@ -247,8 +256,8 @@ mod tests {
         let mut debug = DebugInfo::default();
         let files = ["k.py", "k.py"].map(|name| debug.names.push(name.into()));
         let scopes = files.map(|name| debug.scopes.push(ScopeData::File { name, directory: files[0] }));
-        let of = |file, scope| LocData::Source { file, line: 1, column: 2, scope: Some(scope) };
-        let [first, second] = [0, 1].map(|i| debug.locs.push(of(files[i], scopes[1 - i])));
+        let source_at = |file, scope| LocData::Source { file, line: 1, column: 2, scope: Some(scope) };
+        let [first, second] = [0, 1].map(|i| debug.locs.push(source_at(files[i], scopes[1 - i])));
         debug.locs.push(LocData::CallSite { callee: second, caller: first });
         let (once, new_ids) = debug.deduplicated();
         assert_eq!((once.names.len(), once.scopes.len(), once.locs.len()), (1, 1, 3));

@@ -6,16 +6,18 @@
 
 use crate::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 
-/// Limits on the length and depth of a location. Longer texts do not help a reader, and shared parts could expand without bound.
+/// Maximum bytes and nesting depth of a printed location. Longer texts do not help a reader, and a part that many locations share
+/// is printed once for each of them.
 const MAX_LENGTH: usize = 1 << 14;
 const MAX_DEPTH: usize = 64;
 
 impl DebugInfo {
-    /// The complete location; none without a position or above the size limits.
+    /// The complete location. `None` if it has no source position, or if it exceeds `MAX_LENGTH` bytes or `MAX_DEPTH` nested
+    /// locations.
     pub fn reference_text(&self, loc: Loc) -> Option<String> {
         self.position(loc)?;
         let mut writer = Writer { debug: self, out: String::new() };
-        writer.loc(loc, true, 0)?;
+        writer.write_loc(loc, true, 0)?;
         Some(writer.out)
     }
 }
@@ -28,7 +30,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Writes a location. Only the outermost location has `loc()` around it. A `di_loc` has none, because it is an attribute of the
     /// dialect.
-    fn loc(&mut self, loc: Loc, outermost: bool, depth: usize) -> Option<()> {
+    fn write_loc(&mut self, loc: Loc, outermost: bool, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
         }
@@ -38,26 +40,26 @@ impl Writer<'_> {
             LocData::Source { file, line, column, scope } => {
                 let (open, close) = if scope.is_some() { ("#cuda_tile.di_loc<loc(", ")") } else { (open, close) };
                 self.push(&[open]);
-                self.string(*file);
+                self.write_name(*file);
                 self.push(&[&format!(":{line}:{column}"), close]);
                 if let Some(scope) = scope {
                     self.push(&[" in "]);
-                    self.scope(*scope, true, depth)?;
+                    self.write_scope(*scope, true, depth)?;
                     self.push(&[">"]);
                 }
             }
             LocData::CallSite { callee, caller } => {
                 self.push(&[open, "callsite("]);
-                self.loc(*callee, false, depth + 1)?;
+                self.write_loc(*callee, false, depth + 1)?;
                 self.push(&[" at "]);
-                self.loc(*caller, false, depth + 1)?;
+                self.write_loc(*caller, false, depth + 1)?;
                 self.push(&[")", close]);
             }
             LocData::Fused(parts) => {
                 self.push(&[open, "fused["]);
                 for (index, part) in parts.iter().enumerate() {
                     self.push(&[if index > 0 { ", " } else { "" }]);
-                    self.loc(*part, false, depth + 1)?;
+                    self.write_loc(*part, false, depth + 1)?;
                 }
                 self.push(&["]", close]);
             }
@@ -65,43 +67,43 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Writes a scope. `named` also writes its kind, where the field that contains it does not imply the kind.
-    fn scope(&mut self, scope: Scope, named: bool, depth: usize) -> Option<()> {
+    /// Writes a scope. `with_kind` also writes its kind, for a field that may contain scopes of several kinds.
+    fn write_scope(&mut self, scope: Scope, with_kind: bool, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
         }
         let data = &self.debug.scopes[scope];
-        if named {
+        if with_kind {
             self.push(&["#cuda_tile.", data.kind()]);
         }
         self.push(&["<"]);
         match data {
             ScopeData::File { name, directory } => {
-                self.string(*name);
+                self.write_name(*name);
                 self.push(&[" in "]);
-                self.string(*directory);
+                self.write_name(*directory);
             }
             ScopeData::CompileUnit { file } => {
                 self.push(&["file = "]);
-                self.scope(*file, false, depth + 1)?;
+                self.write_scope(*file, false, depth + 1)?;
             }
             ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration } => {
                 self.push(&["file = "]);
-                self.scope(*file, false, depth + 1)?;
+                self.write_scope(*file, false, depth + 1)?;
                 self.push(&[&format!(", line = {line}, name = ")]);
-                self.string(*name);
+                self.write_name(*name);
                 self.push(&[", linkageName = "]);
-                self.string(*linkage_name);
+                self.write_name(*linkage_name);
                 self.push(&[", compileUnit = "]);
-                self.scope(*compile_unit, false, depth + 1)?;
+                self.write_scope(*compile_unit, false, depth + 1)?;
                 self.push_unless_zero("scopeLine", *scope_line);
                 self.push(if *declaration { &[", flags = declaration"] } else { &[] });
             }
             ScopeData::LexicalBlock { scope, file, line, column } => {
                 self.push(&["scope = "]);
-                self.scope(*scope, true, depth + 1)?;
+                self.write_scope(*scope, true, depth + 1)?;
                 self.push(&[", file = "]);
-                self.scope(*file, false, depth + 1)?;
+                self.write_scope(*file, false, depth + 1)?;
                 self.push(&[&format!(", line = {line}")]);
                 self.push_unless_zero("column", *column);
             }
@@ -120,7 +122,8 @@ impl Writer<'_> {
         }
     }
 
-    fn string(&mut self, name: Name) {
+    /// Writes a name in quotes, with escapes for bytes that are not printable ASCII.
+    fn write_name(&mut self, name: Name) {
         self.out.push('"');
         for byte in self.debug.names[name].bytes() {
             match byte {
@@ -134,7 +137,7 @@ impl Writer<'_> {
 }
 
 impl ScopeData {
-    /// The dialect's name of this kind of scope.
+    /// The name of this kind of scope in the `cuda_tile` dialect.
     pub fn kind(&self) -> &'static str {
         match self {
             ScopeData::File { .. } => "di_file",
@@ -172,7 +175,7 @@ mod tests {
 
     /// Expected forms come from NVIDIA's tileiras 13.4.
     #[test]
-    fn locations_are_written_as_the_reference_does() {
+    fn locations_are_written_as_nvidia_does() {
         let (mut debug, plain, scoped) = example();
         assert_eq!(debug.reference_text(plain).unwrap(), "loc(\"/d/f.py\":1:2)");
         let in_k = "#cuda_tile.di_loc<loc(\"/d/f.py\":5:6) in #cuda_tile.di_subprogram<file = <\"f.py\" in \"/d\">, line = 3, \
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_that_grows_without_bound_is_not_written() {
+    fn a_location_above_the_size_limits_is_not_written() {
         let (mut debug, mut loc, _) = example();
         for _ in 0..40 {
             loc = debug.locs.push(LocData::CallSite { callee: loc, caller: loc });

@@ -1,18 +1,19 @@
 //! Spelling suggestions: the candidate closest to a misspelled word.
 
-/// The closest candidate, if its edit distance is at most two fifths of its length (of 3 letters, if it is shorter).
+/// The closest candidate, if its edit distance is at most two fifths of its length. A candidate with fewer than three letters
+/// counts as three.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let is_near = |candidate: &&str| distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
-    candidates.into_iter().filter(is_near).min_by_key(|candidate| distance(candidate, word))
+    let is_near = |candidate: &&str| edit_distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
+    candidates.into_iter().filter(is_near).min_by_key(|candidate| edit_distance(candidate, word))
 }
 
-/// `; did you mean 'X'?`, or nothing.
+/// `; did you mean 'X'?`, or an empty text if no candidate is near.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"))
 }
 
-/// The edit distance of two words.
-pub fn distance(a: &str, b: &str) -> usize {
+/// The Levenshtein distance of two words. Only the first 200 characters of `b` count, which limits the time for a long word.
+pub fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(200).collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
@@ -32,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_near_is_suggested() {
+    fn only_near_words_are_suggested() {
         let words = ["load_view", "store_view", "addf", "for"];
         let suggested = ["laod_view", "load_veiw", "storeview", "add", "far", "nothing", "x"].map(|word| nearest(word, words));
         let expected = [Some("load_view"), Some("load_view"), Some("store_view"), Some("addf"), Some("for"), None, None];
         assert_eq!(suggested, expected);
         assert_eq!(did_you_mean("loadview", words), "; did you mean 'load_view'?");
-        assert_eq!((distance("", "abc"), distance("abc", "abc"), distance("kitten", "sitting")), (3, 0, 3));
+        assert_eq!((edit_distance("", "abc"), edit_distance("abc", "abc"), edit_distance("kitten", "sitting")), (3, 0, 3));
     }
 }

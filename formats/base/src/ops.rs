@@ -1,4 +1,4 @@
-//! The op table macro: each entry expands to an enum variant, its mnemonic and its part of the [`Operation`] walk.
+//! The op table macro. Each row expands to an enum variant, its mnemonic, and its arms of the [`Operation`] functions.
 //!
 //! ```
 //! use base::ir::Value;
@@ -11,7 +11,7 @@
 //!     }
 //! }
 //! ```
-//! The mnemonic is also the variant's name in the text form. The types of its fields determine operands and regions.
+//! The mnemonic is also the variant's name in the text form. The types of a row's fields determine its operands and regions.
 //!
 //! With `with TYPE` after the enum's name, every row ends in `= EXPRESSION`, which may use the row's fields. The expression is the
 //! op's side effects, and `effects()` returns it. An op without it does not compile.
@@ -75,7 +75,7 @@ impl<F: Field> Field for Vec<F> {
     }
 }
 
-/// Declares types of fields that contain neither operands nor regions.
+/// Implements `Field` for types that contain neither operands nor regions.
 #[macro_export]
 macro_rules! plain_fields {
     ($($ty:ty),* $(,)?) => { $(impl $crate::ops::Field for $ty {})* };

@@ -1,4 +1,4 @@
-//! Union-find over the indices 0 to `len`. The smallest index of a set represents it, so results do not depend on the order of joins.
+//! Union-find over the indices `0..len`. The smallest index of a set represents it, so results do not depend on the order of joins.
 
 #[derive(Clone, Debug)]
 pub struct UnionFind(Vec<usize>);
@@ -18,13 +18,13 @@ impl UnionFind {
     }
 
     /// Merges the sets of two indices.
-    pub fn join(&mut self, one: usize, other: usize) {
-        let (one, other) = (self.shorten(one), self.shorten(other));
-        self.0[one.max(other)] = one.min(other);
+    pub fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find_and_shorten(a), self.find_and_shorten(b));
+        self.0[a.max(b)] = a.min(b);
     }
 
-    /// As `find`, with path halving.
-    fn shorten(&mut self, mut index: usize) -> usize {
+    /// As `find`, but also shortens the path to the representative (path halving).
+    fn find_and_shorten(&mut self, mut index: usize) -> usize {
         while self.0[index] != index {
             self.0[index] = self.0[self.0[index]];
             index = self.0[index];

@@ -8,14 +8,16 @@ use numerics::arith::Binary;
 /// Returns the operation of a combiner body, if the body is a single commutative op on both arguments.
 pub fn single_commutative_op<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Option<Binary> {
     let block = &body.blocks[body.block_of(region)];
-    let [op, end] = block.ops[..] else { return None };
+    let [op, terminator] = block.ops[..] else { return None };
     let Some(Core::Binary { kind, lhs, rhs }) = body.ops[op].kind.core() else { return None };
     let uses_both_args = [*lhs, *rhs] == block.args[..] || [*rhs, *lhs] == block.args[..];
-    (uses_both_args && body.ops[end].kind.operands()[..] == body.ops[op].results[..] && kind.is_commutative()).then_some(*kind)
+    (uses_both_args && body.ops[terminator].kind.operands()[..] == body.ops[op].results[..] && kind.is_commutative())
+        .then_some(*kind)
 }
 
-/// Returns whether a thread combines its elements at even positions apart from those at odd positions, until two results are left.
-/// Reason: neighbouring registers then form the pairs of packed instructions. Otherwise it combines neighbours with each other.
+/// Returns whether a thread combines its elements at even positions separately from its elements at odd positions, until two
+/// results are left. Reason: neighbouring registers then form the pairs of packed instructions. For other operations, a thread
+/// combines neighbours with each other.
 pub fn combines_evens_separately(operation: Option<Binary>) -> bool {
     matches!(operation, Some(Binary::AddF { .. } | Binary::MulF { .. }))
 }

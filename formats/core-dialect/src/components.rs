@@ -1,8 +1,8 @@
 //! Connected components: ops of a function that work on disjoint tiles, so that different threads could execute each component.
 //!
 //! A value from memory, and every value computed from it, belongs to the component of the op that loads it. An op that uses values
-//! of two components merges them; so do two components that access one place in memory. A value computed from parameters and
-//! constants alone belongs to no component, because each component can recompute it.
+//! of two components merges them. Two components that access the same memory object, such as a buffer, are also merged. A value
+//! computed from parameters and constants alone belongs to no component, because each component can recompute it.
 
 use crate::core_ops::Core;
 use crate::region_edges::{RegionEdge, region_edges};
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The effects of an op that matter to components.
 #[derive(Default)]
 pub struct OpEffects {
-    /// Ids of the memory places (such as buffers) that the op accesses; all accesses to a place are in one component.
-    pub places: Vec<u32>,
+    /// Ids of the memory objects (such as buffers) that the op accesses. All accesses to an object are in one component.
+    pub memory_objects: Vec<u32>,
     /// Whether the result comes from memory, or from another effect that happens once.
     pub is_source: bool,
 }
@@ -23,32 +23,33 @@ pub struct OpEffects {
 pub struct Components(BTreeMap<Op, usize>);
 
 impl Components {
-    /// The component of an op; none for an op that each component can recompute.
+    /// The component of an op; `None` for an op that each component can recompute.
     pub fn of(&self, op: Op) -> Option<usize> {
         self.0.get(&op).copied()
     }
 }
 
-/// The components of a region, numbered in the order of their first ops. `touched` returns the effects of an op, or none for an op
-/// that belongs to no component.
-pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, touched: impl Fn(Op) -> Option<OpEffects>) -> Components {
-    let all = body.walk(region);
-    let touched: BTreeMap<Op, OpEffects> = all.iter().filter_map(|op| Some((*op, touched(*op)?))).collect();
-    let places: BTreeSet<u32> = touched.values().flat_map(|touched| touched.places.iter().copied()).collect();
+/// The components of a region, numbered in the order of their first ops. `effects_of` returns the effects of an op, or
+/// `None` for an op that belongs to no component.
+pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, effects_of: impl Fn(Op) -> Option<OpEffects>) -> Components {
+    let ops = body.walk(region);
+    let effects: BTreeMap<Op, OpEffects> = ops.iter().filter_map(|op| Some((*op, effects_of(*op)?))).collect();
+    let memory_objects: BTreeSet<u32> = effects.values().flat_map(|effects| effects.memory_objects.iter().copied()).collect();
     let edges = region_edges(body, region);
-    let component_values = component_values(body, &touched, &edges);
-    if all.iter().any(|op| control_operands(body, *op).iter().any(|value| component_values.contains(value))) {
+    let component_values = component_values(body, &effects, &edges);
+    if ops.iter().any(|op| control_operands(body, *op).iter().any(|value| component_values.contains(value))) {
         // A value of one component decides which ops execute, also in other components. All ops are then one component.
-        return Components(touched.into_keys().map(|op| (op, 0)).collect());
+        return Components(effects.into_keys().map(|op| (op, 0)).collect());
     }
-    // A node for each value, then one for each place.
-    let place_nodes = places.iter().enumerate().map(|(at, place)| (*place, body.values.len() + at)).collect::<BTreeMap<_, _>>();
-    let mut union_find = UnionFind::new(body.values.len() + places.len());
+    // The nodes of the union-find: first the values, then the memory objects.
+    let object_nodes =
+        memory_objects.iter().enumerate().map(|(index, object)| (*object, body.values.len() + index)).collect::<BTreeMap<_, _>>();
+    let mut union_find = UnionFind::new(body.values.len() + memory_objects.len());
     let mut first_node: BTreeMap<Op, usize> = BTreeMap::new();
-    for (op, touched) in touched.iter().filter(|(op, _)| !is_control(body, **op)) {
+    for (op, effects) in effects.iter().filter(|(op, _)| !is_control(body, **op)) {
         let values = operands_with_nested(body, *op).into_iter().chain(body.ops[*op].results.iter().copied());
         let values = values.filter(|value| component_values.contains(value)).map(|value| value.0 as usize);
-        let mut nodes = touched.places.iter().map(|place| place_nodes[place]).chain(values);
+        let mut nodes = effects.memory_objects.iter().map(|object| object_nodes[object]).chain(values);
         let Some(node) = nodes.next() else { continue };
         nodes.for_each(|other| union_find.join(node, other));
         first_node.insert(*op, node);
@@ -58,13 +59,13 @@ pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, touched: im
     {
         union_find.join(from.0 as usize, to.0 as usize);
     }
-    let mut numbers = BTreeMap::new();
+    let mut component_ids = BTreeMap::new();
     let component = |op: &Op| {
         let root = union_find.find(*first_node.get(op)?);
-        let next = numbers.len();
-        Some((*op, *numbers.entry(root).or_insert(next)))
+        let next = component_ids.len();
+        Some((*op, *component_ids.entry(root).or_insert(next)))
     };
-    Components(all.iter().filter_map(component).collect())
+    Components(ops.iter().filter_map(component).collect())
 }
 
 /// Returns whether an op only selects which ops execute, and forwards their results.
@@ -89,21 +90,21 @@ fn operands_with_nested<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value>
 }
 
 /// The values that belong to a component: they come from memory, or are computed from such values.
-fn component_values<O: MiddleOp, T>(body: &Body<O, T>, touched: &BTreeMap<Op, OpEffects>, edges: &[RegionEdge]) -> BTreeSet<Value> {
+fn component_values<O: MiddleOp, T>(body: &Body<O, T>, effects: &BTreeMap<Op, OpEffects>, edges: &[RegionEdge]) -> BTreeSet<Value> {
     let mut derived: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
     edges.iter().for_each(|edge| derived.entry(edge.from).or_default().push(edge.to));
-    let (mut component_values, mut work) = (BTreeSet::new(), Vec::new());
-    for (op, touched) in touched {
+    let (mut component_values, mut worklist) = (BTreeSet::new(), Vec::new());
+    for (op, effects) in effects {
         let results = &body.ops[*op].results;
-        if touched.is_source {
-            work.extend(results.iter().copied());
+        if effects.is_source {
+            worklist.extend(results.iter().copied());
         } else if !is_control(body, *op) {
             operands_with_nested(body, *op).into_iter().for_each(|from| derived.entry(from).or_default().extend(results));
         }
     }
-    while let Some(value) = work.pop() {
+    while let Some(value) = worklist.pop() {
         if component_values.insert(value) {
-            work.extend(derived.get(&value).into_iter().flatten().copied());
+            worklist.extend(derived.get(&value).into_iter().flatten().copied());
         }
     }
     component_values

@@ -1,7 +1,7 @@
-//! The core ops, with one meaning in `.aa`, `.as` and `.sched`: all ops but memory accesses, reductions and MMAs.
+//! The core ops, which have one meaning in `.aa`, `.as` and `.sched`: all ops except memory accesses, reductions and MMAs.
 //!
-//! Each of those formats has an op enum with the variant `Core(Core)`, which does not show in the text form. Types differ between
-//! formats (in `.as` a tile has a layout), and are those of the results.
+//! Each of those formats has an op enum with the variant `Core(Core)`, which the text form omits. Types differ between formats: in
+//! `.as`, a tile type has a layout. An op has no type of its own; the types of its results select its operation.
 
 use crate::tile::{Dense, ViewKind};
 use base::ir::{Region, Value};
@@ -10,7 +10,7 @@ use numerics::arith;
 base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
 crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
-/// The numbers of CTAs that a cluster may have. The CTAs of a cluster share a tile block.
+/// The numbers of CTAs that a cluster may have, in increasing order. The CTAs of a cluster share a tile block.
 pub const CLUSTER_SIZES: [u32; 2] = [2, 4];
 
 /// The promise of an `assume` op about its value.
@@ -31,7 +31,7 @@ pub enum Fact {
 pub enum Effect {
     #[default]
     Nothing,
-    /// Orders effects of other code before or after it: other grids, or accesses through other mappings.
+    /// Orders its neighbours with accesses of other grids, or through other mappings of the memory.
     Orders,
     /// May stop the kernel.
     Stops,
@@ -53,57 +53,57 @@ base::ops! {
         /// `a * b + c`, rounded once.
         Fma "fma" { kind: arith::Fma, a: Value, b: Value, c: Value } = Effect::Nothing,
         Compare "compare" { kind: arith::Compare, lhs: Value, rhs: Value } = Effect::Nothing,
-        /// From the operand's element type to the result's.
+        /// Converts from the operand's element type to the result's.
         Convert "convert" { kind: arith::Convert, x: Value } = Effect::Nothing,
         Select "select" { cond: Value, yes: Value, no: Value } = Effect::Nothing,
         IntToPtr "int_to_ptr" { x: Value } = Effect::Nothing,
         PtrToInt "ptr_to_int" { x: Value } = Effect::Nothing,
-        /// The same address with another pointee.
+        /// The same address with another pointee type.
         PtrCast "ptr_cast" { x: Value } = Effect::Nothing,
-        /// `ptr + offset * size of the pointee`; the offset is signed.
+        /// `ptr + offset * bytes of the pointee`; the offset is signed.
         Offset "offset" { ptr: Value, offset: Value } = Effect::Nothing,
         /// The value itself; later code may rely on the fact.
         Assume "assume" { value: Value, fact: Fact } = Effect::Nothing,
 
         /// 0, 1, 2, … along the only dimension.
         Iota "iota" {} = Effect::Nothing,
-        /// A scalar, or extents of 1, repeated to the result's shape.
+        /// Repeats a scalar, or dimensions of extent 1, to the result's shape.
         Broadcast "broadcast" { x: Value } = Effect::Nothing,
-        /// The same elements, row by row, in another shape.
+        /// The same elements, in row-major order, in another shape.
         Reshape "reshape" { x: Value } = Effect::Nothing,
         /// Result dimension `k` is operand dimension `order[k]`.
         Permute "permute" { x: Value, order: Vec<u32> } = Effect::Nothing,
         Cat "cat" { lhs: Value, rhs: Value, dim: u32 } = Effect::Nothing,
         /// A slice of `x`. Along each dimension, slice number `i` starts at element `i * extent of the result`.
         Extract "extract" { x: Value, indices: Vec<Value> } = Effect::Nothing,
-        /// `into`, where `x` replaces the slice with these indices.
+        /// The tile `into` with `x` in place of the slice that `indices` select, as in `extract`.
         Insert "insert" { x: Value, into: Value, indices: Vec<Value> } = Effect::Nothing,
-        /// The bytes of a one-dimensional tile as elements of another width.
+        /// Reads the bytes of a one-dimensional tile as elements of another width.
         Reinterpret "reinterpret" { x: Value } = Effect::Nothing,
 
         BlockId "block_id" { axis: u32 } = Effect::Nothing,
         BlockCount "block_count" { axis: u32 } = Effect::Nothing,
         /// The rank of this CTA in its cluster. The CTAs of a cluster share a tile block.
         ClusterRank "cluster_rank" {} = Effect::Nothing,
-        /// A strided object in memory; `sizes` and `strides` are the numbers that are `?` in its type.
+        /// A strided object in memory. `sizes` and `strides` have a value for each `?` in the type of the result.
         MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
         MakeView "make_view" { memref: Value } = Effect::Nothing,
-        /// The extents of a memref, one result a dimension.
+        /// The extents of a memref, one result for each dimension.
         MemRefShape "memref_shape" { memref: Value } = Effect::Nothing,
-        /// The number of tiles of a view along each dimension.
+        /// The number of tiles of a view, one result for each dimension.
         ViewShape "view_shape" { view: Value } = Effect::Nothing,
         /// The address of a global of the module.
         GlobalAddress "global_address" { name: String } = Effect::Nothing,
-        /// Memory of this CTA for `count` elements of the result's pointee, until the enclosing region ends.
+        /// Allocates memory of this CTA for `count` elements of the result's pointee, until the enclosing region ends.
         Alloca "alloca" { count: u64, align: u64, shareable: bool } = Effect::Allocates,
 
         MakeToken "make_token" {} = Effect::Nothing,
         JoinTokens "join_tokens" { tokens: Vec<Value> } = Effect::Nothing,
         /// Orders accesses through aliased mappings.
         AliasFence "alias_fence" { token: Value } = Effect::Orders,
-        /// Waits for the grid this one depends on.
+        /// Waits until the grids on which this grid depends are complete (programmatic dependent launch).
         GridWait "grid_wait" { token: Option<Value> } = Effect::Orders,
-        /// Lets dependent grids start.
+        /// Lets the grids that depend on this grid start.
         GridLaunch "grid_launch" { token: Option<Value> } = Effect::Orders,
         /// Prints the message for each false element and stops the kernel.
         Assert "assert" { cond: Value, message: String } = Effect::Stops,
@@ -122,11 +122,11 @@ base::ops! {
         Return "return" terminator {} = Effect::Leaves,
 
         /// Stops the kernel if an element of `index` is negative or at least `extent`, and reports the element with the message and
-        /// the extent. `index` and `extent` are i64. The smallest i64 is valid: it stands for no access.
+        /// the extent. `index` and `extent` are i64. The smallest i64 is a valid index: it stands for an element without access.
         CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
 
-        /// The number of tile blocks that this CTA processes under cluster launch control (CLC). It counts its own and those stolen
-        /// from CTAs that have not started. A loop runs from 0 up to it in steps of 1.
+        /// The number of tile blocks that this CTA processes under cluster launch control (CLC): its own tile block, and the tile
+        /// blocks that it steals from CTAs that have not started. Its only use is the upper bound of a loop from 0 in steps of 1.
         ClcBlockCount "clc_block_count" {} = Effect::Nothing,
         /// The index, along an axis, of the tile block that an iteration of the loop over `clc_block_count` processes.
         /// `iteration` is the counter of that loop.

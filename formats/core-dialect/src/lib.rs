@@ -1,6 +1,7 @@
 //! The core dialect, shared by `.aa`, `.as` and `.sched`. Types: tiles, memrefs and views ([`tile`]), memory orders and scopes
-//! ([`memory`]). Ops: those with one meaning in all formats ([`core_ops`]). Analyses: persistent loops ([`persistent_loops`]),
-//! nesting of regions ([`region_nesting`]), independent parts of a function ([`components`]). Verifier rules: [`rules`].
+//! ([`memory`]). Ops: the ops with one meaning in all formats ([`core_ops`]). Analyses: persistent loops ([`persistent_loops`]),
+//! nesting of regions ([`region_nesting`]), forwarded values ([`region_edges`]), independent parts of a function ([`components`]).
+//! Verifier rules: [`rules`].
 
 pub mod combining;
 pub mod components;

@@ -14,7 +14,7 @@ pub enum MemoryOrdering {
     AcqRel,
 }
 
-/// The threads among which a non-weak access is ordered.
+/// The threads among which the ordering of a non-weak access holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryScope {
@@ -39,7 +39,8 @@ pub enum AtomicMode {
     Xchg,
 }
 
-/// How a multicast access combines the copies of an element on all devices, or the stored value with the old one.
+/// The operation of a multicast access: a load combines the copies of an element on all devices, a store combines the stored value
+/// with each copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MulticastReduction {
@@ -53,7 +54,7 @@ pub enum MulticastReduction {
     UMax,
 }
 
-/// The effect of a multicast store on each copy.
+/// The effect of a multicast store on the copy of an element on each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MulticastWrite {
@@ -70,7 +71,8 @@ impl MulticastWrite {
     }
 }
 
-/// How several devices share the memory behind a pointer, if the program states it. Not every target has such pointers.
+/// How several devices share the memory to which a pointer refers, if the program declares it. Only targets with
+/// `Feature::MultimemPointers` have such pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
@@ -100,7 +102,7 @@ pub enum Padding {
     NegInf,
 }
 
-/// The order of an access relative to other threads.
+/// The memory ordering of an access, and the threads among which it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
     pub semantics: MemoryOrdering,

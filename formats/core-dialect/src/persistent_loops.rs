@@ -1,4 +1,4 @@
-//! Persistent loops: a persistent kernel has one loop over the tile blocks of a whole grid.
+//! Persistent loops. A persistent kernel has a loop over tile blocks: each CTA processes several of them.
 
 use crate::core_ops::Core;
 use crate::tile::Dense;
@@ -32,12 +32,12 @@ fn is_computed_from<O: Operation, T>(
     core: &impl Fn(&O) -> Option<&Core>,
     is_source: fn(&Core) -> bool,
 ) -> bool {
-    let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
-    while let Some(value) = work.pop() {
-        let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
+    let (mut visited, mut worklist) = (BTreeSet::new(), vec![value]);
+    while let Some(value) = worklist.pop() {
+        let Some(op) = body.defining_op(value).filter(|op| visited.insert(*op)) else { continue };
         match core(&body.ops[op].kind) {
             Some(core) if is_source(core) => return true,
-            Some(core) if core.is_pure() => work.extend(body.ops[op].kind.operands()),
+            Some(core) if core.is_pure() => worklist.extend(body.ops[op].kind.operands()),
             _ => {}
         }
     }

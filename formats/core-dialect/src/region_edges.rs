@@ -13,12 +13,12 @@ pub struct RegionEdge {
     pub to: Value,
 }
 
-/// The edges of all ops in a region.
+/// The edges of all ops in a region and its nested regions.
 pub fn region_edges<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Vec<RegionEdge> {
     body.walk(region).into_iter().flat_map(|op| edges_of_op(body, op)).collect()
 }
 
-/// The edges of one op, without those of the ops inside its regions.
+/// The edges of one op, without the edges of the ops inside its regions.
 pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge> {
     let results = &body.ops[op].results;
     let mut edges = Vec::new();
@@ -27,8 +27,8 @@ pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge>
     match body.ops[op].kind.core() {
         Some(Core::If { then, otherwise, .. }) => {
             for region in [then, otherwise] {
-                let end = body.terminator(body.block_of(*region)).and_then(|end| body.ops[end].kind.core());
-                if let Some(Core::Yield { values }) = end {
+                let terminator = body.terminator(body.block_of(*region)).and_then(|op| body.ops[op].kind.core());
+                if let Some(Core::Yield { values }) = terminator {
                     forward(values, results);
                 }
             }
@@ -38,7 +38,7 @@ pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge>
             forward(init, args);
             // A loop without iterations.
             forward(init, results);
-            for values in LoopEnds::of(body, *inner).continued {
+            for values in LoopEnds::of(body, *inner).continue_values {
                 forward(values, args);
                 forward(values, results);
             }
@@ -47,31 +47,33 @@ pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge>
             let args = &body.blocks[body.block_of(*inner)].args;
             let ends = LoopEnds::of(body, *inner);
             forward(init, args);
-            ends.continued.iter().for_each(|values| forward(values, args));
-            ends.left.iter().for_each(|values| forward(values, results));
+            ends.continue_values.iter().for_each(|values| forward(values, args));
+            ends.break_values.iter().for_each(|values| forward(values, results));
         }
         _ => {}
     }
     edges
 }
 
-/// The values with which a loop continues, and with which it ends, anywhere in its body.
+/// The values of the `continue` and `break` ops of a loop, anywhere in its body.
 pub struct LoopEnds<'a> {
-    pub continued: Vec<&'a [Value]>,
-    pub left: Vec<&'a [Value]>,
+    /// The values of each `continue`.
+    pub continue_values: Vec<&'a [Value]>,
+    /// The values of each `break`.
+    pub break_values: Vec<&'a [Value]>,
 }
 
 impl<'a> LoopEnds<'a> {
     pub fn of<O: MiddleOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
-        let (mut ends, mut work) = (LoopEnds { continued: Vec::new(), left: Vec::new() }, vec![loop_body]);
-        while let Some(region) = work.pop() {
+        let (mut ends, mut worklist) = (LoopEnds { continue_values: Vec::new(), break_values: Vec::new() }, vec![loop_body]);
+        while let Some(region) = worklist.pop() {
             for &op in &body.blocks[body.block_of(region)].ops {
                 match body.ops[op].kind.core() {
-                    Some(Core::Continue { values }) => ends.continued.push(values),
-                    Some(Core::Break { values }) => ends.left.push(values),
-                    // The ends inside a nested loop belong to that loop.
+                    Some(Core::Continue { values }) => ends.continue_values.push(values),
+                    Some(Core::Break { values }) => ends.break_values.push(values),
+                    // A `continue` or `break` inside a nested loop belongs to that loop.
                     Some(Core::For { .. } | Core::Loop { .. }) => {}
-                    _ => work.extend(body.ops[op].kind.regions()),
+                    _ => worklist.extend(body.ops[op].kind.regions()),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The nesting of regions: the op around each block, and the construct that each terminator ends.
+//! The nesting of regions: the op whose region contains each block, and the op that each terminator leaves or continues.
 
 use crate::core_ops::Core;
 use crate::rules::MiddleOp;
@@ -7,22 +7,24 @@ use base::{Block, Body, Region};
 use std::collections::BTreeMap;
 
 pub struct RegionNesting {
-    op_around: BTreeMap<Block, Op>,
+    /// The op whose region contains each block.
+    enclosing_ops: BTreeMap<Block, Op>,
+    /// The block of each op, by op id.
     block_of: Vec<Option<Block>>,
-    /// For each construct, the terminators that leave it or continue it.
+    /// For each `if`, loop, reduction or scan, the terminators that leave it or continue it.
     terminators: BTreeMap<Op, Vec<Op>>,
 }
 
 impl RegionNesting {
     pub fn of<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> RegionNesting {
-        let all = body.walk(region);
-        let mut op_around = BTreeMap::new();
-        for &op in &all {
+        let ops = body.walk(region);
+        let mut enclosing_ops = BTreeMap::new();
+        for &op in &ops {
             let regions = body.ops[op].kind.regions();
-            op_around.extend(regions.into_iter().map(|region| (body.block_of(region), op)));
+            enclosing_ops.extend(regions.into_iter().map(|region| (body.block_of(region), op)));
         }
-        let mut nesting = RegionNesting { op_around, block_of: body.op_blocks(), terminators: BTreeMap::new() };
-        for &op in all.iter().filter(|op| body.ops[**op].kind.is_terminator()) {
+        let mut nesting = RegionNesting { enclosing_ops, block_of: body.op_blocks(), terminators: BTreeMap::new() };
+        for &op in ops.iter().filter(|op| body.ops[**op].kind.is_terminator()) {
             if let Some(construct) = nesting.construct_of_terminator(body, op) {
                 nesting.terminators.entry(construct).or_default().push(op);
             }
@@ -31,34 +33,34 @@ impl RegionNesting {
     }
 
     /// The op whose region contains a block.
-    pub fn op_around(&self, block: Block) -> Option<Op> {
-        self.op_around.get(&block).copied()
+    pub fn enclosing_op(&self, block: Block) -> Option<Op> {
+        self.enclosing_ops.get(&block).copied()
     }
-    /// The op around an op.
+    /// The op whose region contains an op.
     pub fn parent(&self, op: Op) -> Option<Op> {
-        self.op_around(self.block_of[op.0 as usize]?)
+        self.enclosing_op(self.block_of[op.0 as usize]?)
     }
-    /// The terminators that leave a construct or continue it.
+    /// The terminators that leave an op (`if`, loop, reduction or scan) or continue it.
     pub fn terminators(&self, construct: Op) -> &[Op] {
         self.terminators.get(&construct).map_or(&[], Vec::as_slice)
     }
 
-    /// The construct that a terminator leaves, or whose next iteration it starts. None for `return` and for ops that are no
+    /// The op that a terminator leaves, or whose next iteration it starts. `None` for `return`, and for ops that are not
     /// terminators.
     pub fn construct_of_terminator<O: MiddleOp, T>(&self, body: &Body<O, T>, op: Op) -> Option<Op> {
         let core = |op: Op| body.ops[op].kind.core();
-        let mut at = self.parent(op);
-        while let Some(construct) = at {
-            let ends = matches!(
+        let mut ancestor = self.parent(op);
+        while let Some(construct) = ancestor {
+            let is_target = matches!(
                 (core(op), core(construct)),
                 (Some(Core::Yield { .. }), _)
                     | (Some(Core::Continue { .. }), Some(Core::For { .. } | Core::Loop { .. }))
                     | (Some(Core::Break { .. }), Some(Core::Loop { .. }))
             );
-            if ends {
+            if is_target {
                 return Some(construct);
             }
-            at = self.parent(construct);
+            ancestor = self.parent(construct);
         }
         None
     }

@@ -1,4 +1,4 @@
-//! Tiles, pointers, strided memory and views as the middle formats (`.aa`, `.as`, `.sched`) type them.
+//! The types of tiles, pointers, strided memory and views in the middle formats (`.aa`, `.as`, `.sched`).
 
 use crate::memory::Padding;
 use base::Loc;
@@ -8,7 +8,7 @@ use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// The extents of a tile; empty for a scalar. Each is a power of two.
+/// The extents of a tile, each a power of two; empty for a scalar.
 pub type Shape = SmallVec<[u32; 4]>;
 
 /// The address space of a pointer.
@@ -35,11 +35,12 @@ pub enum Elem {
 pub struct MemRef {
     pub elem: Scalar,
     pub space: Space,
-    /// `None` if the extent is an operand of the defining op.
+    /// The extent of each dimension in elements; `None` if it is an operand of the defining op.
     pub sizes: Vec<Option<u64>>,
+    /// The stride of each dimension in elements; `None` if it is an operand of the defining op.
     pub strides: Vec<Option<u64>>,
-    /// The object that the base was derived from, numbered from 1 in its function; 0 if unknown. Different scopes are different
-    /// parameters, globals or allocations, yet a caller may pass the same memory twice: tokens alone order accesses.
+    /// The parameter, global or allocation from which the base pointer was derived, numbered from 1 in its function; 0 if unknown.
+    /// Different scopes may still alias, because a caller may pass the same memory twice. Only tokens order accesses.
     pub alias_scope: u32,
 }
 
@@ -51,7 +52,7 @@ pub struct View {
     /// `dim_map[t]` is the memref dimension that tile dimension `t` runs along.
     pub dim_map: Vec<u32>,
     pub kind: ViewKind,
-    /// The value of a load outside the memref; unspecified if `None`.
+    /// The value of loaded elements outside the memref; unspecified if `None`.
     pub padding: Option<Padding>,
 }
 
@@ -62,21 +63,23 @@ pub enum ViewKind {
     Partition,
     /// Tile index `i` starts at `i * step`.
     Strided { steps: Vec<u32> },
-    /// Along `sparse_dim` every row has its own index, from a one-dimensional tile; along the other dimensions the index is that of
-    /// the first element.
+    /// Along `sparse_dim`, a one-dimensional tile has the index of each row. Along another dimension, the index is a scalar: the
+    /// coordinate of the first element.
     Gather { sparse_dim: u32 },
 }
 
 /// The largest alignment of memory, in bytes. ptxas of CUDA 13.5 crashes on the next power of two.
 pub const MAX_ALIGNMENT: u64 = 1 << 30;
 
-/// Memory with the lifetime of the module.
+/// A global variable of a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Global {
     pub name: String,
     pub elem: Scalar,
+    /// The number of elements.
     pub count: u64,
     pub value: Dense,
+    /// The alignment in bytes.
     pub align: u64,
     pub constant: bool,
     pub private: bool,
@@ -99,14 +102,14 @@ impl Elem {
             Elem::Ptr { .. } => None,
         }
     }
-    /// The type of the bits: a pointer counts as a 64-bit integer.
+    /// The scalar type whose bits represent the element: a pointer counts as a 64-bit integer.
     pub fn carrier(self) -> Scalar {
         self.scalar().unwrap_or(Scalar::I64)
     }
 }
 
 impl ViewKind {
-    /// The distance between the origins of neighbouring tiles along tile dimension `t`.
+    /// The distance between the origins of neighbouring tiles along tile dimension `t`, in elements.
     pub fn step(&self, tile: &Shape, t: usize) -> u32 {
         match self {
             ViewKind::Strided { steps } => steps[t],
@@ -116,11 +119,12 @@ impl ViewKind {
     }
 }
 
+/// The number of elements of a tile.
 pub fn element_count(shape: &[u32]) -> usize {
     shape.iter().map(|dim| *dim as usize).product()
 }
 
-/// The value with these bits as a number; for a pointer, its address.
+/// Prints the number that has these bits; for a pointer, its address.
 pub fn print_literal(elem: Elem, bits: u64) -> String {
     numerics::literal::print(elem.carrier(), bits)
 }
@@ -161,22 +165,22 @@ impl TypeText for MemRef {
         format!("memref<{extents}{}, strides: [{}]{space}{scope}>", self.elem, strides.join(", "))
     }
     fn parse(text: &str) -> Option<Self> {
-        let mut parts_left = TypeParts::of(text, "memref")?;
-        let mut extents: Vec<&str> = parts_left.next()?.split('x').collect();
+        let mut type_parts = TypeParts::of(text, "memref")?;
+        let mut extents: Vec<&str> = type_parts.take_first()?.split('x').collect();
         let elem = Scalar::parse(extents.pop()?)?;
         let sizes = extents.into_iter().map(parse_number_or_question_mark).collect::<Option<_>>()?;
-        let strides = list(parts_left.field("strides")?, parse_number_or_question_mark)?;
-        let alias_scope = parts_left.field("scope").map_or(Some(0), |scope| scope.parse().ok().filter(|scope| *scope != 0))?;
-        let space = parts_left.next().map_or(Some(Space::Global), from_text)?;
-        parts_left.is_empty().then_some(MemRef { elem, space, sizes, strides, alias_scope })
+        let strides = parse_list(type_parts.take_field("strides")?, parse_number_or_question_mark)?;
+        let alias_scope = type_parts.take_field("scope").map_or(Some(0), |scope| scope.parse().ok().filter(|scope| *scope != 0))?;
+        let space = type_parts.take_first().map_or(Some(Space::Global), from_text)?;
+        type_parts.is_empty().then_some(MemRef { elem, space, sizes, strides, alias_scope })
     }
 }
 
 impl TypeText for View {
     fn print(&self) -> String {
         let tile: Vec<String> = self.tile.iter().map(u32::to_string).collect();
-        let in_order = self.dim_map.iter().copied().eq(0..self.dim_map.len() as u32);
-        let dims = if in_order { String::new() } else { format!(", dims: {}", to_text(&self.dim_map)) };
+        let is_identity = self.dim_map.iter().copied().eq(0..self.dim_map.len() as u32);
+        let dims = if is_identity { String::new() } else { format!(", dims: {}", to_text(&self.dim_map)) };
         let kind = match &self.kind {
             ViewKind::Partition => String::new(),
             ViewKind::Strided { steps } => format!(", steps: {}", to_text(steps)),
@@ -186,22 +190,22 @@ impl TypeText for View {
         format!("view<{}, {}{dims}{kind}{padding}>", tile.join("x"), self.memref.print())
     }
     fn parse(text: &str) -> Option<Self> {
-        let mut parts_left = TypeParts::of(text, "view")?;
-        let tile = parts_left.next()?;
+        let mut type_parts = TypeParts::of(text, "view")?;
+        let tile = type_parts.take_first()?;
         let tile: Shape =
             tile.split('x').filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
-        let memref = MemRef::parse(parts_left.next()?)?;
-        let in_order = || Some((0..tile.len() as u32).collect());
-        let dim_map = parts_left.field("dims").map_or_else(in_order, from_text)?;
-        let steps = parts_left.field("steps").map(from_text);
-        let kind = match (steps, parts_left.field("gather")) {
+        let memref = MemRef::parse(type_parts.take_first()?)?;
+        let identity = || Some((0..tile.len() as u32).collect());
+        let dim_map = type_parts.take_field("dims").map_or_else(identity, from_text)?;
+        let steps = type_parts.take_field("steps").map(from_text);
+        let kind = match (steps, type_parts.take_field("gather")) {
             (None, None) => ViewKind::Partition,
             (Some(steps), None) => ViewKind::Strided { steps: steps? },
             (None, Some(dim)) => ViewKind::Gather { sparse_dim: dim.parse().ok()? },
             _ => return None,
         };
-        let padding = parts_left.field("padding").map_or(Some(None), |padding| from_text(padding).map(Some))?;
-        parts_left.is_empty().then_some(View { memref, tile, dim_map, kind, padding })
+        let padding = type_parts.take_field("padding").map_or(Some(None), |padding| from_text(padding).map(Some))?;
+        type_parts.is_empty().then_some(View { memref, tile, dim_map, kind, padding })
     }
 }
 
@@ -214,12 +218,13 @@ fn parse_number_or_question_mark(text: &str) -> Option<Option<u64>> {
     if text == "?" { Some(None) } else { text.parse().ok().map(Some) }
 }
 
-fn list<T>(text: &str, item: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+/// Parses `[item, item]`.
+fn parse_list<T>(text: &str, item: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
     inner.split(',').map(str::trim).filter(|part| !part.is_empty()).map(item).collect()
 }
 
-/// The parts between the brackets of `name<…>`; fields may be in any order after the other parts.
+/// The unparsed parts between the brackets of `name<…>`. Fields `name: value` may be in any order after the other parts.
 struct TypeParts<'a> {
     parts: std::collections::VecDeque<&'a str>,
 }
@@ -238,26 +243,26 @@ impl<'a> TypeParts<'a> {
         });
         Some(TypeParts { parts: parts.map(str::trim).collect() })
     }
-    fn next(&mut self) -> Option<&'a str> {
+    fn take_first(&mut self) -> Option<&'a str> {
         self.parts.pop_front()
     }
     /// Removes and returns the field `name: value`.
-    fn field(&mut self, name: &str) -> Option<&'a str> {
+    fn take_field(&mut self, name: &str) -> Option<&'a str> {
         let value = |part: &'a str| part.strip_prefix(name)?.strip_prefix(':').map(str::trim);
-        let at = self.parts.iter().position(|part| value(part).is_some())?;
-        value(self.parts.remove(at)?)
+        let index = self.parts.iter().position(|part| value(part).is_some())?;
+        value(self.parts.remove(index)?)
     }
     fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 }
 
-/// `8x16x` before an element type; nothing for a scalar.
+/// The shape before an element type, such as `8x16x`; empty for a scalar.
 pub fn print_shape(shape: &[u32]) -> String {
     shape.iter().map(|dim| format!("{dim}x")).collect()
 }
 
-/// Splits `8x16xf32` into its extents and the rest.
+/// Splits `8x16xf32` into its extents and the text after them.
 pub fn parse_shape(text: &str) -> (Shape, &str) {
     let mut shape = Shape::new();
     let mut rest = text;

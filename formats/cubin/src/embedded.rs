@@ -7,7 +7,7 @@ use object::{Endianness, Object, ObjectSection, elf};
 use std::io::Read as _;
 
 const MAGIC: u32 = 0xba55_ed50;
-const HEADER: usize = 16;
+const HEADER_BYTES: usize = 16;
 const KIND_PTX: u16 = 1;
 const KIND_ELF: u16 = 2;
 const FLAG_LZ4: u64 = 0x2000;
@@ -15,7 +15,8 @@ const FLAG_ZSTD: u64 = 0x8000;
 /// Maximum bytes of a decompressed entry.
 const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
-/// PTX in a container, and its architecture in the container.
+/// A PTX module in a container. `architecture` is the number that the container states, such as 90 for sm_90; PTX in the debug
+/// section of a cubin has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
     pub architecture: Option<u32>,
@@ -27,7 +28,7 @@ pub fn is_fatbin(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC.to_le_bytes())
 }
 
-/// The PTX modules in a container, in file order; empty if it has none.
+/// Returns the PTX modules in a container, in file order; none if the container has no PTX. `name` is the file's name in messages.
 pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the PTX in {name}: {what}"));
     if is_fatbin(bytes) {
@@ -37,89 +38,103 @@ pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
         return Ok(vec![Ptx { architecture: None, text }]);
     }
     let Ok(file) = object::File::parse(bytes) else { return Ok(Vec::new()) };
-    let mut all = Vec::new();
+    let mut modules = Vec::new();
     for section in file.sections() {
-        // Relocatable device code (`-dc`) has a section of its own.
+        // nvcc puts relocatable device code (`-dc`) into the second section.
         if matches!(section.name(), Ok(".nv_fatbin" | "__nv_relfatbin")) {
-            all.extend(ptx_of_fatbins(section.data().unwrap_or_default()).map_err(damaged)?);
+            modules.extend(ptx_of_fatbins(section.data().unwrap_or_default()).map_err(damaged)?);
         }
     }
-    Ok(all)
+    Ok(modules)
 }
 
-/// The PTX that `ptxas -g` stores in a cubin, with a zero at the end of each line.
+/// Returns the PTX that `ptxas -g` stores in a cubin. The section ends each line with a zero byte; the result has newlines.
 fn ptx_of_debug_section(bytes: &[u8]) -> Option<String> {
     type Header = elf::FileHeader64<Endianness>;
     let header = Header::parse(bytes).ok()?;
     let endian = header.endian().ok().filter(|endian| header.e_machine(*endian) == elf::EM_CUDA)?;
-    let table = header.sections(endian, bytes).ok()?;
-    let (_, section) = table.section_by_name(endian, b".nv_debug_ptx_txt")?;
+    let section_table = header.sections(endian, bytes).ok()?;
+    let (_, section) = section_table.section_by_name(endian, b".nv_debug_ptx_txt")?;
     let text = object::read::elf::SectionHeader::data(section, endian, bytes).ok()?;
     let text = String::from_utf8_lossy(text).replace('\0', "\n");
     Some(text).filter(|text| text.contains(".version"))
 }
 
-fn read_number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let mut all = [0; 8];
-    all[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
-    Some(u64::from_le_bytes(all))
+/// Reads an integer of N bytes.
+fn read_little_endian<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let mut padded = [0; 8];
+    padded[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
+    Some(u64::from_le_bytes(padded))
 }
 
-/// The PTX of consecutive fatbins, as a linker concatenates them.
+/// Returns the PTX modules of consecutive fatbins. A linker concatenates the fatbins of its inputs.
 fn ptx_of_fatbins(bytes: &[u8]) -> Result<Vec<Ptx>, String> {
-    let mut found = Vec::new();
-    each_entry(bytes, KIND_PTX, |architecture, text| {
+    let mut modules = Vec::new();
+    for_each_entry(bytes, KIND_PTX, |architecture, text| {
         let text = String::from_utf8(text).map_err(|_| "it is not text")?;
-        found.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
+        modules.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
         Ok(())
     })?;
-    Ok(found)
+    Ok(modules)
 }
 
 /// The cubins of consecutive fatbins.
 pub(crate) fn cubins_of_fatbins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let mut found = Vec::new();
-    each_entry(bytes, KIND_ELF, |_, cubin| {
-        found.push(cubin);
+    let mut cubins = Vec::new();
+    for_each_entry(bytes, KIND_ELF, |_, cubin| {
+        cubins.push(cubin);
         Ok(())
     })?;
-    Ok(found)
+    Ok(cubins)
 }
 
-/// Calls `take` with the architecture and the payload of each entry of a kind.
-fn each_entry(mut bytes: &[u8], kind: u16, mut take: impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
+/// Calls `visit` with the architecture and the decompressed payload of each entry of this kind, in all fatbins.
+fn for_each_entry(mut bytes: &[u8], kind: u16, mut visit: impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
     let incomplete = || "its fatbin is incomplete".to_string();
     while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
-        let start = 4 * at;
-        let header = read_number::<2>(bytes, start + 6).ok_or_else(incomplete)? as usize;
-        let length = read_number::<8>(bytes, start + 8).and_then(|length| usize::try_from(length).ok()).ok_or_else(incomplete)?;
-        let first = start + header.max(HEADER);
-        let body = first.checked_add(length).and_then(|end| bytes.get(first..end)).ok_or_else(incomplete)?;
-        each_payload(body, kind, &mut take)?;
-        bytes = &bytes[first + length..];
+        let fatbin_start = 4 * at;
+        let header_bytes = read_little_endian::<2>(bytes, fatbin_start + 6).ok_or_else(incomplete)? as usize;
+        let body_bytes = read_little_endian::<8>(bytes, fatbin_start + 8)
+            .and_then(|body_bytes| usize::try_from(body_bytes).ok())
+            .ok_or_else(incomplete)?;
+        let body_start = fatbin_start + header_bytes.max(HEADER_BYTES);
+        let body = body_start.checked_add(body_bytes).and_then(|end| bytes.get(body_start..end)).ok_or_else(incomplete)?;
+        for_each_entry_of_fatbin(body, kind, &mut visit)?;
+        bytes = &bytes[body_start + body_bytes..];
     }
     Ok(())
 }
 
-/// Calls `take` for the entries of one fatbin.
-fn each_payload(mut body: &[u8], requested: u16, take: &mut impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
+/// Calls `visit` for the entries of one fatbin, whose bytes after its header are `body`.
+fn for_each_entry_of_fatbin(
+    mut body: &[u8],
+    requested: u16,
+    visit: &mut impl FnMut(u32, Vec<u8>) -> Result<(), String>,
+) -> Result<(), String> {
     let incomplete = || "an entry of its fatbin is incomplete".to_string();
     while body.len() >= 0x40 {
-        let field = |at| read_number::<4>(body, at).ok_or_else(incomplete);
-        let (kind, header) = (read_number::<2>(body, 0).ok_or_else(incomplete)? as u16, field(4)? as usize);
-        let size = read_number::<8>(body, 8).and_then(|size| usize::try_from(size).ok()).ok_or_else(incomplete)?;
-        let end = header.checked_add(size).filter(|end| header >= 0x40 && *end <= body.len()).ok_or_else(incomplete)?;
-        let (compressed_size, architecture) = (field(0x10)? as usize, field(0x1c)? as u32);
-        let (flags, uncompressed_size) =
-            (read_number::<8>(body, 0x28).ok_or_else(incomplete)?, read_number::<8>(body, 0x38).ok_or_else(incomplete)?);
+        let read_u32 = |at| read_little_endian::<4>(body, at).ok_or_else(incomplete);
+        let (kind, header_bytes) = (read_little_endian::<2>(body, 0).ok_or_else(incomplete)? as u16, read_u32(4)? as usize);
+        let payload_bytes = read_little_endian::<8>(body, 8)
+            .and_then(|payload_bytes| usize::try_from(payload_bytes).ok())
+            .ok_or_else(incomplete)?;
+        let end = header_bytes
+            .checked_add(payload_bytes)
+            .filter(|end| header_bytes >= 0x40 && *end <= body.len())
+            .ok_or_else(incomplete)?;
+        let (compressed_size, architecture) = (read_u32(0x10)? as usize, read_u32(0x1c)? as u32);
+        let (flags, uncompressed_size) = (
+            read_little_endian::<8>(body, 0x28).ok_or_else(incomplete)?,
+            read_little_endian::<8>(body, 0x38).ok_or_else(incomplete)?,
+        );
         if kind == requested {
-            let payload = &body[header..end];
+            let payload = &body[header_bytes..end];
             let is_compressed = flags & (FLAG_LZ4 | FLAG_ZSTD) != 0;
             let payload = if is_compressed { payload.get(..compressed_size).ok_or_else(incomplete)? } else { payload };
             if is_compressed && uncompressed_size > MAX_ENTRY_BYTES {
                 return Err(format!("its entry states {uncompressed_size} bytes"));
             }
-            take(
+            visit(
                 architecture,
                 match flags {
                     flags if flags & FLAG_ZSTD != 0 => zstd(payload, uncompressed_size)?,
@@ -140,42 +155,43 @@ fn zstd(payload: &[u8], uncompressed_size: u64) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// Decodes an LZ4 block: each sequence has literals, and then a match, which copies earlier output and may overlap its own output.
+/// Decompresses an LZ4 block, which consists of sequences. A sequence has literal bytes and a match. The match repeats bytes of the
+/// output, and may repeat bytes that it wrote itself.
 fn lz4(mut block: &[u8], uncompressed_size: usize) -> Option<Vec<u8>> {
-    fn byte(block: &mut &[u8]) -> Option<usize> {
+    fn read_byte(block: &mut &[u8]) -> Option<usize> {
         let (&first, rest) = block.split_first()?;
         *block = rest;
         Some(first.into())
     }
-    fn length(block: &mut &[u8], nibble: usize) -> Option<usize> {
-        let mut all = nibble;
+    fn read_length(block: &mut &[u8], nibble: usize) -> Option<usize> {
+        let mut total = nibble;
         if nibble == 15 {
             loop {
-                let more = byte(block)?;
-                all += more;
-                if more < 255 {
+                let summand = read_byte(block)?;
+                total += summand;
+                if summand < 255 {
                     break;
                 }
             }
         }
-        Some(all)
+        Some(total)
     }
     let mut out: Vec<u8> = Vec::new();
     while !block.is_empty() {
-        let token = byte(&mut block)?;
-        let literals = length(&mut block, token >> 4)?;
-        out.extend(block.get(..literals)?);
-        block = &block[literals..];
+        let token = read_byte(&mut block)?;
+        let literal_count = read_length(&mut block, token >> 4)?;
+        out.extend(block.get(..literal_count)?);
+        block = &block[literal_count..];
         if block.is_empty() {
             break;
         }
-        let offset = byte(&mut block)? | byte(&mut block)? << 8;
-        let count = length(&mut block, token & 15)? + 4;
-        let from = out.len().checked_sub(offset).filter(|_| offset > 0)?;
-        if out.len() + count > uncompressed_size {
+        let match_distance = read_byte(&mut block)? | read_byte(&mut block)? << 8;
+        let match_length = read_length(&mut block, token & 15)? + 4;
+        let match_start = out.len().checked_sub(match_distance).filter(|_| match_distance > 0)?;
+        if out.len() + match_length > uncompressed_size {
             return None;
         }
-        (from..from + count).for_each(|at| out.push(out[at]));
+        (match_start..match_start + match_length).for_each(|at| out.push(out[at]));
     }
     (out.len() == uncompressed_size).then_some(out)
 }
@@ -185,23 +201,27 @@ mod tests {
     use super::{Ptx, ptx};
 
     const TEXT: &str = include_str!("../tests/embedded/k.ptx");
-    /// The output of NVIDIA's `fatbinary` 13 with `--compress=false`, with `--compress-mode=speed` and without options.
+    /// The sample PTX in a fatbin from NVIDIA's `fatbinary` 13: with `--compress=false`, with `--compress-mode=speed`, and without
+    /// options.
     const FATBINS: [&[u8]; 3] = [
         include_bytes!("../tests/embedded/plain.fatbin"),
         include_bytes!("../tests/embedded/lz4.fatbin"),
         include_bytes!("../tests/embedded/zstd.fatbin"),
     ];
 
-    fn expected() -> Ptx {
+    fn sample_module() -> Ptx {
         Ptx { architecture: Some(80), text: TEXT.into() }
     }
 
     #[test]
     fn ptx_of_fatbins_plain_and_compressed() {
         for fatbin in FATBINS {
-            assert_eq!(ptx(fatbin, "k.fatbin").expect("it is complete"), [expected()]);
+            assert_eq!(ptx(fatbin, "k.fatbin").expect("it is complete"), [sample_module()]);
         }
-        assert_eq!(ptx(&FATBINS.concat(), "k.fatbin").expect("they are complete"), [expected(), expected(), expected()]);
+        assert_eq!(
+            ptx(&FATBINS.concat(), "k.fatbin").expect("they are complete"),
+            [sample_module(), sample_module(), sample_module()]
+        );
     }
 
     #[test]
@@ -211,15 +231,15 @@ mod tests {
         let section = host.add_section(Vec::new(), b".nv_fatbin".to_vec(), SectionKind::ReadOnlyData);
         host.append_section_data(section, FATBINS[2], 8);
         let bytes = host.write().expect("it can be written");
-        assert_eq!(ptx(&bytes, "k.o").expect("it is complete"), [expected()]);
+        assert_eq!(ptx(&bytes, "k.o").expect("it is complete"), [sample_module()]);
     }
 
     #[test]
-    fn damaged_fatbins_are_refused_without_a_panic() {
+    fn truncated_and_damaged_fatbins_cause_no_panic() {
         for fatbin in FATBINS {
             for length in 0..fatbin.len() {
                 assert!(
-                    ptx(&fatbin[..length], "cut").is_ok_and(|found| found.is_empty()) || ptx(&fatbin[..length], "cut").is_err()
+                    ptx(&fatbin[..length], "cut").is_ok_and(|modules| modules.is_empty()) || ptx(&fatbin[..length], "cut").is_err()
                 );
             }
             for at in 0..fatbin.len() {

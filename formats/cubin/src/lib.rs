@@ -1,8 +1,8 @@
 //! The cubin: a GPU's ELF file, as ptxas writes it.
 //!
 //! This crate reads a cubin's properties ([`read()`], [`print()`]) and wraps a cubin for linking into a host program ([`fatbin`]).
-//! [`ptx()`] finds PTX in such a container. [`program`] embeds the program, so that a CPU can execute its kernels. Only ptxas writes
-//! machine code.
+//! [`ptx()`] finds PTX in a fatbin, host object or cubin. [`program`] embeds the program in a cubin, so that a CPU can execute its
+//! kernels. The crate generates no machine code; only ptxas does.
 
 mod embedded;
 pub mod fatbin;

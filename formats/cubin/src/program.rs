@@ -1,68 +1,70 @@
 //! The program in a cubin: the files from which a CPU can execute its kernels, in the section [`SECTION`].
 //!
-//! The section is an ELF note. Each entry has the name `Tileworks` and the type [`TYPE`]; its description is the zstd-compressed
-//! file, after its size in eight bytes. The driver of a GPU ignores the section. A file is Tile IR bytecode, a stage file or PTX. Its
-//! first bytes identify the format. A *CPU module* is a cubin that consists of this section: it has no machine code.
+//! The section is an ELF note. Each entry has the name `Tileworks` and the type [`NOTE_TYPE`]. Its description is the file's
+//! size, in eight bytes, and then the file, compressed with zstd. The driver of a GPU ignores the section. A file is Tile IR
+//! bytecode, a stage file or PTX. Its first bytes identify the format. A *CPU module* is a cubin that consists of this section: it
+//! has no machine code.
 
 use base::diag::{Diagnostic, Result};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, elf};
 use std::io::Read as _;
 
-/// The section that holds the program.
+/// The name of the section that holds the program.
 pub const SECTION: &str = ".note.tileworks";
-const OWNER: &[u8; 12] = b"Tileworks\0\0\0";
-const TYPE: u32 = 1;
+const NOTE_OWNER: &[u8; 12] = b"Tileworks\0\0\0";
+const NOTE_TYPE: u32 = 1;
 /// Size limit of one embedded file, in bytes.
-const LARGEST: u64 = 1 << 30;
+const MAX_FILE_BYTES: u64 = 1 << 30;
 
 const HEADER_BYTES: usize = 64;
 const SECTION_HEADER_BYTES: usize = 64;
-/// The ABI version of cubins that ptxas 13 writes.
-const ABI: u8 = 0x41;
+/// The operating-system ABI and its version in the ELF identification of cubins that ptxas 13 writes.
+const OS_ABI: u8 = 0x41;
 const ABI_VERSION: u8 = 8;
 
-/// Section types.
-const STRINGS: u32 = 3;
-const NOTE: u32 = 7;
-const NO_BITS: u32 = 8;
+/// Section types of the ELF specification.
+const SHT_STRTAB: u32 = 3;
+const SHT_NOTE: u32 = 7;
+const SHT_NOBITS: u32 = 8;
 
 type Header = elf::FileHeader64<Endianness>;
 
-fn invalid(what: impl std::fmt::Display) -> Box<Diagnostic> {
-    Diagnostic::invalid("CUB005", format!("cannot embed the program in the cubin: {what}"))
+fn embed_error(reason: impl std::fmt::Display) -> Box<Diagnostic> {
+    Diagnostic::invalid("CUB005", format!("cannot embed the program in the cubin: {reason}"))
 }
 
-/// Returns the cubin with the files of its program.
+/// Returns the cubin with the files of its program embedded. The section table moves to the end of the file.
 pub fn embed(cubin: &[u8], files: &[&[u8]]) -> Result<Vec<u8>> {
-    let header = Header::parse(cubin).map_err(invalid)?;
-    let endian = header.endian().map_err(invalid)?;
-    let table = header.sections(endian, cubin).map_err(invalid)?;
-    let names_index = header.shstrndx(endian, cubin).map_err(invalid)? as usize;
-    let names = table.section(object::SectionIndex(names_index)).and_then(|section| section.data(endian, cubin));
-    let mut names = names.map_err(invalid)?.to_vec();
+    let header = Header::parse(cubin).map_err(embed_error)?;
+    let endian = header.endian().map_err(embed_error)?;
+    let section_table = header.sections(endian, cubin).map_err(embed_error)?;
+    let names_index = header.shstrndx(endian, cubin).map_err(embed_error)? as usize;
+    let section_names = section_table.section(object::SectionIndex(names_index)).and_then(|section| section.data(endian, cubin));
+    let mut section_names = section_names.map_err(embed_error)?.to_vec();
     let mut out = cubin.to_vec();
-    if table.section_by_name(endian, SECTION.as_bytes()).is_some() {
-        return Err(invalid(format!("it already has a section {SECTION}")));
+    if section_table.section_by_name(endian, SECTION.as_bytes()).is_some() {
+        return Err(embed_error(format!("it already has a section {SECTION}")));
     }
-    // The table is inside the file, because the parser has read it.
+    // The section table is inside the file, because `header.sections` has checked it.
     let at = header.e_shoff(endian) as usize;
-    let raw = cubin[at..at + table.len() * SECTION_HEADER_BYTES].chunks_exact(SECTION_HEADER_BYTES);
-    let mut headers: Vec<RawSection> = raw.map(|bytes| RawSection(bytes.try_into().expect("the size of a header"))).collect();
-    let name = names.len() as u32;
-    names.extend(SECTION.bytes().chain([0]));
-    let notes = notes(files);
-    headers.push(RawSection::new(name, NOTE, append(&mut out, &notes, 4), notes.len()));
-    headers[names_index].place(append(&mut out, &names, 1), names.len());
-    let table_start = append(&mut out, &headers.iter().flat_map(RawSection::bytes).collect::<Vec<_>>(), 8);
+    let raw = cubin[at..at + section_table.len() * SECTION_HEADER_BYTES].chunks_exact(SECTION_HEADER_BYTES);
+    let mut section_headers: Vec<RawSection> =
+        raw.map(|bytes| RawSection(bytes.try_into().expect("the size of a header"))).collect();
+    let name = section_names.len() as u32;
+    section_names.extend(SECTION.bytes().chain([0]));
+    let notes = encode_notes(files);
+    section_headers.push(RawSection::new(name, SHT_NOTE, append(&mut out, &notes, 4), notes.len()));
+    section_headers[names_index].set_range(append(&mut out, &section_names, 1), section_names.len());
+    let table_start = append(&mut out, &section_headers.iter().flat_map(RawSection::bytes).collect::<Vec<_>>(), 8);
     out[0x28..0x30].copy_from_slice(&(table_start as u64).to_le_bytes());
-    out[0x3c..0x3e].copy_from_slice(&(headers.len() as u16).to_le_bytes());
+    out[0x3c..0x3e].copy_from_slice(&(section_headers.len() as u16).to_le_bytes());
     Ok(out)
 }
 
 /// A CPU module: a cubin without machine code, from which only a CPU can execute the program.
 pub fn cpu_module(files: &[&[u8]]) -> Vec<u8> {
-    let mut out = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, ABI, ABI_VERSION];
+    let mut out = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, OS_ABI, ABI_VERSION];
     out.resize(HEADER_BYTES, 0);
     out[0x10..0x12].copy_from_slice(&2u16.to_le_bytes());
     out[0x12..0x14].copy_from_slice(&elf::EM_CUDA.0.to_le_bytes());
@@ -73,22 +75,22 @@ pub fn cpu_module(files: &[&[u8]]) -> Vec<u8> {
     half(&mut out, 0x3a, SECTION_HEADER_BYTES as u16);
     half(&mut out, 0x3c, 3);
     half(&mut out, 0x3e, 1);
-    let names: Vec<u8> = ["", ".shstrtab", SECTION].iter().flat_map(|name| name.bytes().chain([0])).collect();
-    let names_at = append(&mut out, &names, 1);
-    let notes = notes(files);
+    let section_names: Vec<u8> = ["", ".shstrtab", SECTION].iter().flat_map(|name| name.bytes().chain([0])).collect();
+    let names_at = append(&mut out, &section_names, 1);
+    let notes = encode_notes(files);
     let notes_at = append(&mut out, &notes, 4);
-    let headers = [
+    let section_headers = [
         RawSection::new(0, 0, 0, 0),
-        RawSection::new(1, STRINGS, names_at, names.len()),
-        RawSection::new(1 + ".shstrtab".len() as u32 + 1, NOTE, notes_at, notes.len()),
+        RawSection::new(1, SHT_STRTAB, names_at, section_names.len()),
+        RawSection::new(1 + ".shstrtab".len() as u32 + 1, SHT_NOTE, notes_at, notes.len()),
     ];
-    let table = append(&mut out, &headers.iter().flat_map(RawSection::bytes).collect::<Vec<_>>(), 8);
-    out[0x28..0x30].copy_from_slice(&(table as u64).to_le_bytes());
+    let table_start = append(&mut out, &section_headers.iter().flat_map(RawSection::bytes).collect::<Vec<_>>(), 8);
+    out[0x28..0x30].copy_from_slice(&(table_start as u64).to_le_bytes());
     out
 }
 
-/// The files of the program in a cubin, in the order of [`embed`]; empty if it has none.
-pub fn program(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
+/// Returns the files of the program in a cubin, in the order in which [`embed`] received them; none if the cubin has no program.
+pub fn program_files(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     let damaged = |what: &str| Diagnostic::invalid("CUB006", format!("cannot read the program in {name}: {what}"));
     let bad = |error: object::Error| Diagnostic::invalid("CUB001", format!("{name} is not a cubin: {error}"));
     let header = Header::parse(cubin).map_err(bad)?;
@@ -96,73 +98,78 @@ pub fn program(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     if header.e_machine(endian) != elf::EM_CUDA {
         return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file, but not for a GPU")));
     }
-    let table = header.sections(endian, cubin).map_err(bad)?;
-    let Some((_, section)) = table.section_by_name(endian, SECTION.as_bytes()) else { return Ok(Vec::new()) };
+    let section_table = header.sections(endian, cubin).map_err(bad)?;
+    let Some((_, section)) = section_table.section_by_name(endian, SECTION.as_bytes()) else { return Ok(Vec::new()) };
     let mut rest = section.data(endian, cubin).map_err(bad)?;
     let mut files = Vec::new();
     while !rest.is_empty() {
-        let field = |at: usize| Some(u32::from_le_bytes(rest.get(at..at + 4)?.try_into().ok()?));
-        let (Some(owner), Some(length), Some(kind)) = (field(0), field(4), field(8)) else {
+        let read_u32 = |at: usize| Some(u32::from_le_bytes(rest.get(at..at + 4)?.try_into().ok()?));
+        let (Some(owner_bytes), Some(description_bytes), Some(kind)) = (read_u32(0), read_u32(4), read_u32(8)) else {
             return Err(damaged("an entry ends early"));
         };
-        let start = 12 + (owner as usize).next_multiple_of(4);
-        let end = start.saturating_add(length as usize);
-        let (Some(owner), Some(description)) = (rest.get(12..12 + owner as usize), rest.get(start..end)) else {
+        let description_start = 12 + (owner_bytes as usize).next_multiple_of(4);
+        let description_end = description_start.saturating_add(description_bytes as usize);
+        let (Some(owner), Some(description)) =
+            (rest.get(12..12 + owner_bytes as usize), rest.get(description_start..description_end))
+        else {
             return Err(damaged("an entry ends early"));
         };
-        if OWNER.starts_with(owner) && kind == TYPE {
-            files.push(unpack(description).ok_or_else(|| damaged("a file is damaged"))?);
+        if NOTE_OWNER.starts_with(owner) && kind == NOTE_TYPE {
+            files.push(decode_file(description).ok_or_else(|| damaged("a file is damaged"))?);
         }
-        rest = rest.get(end.next_multiple_of(4)..).unwrap_or_default();
+        rest = rest.get(description_end.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(files)
 }
 
-/// The bytes of an ELF file that its header describes, or `None` if the start of the file is not a 64-bit ELF header. `at` reads
-/// bytes of the file, which may end anywhere.
-pub fn elf_bytes(at: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<u64> {
-    let header = at(0, HEADER_BYTES)?;
+/// Computes the size of an ELF file in bytes from its header and section table. Returns `None` if the file does not start with a
+/// 64-bit ELF header. `read_at` reads bytes at an offset, or returns `None` if the file ends before them.
+pub fn elf_file_size(read_at: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<u64> {
+    let header = read_at(0, HEADER_BYTES)?;
     let parsed = Header::parse(&header[..]).ok()?;
     let endian = parsed.endian().ok()?;
-    let (start, count) = (parsed.e_shoff(endian), u64::from(parsed.e_shnum(endian)));
-    let segments = parsed.e_phoff(endian).checked_add(u64::from(parsed.e_phnum(endian)) * u64::from(parsed.e_phentsize(endian)))?;
-    let mut end = start.checked_add(count * SECTION_HEADER_BYTES as u64)?.max(segments).max(HEADER_BYTES as u64);
-    for index in 0..count {
-        let bytes = at(start.checked_add(index * SECTION_HEADER_BYTES as u64)?, SECTION_HEADER_BYTES)?;
+    let (table_start, section_count) = (parsed.e_shoff(endian), u64::from(parsed.e_shnum(endian)));
+    let segments_end =
+        parsed.e_phoff(endian).checked_add(u64::from(parsed.e_phnum(endian)) * u64::from(parsed.e_phentsize(endian)))?;
+    let mut end = table_start.checked_add(section_count * SECTION_HEADER_BYTES as u64)?.max(segments_end).max(HEADER_BYTES as u64);
+    for index in 0..section_count {
+        let bytes = read_at(table_start.checked_add(index * SECTION_HEADER_BYTES as u64)?, SECTION_HEADER_BYTES)?;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let kind = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
-        if kind != NO_BITS {
+        if kind != SHT_NOBITS {
             end = end.max(word(0x18).checked_add(word(0x20))?);
         }
     }
     Some(end)
 }
 
-fn notes(files: &[&[u8]]) -> Vec<u8> {
+/// Returns the contents of the program section: a note per file.
+fn encode_notes(files: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     for file in files {
         let mut description = (file.len() as u64).to_le_bytes().to_vec();
         description.extend(ruzstd::encoding::compress_to_vec(*file, ruzstd::encoding::CompressionLevel::Fastest));
-        for word in [OWNER.len() as u32 - 2, description.len() as u32, TYPE] {
+        for word in [NOTE_OWNER.len() as u32 - 2, description.len() as u32, NOTE_TYPE] {
             out.extend(word.to_le_bytes());
         }
-        out.extend(OWNER);
+        out.extend(NOTE_OWNER);
         append(&mut out, &description, 4);
         out.resize(out.len().next_multiple_of(4), 0);
     }
     out
 }
 
-fn unpack(description: &[u8]) -> Option<Vec<u8>> {
+/// Decompresses the file in the description of a note. Returns `None` if the description is damaged or the file is too large.
+fn decode_file(description: &[u8]) -> Option<Vec<u8>> {
     let (size, packed) = description.split_at_checked(8)?;
     let size = u64::from_le_bytes(size.try_into().expect("eight bytes"));
     let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;
     let mut file = Vec::new();
-    decoder.take(size.min(LARGEST) + 1).read_to_end(&mut file).ok()?;
+    decoder.take(size.min(MAX_FILE_BYTES) + 1).read_to_end(&mut file).ok()?;
     (file.len() as u64 == size).then_some(file)
 }
 
-/// Appends bytes at an aligned offset, and returns the offset.
+/// Appends bytes at an offset that is a multiple of `align`, and returns the offset.
 fn append(out: &mut Vec<u8>, bytes: &[u8], align: usize) -> usize {
     out.resize(out.len().next_multiple_of(align), 0);
     let at = out.len();
@@ -170,7 +177,7 @@ fn append(out: &mut Vec<u8>, bytes: &[u8], align: usize) -> usize {
     at
 }
 
-/// A section header as the file stores it.
+/// The bytes of a section header in the file.
 struct RawSection([u8; SECTION_HEADER_BYTES]);
 
 impl RawSection {
@@ -178,13 +185,14 @@ impl RawSection {
         let mut raw = RawSection([0; SECTION_HEADER_BYTES]);
         raw.0[0..4].copy_from_slice(&name.to_le_bytes());
         raw.0[4..8].copy_from_slice(&kind.to_le_bytes());
-        raw.place(at, size);
-        let align: u64 = if kind == NOTE { 4 } else { u64::from(kind != 0) };
+        raw.set_range(at, size);
+        let align: u64 = if kind == SHT_NOTE { 4 } else { u64::from(kind != 0) };
         raw.0[0x30..0x38].copy_from_slice(&align.to_le_bytes());
         raw
     }
 
-    fn place(&mut self, at: usize, size: usize) {
+    /// Sets the offset and size of the section's contents.
+    fn set_range(&mut self, at: usize, size: usize) {
         self.0[0x18..0x20].copy_from_slice(&(at as u64).to_le_bytes());
         self.0[0x20..0x28].copy_from_slice(&(size as u64).to_le_bytes());
     }
@@ -200,20 +208,20 @@ mod tests {
 
     const FILES: [&[u8]; 2] = [b"\x7fTileIR\0 bytecode", b".version 9.2\n.target sm_90\n"];
 
-    fn expected() -> Vec<Vec<u8>> {
+    fn sample_files() -> Vec<Vec<u8>> {
         FILES.iter().map(|file| file.to_vec()).collect()
     }
 
-    fn size_of(bytes: &[u8]) -> Option<u64> {
-        elf_bytes(|at, length| bytes.get(at as usize..at as usize + length).map(<[u8]>::to_vec))
+    fn file_size(bytes: &[u8]) -> Option<u64> {
+        elf_file_size(|at, length| bytes.get(at as usize..at as usize + length).map(<[u8]>::to_vec))
     }
 
     #[test]
     fn a_cpu_module_returns_its_files_and_states_its_size() {
         let module = cpu_module(&FILES);
-        assert_eq!(program(&module, "k").unwrap(), expected());
-        assert_eq!(size_of(&module), Some(module.len() as u64));
-        assert_eq!(program(&cpu_module(&[]), "k").unwrap(), Vec::<Vec<u8>>::new());
+        assert_eq!(program_files(&module, "k").unwrap(), sample_files());
+        assert_eq!(file_size(&module), Some(module.len() as u64));
+        assert_eq!(program_files(&cpu_module(&[]), "k").unwrap(), Vec::<Vec<u8>>::new());
     }
 
     #[test]
@@ -221,14 +229,14 @@ mod tests {
         let module = cpu_module(&[]);
         // Rename the empty program section, so that the file is a cubin without a program.
         let at = module.windows(SECTION.len()).position(|window| window == SECTION.as_bytes()).unwrap();
-        let mut other = module.clone();
-        other[at + 1] = b'x';
-        let with = embed(&other, &FILES).unwrap();
-        assert_eq!(program(&with, "k").unwrap(), expected());
-        assert_eq!(size_of(&with), Some(with.len() as u64));
-        assert_eq!(embed(&with, &FILES).unwrap_err().code, "CUB005");
-        let header = Header::parse(&with[..]).unwrap();
-        let sections = header.sections(Endianness::Little, &with[..]).unwrap();
+        let mut without_program = module.clone();
+        without_program[at + 1] = b'x';
+        let embedded = embed(&without_program, &FILES).unwrap();
+        assert_eq!(program_files(&embedded, "k").unwrap(), sample_files());
+        assert_eq!(file_size(&embedded), Some(embedded.len() as u64));
+        assert_eq!(embed(&embedded, &FILES).unwrap_err().code, "CUB005");
+        let header = Header::parse(&embedded[..]).unwrap();
+        let sections = header.sections(Endianness::Little, &embedded[..]).unwrap();
         assert!(sections.section_by_name(Endianness::Little, b".xote.tileworks").is_some());
     }
 
@@ -236,12 +244,12 @@ mod tests {
     fn damaged_modules_are_rejected_without_a_panic() {
         let module = cpu_module(&FILES);
         for length in 0..module.len() {
-            assert!(program(&module[..length], "k").is_err() || size_of(&module[..length]) != Some(length as u64));
+            assert!(program_files(&module[..length], "k").is_err() || file_size(&module[..length]) != Some(length as u64));
         }
         for at in 0..module.len() {
             let mut damaged = module.clone();
             damaged[at] ^= 0x5a;
-            let _ = (program(&damaged, "k"), size_of(&damaged), embed(&damaged, &FILES));
+            let _ = (program_files(&damaged, "k"), file_size(&damaged), embed(&damaged, &FILES));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Reads a cubin: its kernels and their requirements.
 //!
-//! Attribute sections hold the facts: `.nv.info` for all kernels, `.nv.info.NAME` for one. An attribute is a byte for the form of
-//! its value, a byte for its kind, and the value: two bytes in place, or a two-byte length and that many bytes.
+//! Attribute sections hold the properties of kernels: `.nv.info` for all kernels, `.nv.info.NAME` for the kernel NAME. An attribute
+//! has a byte for the form of its value, a byte for its kind, and the value. The value is two bytes, or a two-byte length followed
+//! by as many bytes.
 
 use base::diag::{Diagnostic, Result};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -12,12 +13,12 @@ use std::fmt::Write as _;
 /// The contents of a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cubin {
-    /// The target in ptxas's command line.
+    /// The target that ptxas received with `-arch`, such as `sm_90a`; empty if unknown.
     pub target: String,
-    /// The tool and its version.
+    /// The tool that wrote the cubin, and its version; empty if unknown.
     pub producer: String,
     pub kernels: Vec<Kernel>,
-    /// Bytes of the embedded host object, if any.
+    /// Size of the embedded host object in bytes, if the cubin has one.
     pub host_object: Option<u64>,
 }
 
@@ -25,26 +26,30 @@ pub struct Cubin {
 pub struct Kernel {
     pub name: String,
     pub code_bytes: u64,
+    /// Registers per thread.
     pub registers: u32,
-    pub stack: u32,
-    pub shared: u64,
+    /// Stack frame per thread, in bytes.
+    pub stack_bytes: u32,
+    /// Static shared memory per CTA, in bytes.
+    pub shared_bytes: u64,
     /// The CTA size that the kernel requires (`.reqntid`).
     pub required_threads: Option<[u32; 3]>,
+    /// The id of the source language (PTX `.language`): 7 is Tile IR.
     pub language: Option<u32>,
-    /// Parameters that the caller passes, in order.
+    /// The visible parameters, which the caller passes, in order.
     pub parameters: Vec<Parameter>,
-    /// Bytes of all parameters, including those that the driver fills.
+    /// Size of all parameters in bytes, including hidden parameters, which the host object fills.
     pub parameter_bytes: u32,
 }
 
-/// A parameter: its offset in the constant bank after the first parameter, and its size, in bytes.
+/// A parameter: its size, and its offset from the first parameter in the constant bank, both in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub offset: u32,
     pub size: u32,
 }
 
-/// Kinds of attributes.
+/// Kinds of attributes in `.nv.info` sections.
 mod attribute {
     pub(super) const REQUIRED_THREADS: u8 = 0x10;
     pub(super) const FRAME_SIZE: u8 = 0x11;
@@ -57,13 +62,14 @@ mod attribute {
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// A section: its name and content. The content is empty if the section only reserves memory.
+/// A section. `bytes` is empty if the section only reserves memory; `size` is the size of that memory too.
 struct Section<'a> {
     name: &'a str,
     bytes: &'a [u8],
     size: u64,
 }
 
+/// Reads the properties of a cubin. `name` is the file's name in messages.
 pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     let bad = |error: object::Error| Diagnostic::invalid("CUB001", format!("{name} is not a cubin: {error}"));
     let header = Header::parse(bytes).map_err(bad)?;
@@ -72,30 +78,31 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     if machine != elf::EM_CUDA {
         return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file, but not for a GPU")));
     }
-    let table = header.sections(endian, bytes).map_err(bad)?;
+    let section_table = header.sections(endian, bytes).map_err(bad)?;
     let mut sections = Vec::new();
-    for section in table.iter() {
-        let name = table.section_name(endian, section).ok().and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
+    for section in section_table.iter() {
+        let name =
+            section_table.section_name(endian, section).ok().and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
         sections.push(Section { name, bytes: section.data(endian, bytes).unwrap_or_default(), size: section.sh_size(endian) });
     }
-    let symbols = table.symbols(endian, bytes, elf::SHT_SYMTAB).map_err(bad)?;
+    let symbols = section_table.symbols(endian, bytes, elf::SHT_SYMTAB).map_err(bad)?;
     let symbol_name = |index: u32| {
         let symbol = symbols.symbol(object::SymbolIndex(index as usize)).ok()?;
         symbols.symbol_name(endian, symbol).ok().and_then(|name| std::str::from_utf8(name).ok())
     };
-    Ok(describe(&sections, symbol_name))
+    Ok(cubin_of_sections(&sections, symbol_name))
 }
 
-/// The host object in a cubin; none if the cubin has none, or if the file is not a cubin.
+/// Returns the host object in a cubin, or `None` if the cubin has no host object or the file is not a cubin.
 pub fn host_object(bytes: &[u8]) -> Option<&[u8]> {
     let header = Header::parse(bytes).ok()?;
     let endian = header.endian().ok().filter(|endian| header.e_machine(*endian) == elf::EM_CUDA)?;
-    let table = header.sections(endian, bytes).ok()?;
-    let (_, section) = table.section_by_name(endian, b".nv.host")?;
+    let section_table = header.sections(endian, bytes).ok()?;
+    let (_, section) = section_table.section_by_name(endian, b".nv.host")?;
     section.data(endian, bytes).ok()
 }
 
-/// Checks that a file is a complete cubin with code for these kernels.
+/// Checks that a file is a complete cubin, and has code for each of these kernels.
 pub fn check(bytes: &[u8], name: &str, kernels: &[String]) -> Result<()> {
     let incomplete = |error: object::Error| Diagnostic::invalid("CUB002", format!("{name} is not a complete cubin: {error}"));
     let cubin = read(bytes, name)?;
@@ -112,7 +119,7 @@ pub fn check(bytes: &[u8], name: &str, kernels: &[String]) -> Result<()> {
     }
 }
 
-fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'a str>) -> Cubin {
+fn cubin_of_sections<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'a str>) -> Cubin {
     let find = |name: &str| sections.iter().find(|section| section.name == name);
     let mut cubin = Cubin { host_object: find(".nv.host").map(|section| section.size), ..Cubin::default() };
     let note = find(".note.nv.tkinfo").map(|section| String::from_utf8_lossy(section.bytes).into_owned()).unwrap_or_default();
@@ -124,20 +131,21 @@ fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'
             cubin.target = rest.split(' ').next().unwrap_or(rest).trim().to_string();
         }
     }
-    // The attributes in the common section, by kernel name and kind.
-    let mut common: BTreeMap<(&str, u8), u32> = BTreeMap::new();
-    for (kind, value) in find(".nv.info").map(|section| attributes(section.bytes)).unwrap_or_default() {
+    // The attributes in `.nv.info`, by kernel name and kind.
+    let mut module_attributes: BTreeMap<(&str, u8), u32> = BTreeMap::new();
+    for (kind, value) in find(".nv.info").map(|section| parse_attributes(section.bytes)).unwrap_or_default() {
         if let (Some(symbol), Some(number)) = (word(&value, 0), word(&value, 4)) {
-            symbol_name(symbol).map(|name| common.insert((name, kind), number));
+            symbol_name(symbol).map(|name| module_attributes.insert((name, kind), number));
         }
     }
     for section in sections {
         let Some(name) = section.name.strip_prefix(".text.") else { continue };
         let mut kernel = Kernel { name: name.into(), code_bytes: section.size, ..Kernel::default() };
-        kernel.registers = common.get(&(name, attribute::REGISTERS)).copied().unwrap_or(0);
-        kernel.stack = common.get(&(name, attribute::FRAME_SIZE)).copied().unwrap_or(0);
-        kernel.shared = find(&format!(".nv.shared.{name}")).map_or(0, |section| section.size);
-        let kernel_attributes = find(&format!(".nv.info.{name}")).map(|section| attributes(section.bytes)).unwrap_or_default();
+        kernel.registers = module_attributes.get(&(name, attribute::REGISTERS)).copied().unwrap_or(0);
+        kernel.stack_bytes = module_attributes.get(&(name, attribute::FRAME_SIZE)).copied().unwrap_or(0);
+        kernel.shared_bytes = find(&format!(".nv.shared.{name}")).map_or(0, |section| section.size);
+        let kernel_attributes =
+            find(&format!(".nv.info.{name}")).map(|section| parse_attributes(section.bytes)).unwrap_or_default();
         kernel_attributes.iter().for_each(|(kind, value)| kernel.add_attribute(*kind, value));
         kernel.parameters.sort_by_key(|parameter| parameter.offset);
         cubin.kernels.push(kernel);
@@ -149,14 +157,14 @@ impl Kernel {
     fn add_attribute(&mut self, kind: u8, value: &[u8]) {
         match kind {
             attribute::REQUIRED_THREADS => {
-                let sizes = [0, 4, 8].map(|at| word(value, at).unwrap_or(1));
-                self.required_threads = Some(sizes);
+                let cta_size = [0, 4, 8].map(|at| word(value, at).unwrap_or(1));
+                self.required_threads = Some(cta_size);
             }
             attribute::LANGUAGE => self.language = word(value, 0),
             attribute::PARAMETER_BYTES => self.parameter_bytes = half(value, 0).unwrap_or(0),
             attribute::PARAMETER | attribute::PARAMETER_2 => {
                 let (Some(offset), Some(packed)) = (half(value, 6), word(value, 8)) else { return };
-                // The older form stores the size above 18 bits of other data.
+                // The older kind stores the size in the upper 14 bits, the newer kind in the lower 16 bits.
                 let size = if kind == attribute::PARAMETER { packed >> 18 } else { packed & 0xffff };
                 self.parameters.push(Parameter { offset, size });
             }
@@ -165,17 +173,17 @@ impl Kernel {
     }
 }
 
-/// The attributes of a section, up to the first incomplete one.
-fn attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+/// Returns the kind and value of each attribute in a section, up to the first incomplete attribute.
+fn parse_attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     const WITH_LENGTH: u8 = 4;
-    let mut found = Vec::new();
+    let mut parsed = Vec::new();
     while let [value_form, kind, low, high, rest @ ..] = bytes {
-        let length = if *value_form == WITH_LENGTH { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
-        let Some(value) = rest.get(..length) else { break };
-        found.push((*kind, if *value_form == WITH_LENGTH { value.to_vec() } else { vec![*low, *high] }));
-        bytes = &rest[length..];
+        let value_bytes = if *value_form == WITH_LENGTH { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
+        let Some(value) = rest.get(..value_bytes) else { break };
+        parsed.push((*kind, if *value_form == WITH_LENGTH { value.to_vec() } else { vec![*low, *high] }));
+        bytes = &rest[value_bytes..];
     }
-    found
+    parsed
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -186,13 +194,13 @@ fn half(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 2).map(|b| u32::from(u16::from_le_bytes(b.try_into().expect("two bytes"))))
 }
 
-fn language(number: u32) -> String {
+fn language_name(number: u32) -> String {
     const NAMES: [&str; 11] =
         ["UNKNOWN", "SASS", "NVSAL", "PTX", "NVVM", "CUDA_C++", "CUDA_C++_Tile", "TILEIR", "CUTILE", "FORTRAN", "OPTIX"];
     NAMES.get(number as usize).map_or_else(|| number.to_string(), |name| name.to_string())
 }
 
-/// The text form of a cubin.
+/// Returns the properties of a cubin as text, one kernel after the other.
 pub fn print(cubin: &Cubin) -> String {
     let mut out = format!("cubin for {}, by {}\n", or_unknown(&cubin.target), or_unknown(&cubin.producer));
     for kernel in &cubin.kernels {
@@ -200,13 +208,13 @@ pub fn print(cubin: &Cubin) -> String {
         let _ = writeln!(
             out,
             "  registers {}  stack {}  shared {}  code {}",
-            kernel.registers, kernel.stack, kernel.shared, kernel.code_bytes
+            kernel.registers, kernel.stack_bytes, kernel.shared_bytes, kernel.code_bytes
         );
         if let Some([x, y, z]) = kernel.required_threads {
             let _ = writeln!(out, "  threads {x} {y} {z}");
         }
         if let Some(number) = kernel.language {
-            let _ = writeln!(out, "  language {}", language(number));
+            let _ = writeln!(out, "  language {}", language_name(number));
         }
         let _ = writeln!(out, "  parameters {} in {} bytes", kernel.parameters.len(), kernel.parameter_bytes);
         for (index, parameter) in kernel.parameters.iter().enumerate() {
@@ -229,9 +237,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_is_put_together_from_its_sections() {
+    fn the_properties_of_a_kernel_are_read_from_several_sections() {
         let info = [0x04, 0x2f, 8, 0, 1, 0, 0, 0, 14, 0, 0, 0, 0x04, 0x11, 8, 0, 1, 0, 0, 0, 16, 0, 0, 0];
-        let own = [
+        let kernel_info = [
             &[0x04, 0x66, 4, 0, 7, 0, 0, 0][..],
             &[0x04, 0x45, 12, 0, 0, 0, 0, 0, 1, 0, 8, 0, 4, 0, 0, 0],
             &[0x04, 0x45, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 4],
@@ -244,17 +252,17 @@ mod tests {
         let sections = [
             section(".nv.info", &info[..], 24),
             section(".text.k", &[], 640),
-            section(".nv.info.k", &own, 1),
+            section(".nv.info.k", &kernel_info, 1),
             section(".nv.shared.k", &[], 4096),
             section(".nv.host", &[], 100),
         ];
-        let text = print(&describe(&sections, |index| (index == 1).then_some("k")));
+        let text = print(&cubin_of_sections(&sections, |index| (index == 1).then_some("k")));
         let expected = "cubin for (unknown), by (unknown)\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn other_files_are_refused() {
+    fn files_that_are_not_cubins_are_refused() {
         for bytes in [&b""[..], b"\x7fELF", &[0; 100]] {
             assert!(read(bytes, "x").is_err());
         }

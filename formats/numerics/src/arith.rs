@@ -1,8 +1,8 @@
 //! Element-wise scalar operations of `.tile`, `.aa`, `.as` and `.sched`, and their semantics.
 //!
-//! The enums name the operations. `eval` applies an operation to the bits of a value, `eval_lanes` to all elements of a tile. Where
-//! Tile IR does not fix a result (approximate functions), the result is correctly rounded, or the result of the host's `f64`
-//! function rounded once. Both are deterministic.
+//! The enums name the operations. `eval` applies an operation to the bits of one element, `eval_lanes` to all elements of a tile.
+//! If Tile IR does not define a result exactly (approximate functions), the result is correctly rounded, or it is the result of the
+//! host's `f64` function, rounded once. Both are deterministic.
 
 mod convert;
 mod double;
@@ -112,7 +112,7 @@ pub enum Binary {
         ftz: bool,
     },
     PowF,
-    /// A float to an integer power; the right operand is an integer.
+    /// A float raised to an integer power. The right operand is the integer.
     PowI,
     Atan2,
     AddI {
@@ -153,7 +153,7 @@ pub enum Binary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compare {
-    /// `ordered` comparisons are false when an operand is NaN, unordered ones true.
+    /// If an operand is NaN, an `ordered` comparison is false, and an unordered comparison is true.
     Float {
         predicate: Predicate,
         ordered: bool,
@@ -220,11 +220,12 @@ impl Binary {
         }
     }
 
-    /// The bits of the result for operands of type `ty`; the power of `PowI` is an i64.
+    /// The bits of the result for operands of type `ty`. The exponent of `PowI` has the bits of an i64.
     pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
         if self.is_int() { int::binary(self, ty, OneElement([a, b])) } else { float::binary(self, ty, OneElement([a, b])) }
     }
 
+    /// As `eval`, for all elements.
     pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
         if self.is_int() { int::binary(self, ty, AllElements([a, b])) } else { float::binary(self, ty, AllElements([a, b])) }
     }
@@ -238,17 +239,19 @@ impl Compare {
         }
     }
 
-    /// 1 or 0, for operands of type `ty`.
+    /// The result, 1 or 0, for operands of type `ty`.
     pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
         self.apply(ty, OneElement([a, b]))
     }
 
+    /// As `eval`, for all elements.
     pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
         self.apply(ty, AllElements([a, b]))
     }
 }
 
 impl Convert {
+    /// The bits of type `to` that result from the bits `x` of type `from`.
     pub fn eval(self, from: Scalar, to: Scalar, x: u64) -> u64 {
         self.apply(from, to, OneElement([x]))
     }

@@ -7,18 +7,19 @@ use crate::Scalar;
 use crate::arith::Rounding;
 use crate::scalar::{FloatFormat, Special};
 
-/// The result of encoding a number that is larger than the largest number of the format.
+/// The encoding of a number whose magnitude exceeds the largest finite number of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
-    /// Infinity; NaN if the format has no infinity; the largest number if the rounding direction requires it.
+pub enum OverflowResult {
+    /// The largest finite number if the rounding direction requires it. Otherwise infinity, or NaN in a format without infinity, or
+    /// the largest finite number in a format without both.
     Ieee,
-    /// The largest number, for infinities too.
+    /// The largest finite number, also for infinities.
     Saturate,
 }
 
-/// The distance from one to the next larger number of the type.
+/// The distance from 1 to the next larger number of the type.
 pub fn epsilon(ty: Scalar) -> f64 {
-    decode(ty, encode(ty, 1.0 + f64::EPSILON, Rounding::PositiveInf, Overflow::Ieee)) - 1.0
+    decode(ty, encode(ty, 1.0 + f64::EPSILON, Rounding::PositiveInf, OverflowResult::Ieee)) - 1.0
 }
 
 /// Converts the bits of a float to its value, exactly.
@@ -36,6 +37,7 @@ pub fn decode(ty: Scalar, bits: u64) -> f64 {
     }
 }
 
+/// Decodes a format without a conversion by the host.
 fn decode_small(format: FloatFormat, bits: u64) -> f64 {
     let mantissa = bits & ((1 << format.mantissa_bits) - 1);
     let max_exponent = (1 << format.exponent_bits) - 1;
@@ -43,60 +45,64 @@ fn decode_small(format: FloatFormat, bits: u64) -> f64 {
     let negative = format.signed && bits >> (format.mantissa_bits + format.exponent_bits) & 1 == 1;
     let magnitude = if exponent == max_exponent && format.special == Special::Ieee {
         if mantissa == 0 { f64::INFINITY } else { f64::NAN }
-    } else if is_nan_only(format, bits) {
+    } else if is_all_ones_nan(format, bits) {
         f64::NAN
     } else if exponent == 0 && format.mantissa_bits > 0 {
-        scale(mantissa as f64, 1 - format.bias - format.mantissa_bits as i32)
+        multiply_by_power_of_two(mantissa as f64, 1 - format.bias - format.mantissa_bits as i32)
     } else {
-        scale((mantissa | 1 << format.mantissa_bits) as f64, exponent as i32 - format.bias - format.mantissa_bits as i32)
+        multiply_by_power_of_two(
+            (mantissa | 1 << format.mantissa_bits) as f64,
+            exponent as i32 - format.bias - format.mantissa_bits as i32,
+        )
     };
     if negative { -magnitude } else { magnitude }
 }
 
-fn is_nan_only(format: FloatFormat, bits: u64) -> bool {
-    let all = (1 << (format.mantissa_bits + format.exponent_bits)) - 1;
-    format.special == Special::NanOnly && bits & all == all
+/// Returns whether bits are the NaN of a format in which only the all-ones pattern is NaN.
+fn is_all_ones_nan(format: FloatFormat, bits: u64) -> bool {
+    let magnitude_mask = (1 << (format.mantissa_bits + format.exponent_bits)) - 1;
+    format.special == Special::NanOnly && bits & magnitude_mask == magnitude_mask
 }
 
 /// `x * 2^exponent`, for results that are normal numbers or zero.
-fn scale(x: f64, exponent: i32) -> f64 {
+fn multiply_by_power_of_two(x: f64, exponent: i32) -> f64 {
     x * f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 /// The bits of the largest finite number.
-pub fn largest(ty: Scalar) -> u64 {
+pub fn largest_finite(ty: Scalar) -> u64 {
     let format = ty.float_format().expect("a float type");
-    let all = (1u64 << (format.mantissa_bits + format.exponent_bits)) - 1;
+    let magnitude_mask = (1u64 << (format.mantissa_bits + format.exponent_bits)) - 1;
     match format.special {
         Special::Ieee => (((1 << format.exponent_bits) - 2) << format.mantissa_bits) | ((1 << format.mantissa_bits) - 1),
-        Special::NanOnly => all - 1,
-        Special::None => all,
+        Special::NanOnly => magnitude_mask - 1,
+        Special::None => magnitude_mask,
     }
 }
 
-/// The canonical NaN of arithmetic results: all bits except the sign are set, as on the hardware. Formats without NaN give the
-/// largest number.
+/// The canonical NaN of arithmetic results: all bits except the sign are set, as on the hardware. In a format without
+/// NaN, the largest finite number.
 pub fn nan(ty: Scalar) -> u64 {
     match ty {
         Scalar::F64 => 0x7ff8_0000_0000_0000,
         _ => {
             let format = ty.float_format().expect("a float type");
             match format.special {
-                Special::None => largest(ty),
+                Special::None => largest_finite(ty),
                 Special::Ieee | Special::NanOnly => (1 << (format.mantissa_bits + format.exponent_bits)) - 1,
             }
         }
     }
 }
 
-/// Rounds a value once to a format. `Approx`, `Full` and unknown directions round to nearest even. An unsigned format loses the
-/// sign.
-pub fn encode(ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
-    let nearest = !matches!(
+/// Rounds a value once to a format, and returns its bits. `Approx` and `Full` round to nearest even. A format without a sign bit
+/// drops the sign.
+pub fn encode(ty: Scalar, value: f64, rounding: Rounding, overflow: OverflowResult) -> u64 {
+    let is_to_nearest_even = !matches!(
         rounding,
         Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
     );
-    if nearest && overflow == Overflow::Ieee && !value.is_nan() {
+    if is_to_nearest_even && overflow == OverflowResult::Ieee && !value.is_nan() {
         match ty {
             Scalar::F64 => return value.to_bits(),
             Scalar::F32 => return u64::from((value as f32).to_bits()),
@@ -116,13 +122,14 @@ pub fn encode(ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) ->
     encode_small(format, ty, value, rounding, overflow) << dropped_bits
 }
 
-fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
+/// Encodes a value in a format without a conversion by the host. TF32 bits are in the low 19 bits.
+fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding, overflow: OverflowResult) -> u64 {
     let negative = value.is_sign_negative();
     let sign = u64::from(negative && format.signed) << (format.exponent_bits + format.mantissa_bits);
-    let limit = if ty == Scalar::TF32 { largest(ty) >> 13 } else { largest(ty) };
+    let limit = if ty == Scalar::TF32 { largest_finite(ty) >> 13 } else { largest_finite(ty) };
     let infinity = ((1u64 << format.exponent_bits) - 1) << format.mantissa_bits;
-    let overflow_result = |directed: bool| {
-        let stays_finite = directed
+    let overflow_bits = |is_finite: bool| {
+        let stays_finite = is_finite
             && match rounding {
                 Rounding::Zero | Rounding::NearestIntToZero => true,
                 Rounding::NegativeInf => !negative,
@@ -130,20 +137,20 @@ fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding,
                 _ => false,
             };
         match format.special {
-            _ if stays_finite || overflow == Overflow::Saturate => limit,
+            _ if stays_finite || overflow == OverflowResult::Saturate => limit,
             Special::Ieee => infinity,
             Special::NanOnly => nan(ty),
             Special::None => limit,
         }
     };
     if value.is_infinite() {
-        return sign | overflow_result(false);
+        return sign | overflow_bits(false);
     }
     let magnitude = round_magnitude(format, value.abs(), negative, rounding);
-    sign | if magnitude > limit { overflow_result(true) } else { magnitude }
+    sign | if magnitude > limit { overflow_bits(true) } else { magnitude }
 }
 
-/// The bits of the rounded magnitude. Exponents above the format's range continue upwards.
+/// The bits of the rounded magnitude. If the exponent is above the format's range, the exponent field overflows into higher bits.
 fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding: Rounding) -> u64 {
     let bits = magnitude.to_bits();
     if bits == 0 {
@@ -154,12 +161,12 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
         e => (e - 1075, bits & ((1 << 52) - 1) | 1 << 52),
     };
     // The value is `significand * 2^exponent`; the result is a multiple of 2^quantum.
-    let leading = exponent + 63 - significand.leading_zeros() as i32;
+    let leading_exponent = exponent + 63 - significand.leading_zeros() as i32;
     let has_subnormals = format.mantissa_bits > 0;
     let min_exponent = if has_subnormals { 1 - format.bias } else { -format.bias };
-    let quantum = leading.max(min_exponent) - format.mantissa_bits as i32;
+    let quantum = leading_exponent.max(min_exponent) - format.mantissa_bits as i32;
     let shift = quantum - exponent;
-    let (kept, rest, half) = if shift <= 0 {
+    let (kept, dropped, half) = if shift <= 0 {
         (significand << -shift.max(-11), 0, 1)
     } else if shift > 60 {
         (0, 1, 2)
@@ -168,30 +175,31 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
     };
     let rounds_up = match rounding {
         Rounding::Zero | Rounding::NearestIntToZero => false,
-        Rounding::NegativeInf => negative && rest != 0,
-        Rounding::PositiveInf => !negative && rest != 0,
-        Rounding::NearestAway => rest >= half,
-        _ => rest > half || rest == half && kept & 1 == 1,
+        Rounding::NegativeInf => negative && dropped != 0,
+        Rounding::PositiveInf => !negative && dropped != 0,
+        Rounding::NearestAway => dropped >= half,
+        _ => dropped > half || dropped == half && kept & 1 == 1,
     };
     let rounded = kept + u64::from(rounds_up);
     if !has_subnormals {
-        // Without mantissa bits, a number is its exponent. `rounded` is 0 (below the lowest), 1, or 2 after a carry.
-        return if rounded == 0 { 0 } else { (leading.max(min_exponent) + format.bias) as u64 + rounded - 1 };
+        // A format without mantissa bits (`f8e8m0fnu`) encodes only the exponent. If the magnitude rounds to less than the smallest
+        // number, `rounded` is 0, and the result is the encoding of this number, 0. Otherwise `rounded` is 1, or 2 after a carry.
+        return if rounded == 0 { 0 } else { (leading_exponent.max(min_exponent) + format.bias) as u64 + rounded - 1 };
     }
     // The addition of the significand with its hidden bit carries into the exponent where necessary.
     let biased = (quantum + format.mantissa_bits as i32 - min_exponent) as u64;
     (biased << format.mantissa_bits) + rounded
 }
 
-/// Converts a result that was rounded to nearest into one rounded to odd: its last bit becomes sticky. `error` has the sign of the
-/// part that the rounding dropped.
+/// Converts a result that was rounded to nearest into a result that is rounded to odd: its last bit becomes sticky. `error` has the
+/// sign of the part that the rounding dropped.
 fn to_odd(result: f64, error: f64) -> f64 {
     let bits = result.to_bits();
     if error == 0.0 || !result.is_finite() || !error.is_finite() || bits & 1 == 1 {
         return result;
     }
-    let away = (error > 0.0) == (result > 0.0);
-    f64::from_bits(if away { bits + 1 } else { bits - 1 })
+    let is_away_from_zero = (error > 0.0) == (result > 0.0);
+    f64::from_bits(if is_away_from_zero { bits + 1 } else { bits - 1 })
 }
 
 /// `a + b` rounded to odd.
@@ -212,8 +220,8 @@ pub fn div_odd(a: f64, b: f64) -> f64 {
     if !quotient.is_finite() || quotient == 0.0 || !b.is_finite() {
         return quotient;
     }
-    let rest = (-quotient).mul_add(b, a);
-    to_odd(quotient, if b < 0.0 { -rest } else { rest })
+    let remainder = (-quotient).mul_add(b, a);
+    to_odd(quotient, if b < 0.0 { -remainder } else { remainder })
 }
 
 /// The square root rounded to odd.
@@ -233,92 +241,93 @@ mod tests {
 
     #[test]
     fn epsilon_is_the_last_bit_of_the_mantissa() {
-        let steps = [(Scalar::F64, 52), (Scalar::F32, 23), (Scalar::TF32, 10), (Scalar::F16, 10), (Scalar::BF16, 7)];
-        steps.into_iter().for_each(|(ty, bits)| assert_eq!(epsilon(ty), 2f64.powi(-bits), "{ty:?}"));
+        let mantissa_bits = [(Scalar::F64, 52), (Scalar::F32, 23), (Scalar::TF32, 10), (Scalar::F16, 10), (Scalar::BF16, 7)];
+        mantissa_bits.into_iter().for_each(|(ty, bits)| assert_eq!(epsilon(ty), 2f64.powi(-bits), "{ty:?}"));
     }
 
     /// All float types small enough for exhaustive tests.
-    fn small() -> impl Iterator<Item = Scalar> {
+    fn small_floats() -> impl Iterator<Item = Scalar> {
         Scalar::ALL.iter().copied().filter(|ty| ty.is_float() && ty.bits() <= 16)
     }
 
     #[test]
     fn every_small_number_round_trips() {
-        for ty in small() {
+        for ty in small_floats() {
             for bits in 0..=ty.mask() {
                 let value = decode(ty, bits);
                 for rounding in [Rounding::NearestEven, Rounding::Zero, Rounding::PositiveInf, Rounding::NegativeInf] {
-                    let again = encode(ty, value, rounding, Overflow::Ieee);
+                    let again = encode(ty, value, rounding, OverflowResult::Ieee);
                     assert!(again == bits || value.is_nan() && again == nan(ty), "{ty} {bits:#x} {value} {again:#x}");
                 }
             }
         }
     }
 
-    /// Between two neighbours, a quarter rounds down, a half to even and three quarters up; directed modes round in their
-    /// direction.
+    /// Between two neighbours, a quarter of the distance rounds down, a half rounds to even, and three quarters round up. Directed
+    /// modes round in their direction.
     #[test]
     fn neighbours_round_in_the_requested_direction() {
-        for ty in small() {
-            for bits in 0..largest(ty) {
+        for ty in small_floats() {
+            for bits in 0..largest_finite(ty) {
                 let (low, high) = (decode(ty, bits), decode(ty, bits + 1));
-                let at = |fraction: f64, rounding| encode(ty, low + (high - low) * fraction, rounding, Overflow::Ieee);
-                assert_eq!(at(0.25, Rounding::NearestEven), bits, "{ty} {bits:#x}");
-                assert_eq!(at(0.75, Rounding::NearestEven), bits + 1);
+                let rounded = |fraction: f64, rounding| encode(ty, low + (high - low) * fraction, rounding, OverflowResult::Ieee);
+                assert_eq!(rounded(0.25, Rounding::NearestEven), bits, "{ty} {bits:#x}");
+                assert_eq!(rounded(0.75, Rounding::NearestEven), bits + 1);
                 if ty != Scalar::F8E8M0FNU {
-                    assert_eq!(at(0.5, Rounding::NearestEven), bits + (bits & 1));
+                    assert_eq!(rounded(0.5, Rounding::NearestEven), bits + (bits & 1));
                 }
-                assert_eq!(at(0.5, Rounding::NearestAway), bits + 1);
-                assert_eq!(at(0.9, Rounding::Zero), bits);
-                assert_eq!(at(0.9, Rounding::NegativeInf), bits);
-                assert_eq!(at(0.1, Rounding::PositiveInf), bits + 1);
+                assert_eq!(rounded(0.5, Rounding::NearestAway), bits + 1);
+                assert_eq!(rounded(0.9, Rounding::Zero), bits);
+                assert_eq!(rounded(0.9, Rounding::NegativeInf), bits);
+                assert_eq!(rounded(0.1, Rounding::PositiveInf), bits + 1);
             }
         }
     }
 
     #[test]
-    fn overflow() {
+    fn numbers_beyond_the_range_encode_as_requested() {
         let nearest = |ty, value, overflow| encode(ty, value, Rounding::NearestEven, overflow);
-        assert_eq!(nearest(Scalar::F16, 65519.0, Overflow::Ieee), 0x7bff);
-        assert_eq!(nearest(Scalar::F16, 65520.0, Overflow::Ieee), 0x7c00);
-        assert_eq!(nearest(Scalar::F16, -1e9, Overflow::Saturate), 0xfbff);
-        assert_eq!(nearest(Scalar::F8E4M3FN, 448.0, Overflow::Ieee), 0x7e);
-        assert_eq!(nearest(Scalar::F8E4M3FN, 464.0, Overflow::Ieee), 0x7e);
-        assert_eq!(nearest(Scalar::F8E4M3FN, 465.0, Overflow::Ieee), 0x7f);
-        assert_eq!(nearest(Scalar::F8E4M3FN, -465.0, Overflow::Saturate), 0xfe);
-        assert_eq!(nearest(Scalar::F8E5M2, f64::INFINITY, Overflow::Ieee), 0x7c);
-        assert_eq!(nearest(Scalar::F8E5M2, f64::INFINITY, Overflow::Saturate), 0x7b);
-        assert_eq!(nearest(Scalar::F4E2M1FN, 100.0, Overflow::Ieee), 7);
-        assert_eq!(encode(Scalar::F16, 1e9, Rounding::Zero, Overflow::Ieee), 0x7bff);
-        assert_eq!(encode(Scalar::F32, 1e300, Rounding::NegativeInf, Overflow::Ieee), 0x7f7f_ffff);
-        assert_eq!(encode(Scalar::F32, -1e300, Rounding::NegativeInf, Overflow::Ieee), 0xff80_0000);
+        assert_eq!(nearest(Scalar::F16, 65519.0, OverflowResult::Ieee), 0x7bff);
+        assert_eq!(nearest(Scalar::F16, 65520.0, OverflowResult::Ieee), 0x7c00);
+        assert_eq!(nearest(Scalar::F16, -1e9, OverflowResult::Saturate), 0xfbff);
+        assert_eq!(nearest(Scalar::F8E4M3FN, 448.0, OverflowResult::Ieee), 0x7e);
+        assert_eq!(nearest(Scalar::F8E4M3FN, 464.0, OverflowResult::Ieee), 0x7e);
+        assert_eq!(nearest(Scalar::F8E4M3FN, 465.0, OverflowResult::Ieee), 0x7f);
+        assert_eq!(nearest(Scalar::F8E4M3FN, -465.0, OverflowResult::Saturate), 0xfe);
+        assert_eq!(nearest(Scalar::F8E5M2, f64::INFINITY, OverflowResult::Ieee), 0x7c);
+        assert_eq!(nearest(Scalar::F8E5M2, f64::INFINITY, OverflowResult::Saturate), 0x7b);
+        assert_eq!(nearest(Scalar::F4E2M1FN, 100.0, OverflowResult::Ieee), 7);
+        assert_eq!(encode(Scalar::F16, 1e9, Rounding::Zero, OverflowResult::Ieee), 0x7bff);
+        assert_eq!(encode(Scalar::F32, 1e300, Rounding::NegativeInf, OverflowResult::Ieee), 0x7f7f_ffff);
+        assert_eq!(encode(Scalar::F32, -1e300, Rounding::NegativeInf, OverflowResult::Ieee), 0xff80_0000);
     }
 
     #[test]
     fn tf32_keeps_the_upper_bits() {
-        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 1024.0, Rounding::NearestEven, Overflow::Ieee), 0x3f80_2000);
-        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 2048.0, Rounding::NearestEven, Overflow::Ieee), 0x3f80_0000);
-        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 2048.0, Rounding::NearestAway, Overflow::Ieee), 0x3f80_2000);
+        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 1024.0, Rounding::NearestEven, OverflowResult::Ieee), 0x3f80_2000);
+        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 2048.0, Rounding::NearestEven, OverflowResult::Ieee), 0x3f80_0000);
+        assert_eq!(encode(Scalar::TF32, 1.0 + 1.0 / 2048.0, Rounding::NearestAway, OverflowResult::Ieee), 0x3f80_2000);
     }
 
     #[test]
     fn sticky_results_do_not_round_twice() {
         // 1 + 2^-24 + 2^-60: rounding to `f64` first and then to `f32` would produce the tie.
         let sum = add_odd(1.0 + 2f64.powi(-24), 2f64.powi(-60));
-        assert_eq!(encode(Scalar::F32, sum, Rounding::NearestEven, Overflow::Ieee), 0x3f80_0001);
-        assert_eq!(encode(Scalar::F32, add_odd(1.0, 1e-200), Rounding::PositiveInf, Overflow::Ieee), 0x3f80_0001);
-        assert_eq!(encode(Scalar::F32, add_odd(1.0, -1e-200), Rounding::Zero, Overflow::Ieee), 0x3f7f_ffff);
+        assert_eq!(encode(Scalar::F32, sum, Rounding::NearestEven, OverflowResult::Ieee), 0x3f80_0001);
+        assert_eq!(encode(Scalar::F32, add_odd(1.0, 1e-200), Rounding::PositiveInf, OverflowResult::Ieee), 0x3f80_0001);
+        assert_eq!(encode(Scalar::F32, add_odd(1.0, -1e-200), Rounding::Zero, OverflowResult::Ieee), 0x3f7f_ffff);
         let mut state = 1u64;
         for _ in 0..20000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let (a, b) = (f32::from_bits((state >> 32) as u32), f32::from_bits(state as u32 ^ 0x2aaa_5555));
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let c = f32::from_bits((state >> 32) as u32);
-            let round = |x: f64| encode(Scalar::F32, x, Rounding::NearestEven, Overflow::Ieee) as u32;
-            let same = |got: u32, want: f32| got == want.to_bits() || f32::from_bits(got).is_nan() && want.is_nan();
-            assert!(same(round(fma_odd(a.into(), b.into(), c.into())), a.mul_add(b, c)), "{a} {b} {c}");
-            assert!(same(round(div_odd(a.into(), b.into())), a / b), "{a} / {b}");
-            assert!(same(round(sqrt_odd(a.into())), a.sqrt()), "sqrt {a}");
+            let round = |x: f64| encode(Scalar::F32, x, Rounding::NearestEven, OverflowResult::Ieee) as u32;
+            let is_same =
+                |result: u32, expected: f32| result == expected.to_bits() || f32::from_bits(result).is_nan() && expected.is_nan();
+            assert!(is_same(round(fma_odd(a.into(), b.into(), c.into())), a.mul_add(b, c)), "{a} {b} {c}");
+            assert!(is_same(round(div_odd(a.into(), b.into())), a / b), "{a} / {b}");
+            assert!(is_same(round(sqrt_odd(a.into())), a.sqrt()), "sqrt {a}");
         }
     }
 }

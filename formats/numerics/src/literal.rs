@@ -1,7 +1,8 @@
 //! Numbers in text: `-1`, `0.5`, `1e-5[0x3727C5AC]`.
 //!
-//! Integers are signed decimal numbers. A float is the shortest decimal number that rounds to it in `f32` (or `f64`). If that
-//! number is not exact, the bits follow, and the parser uses them. Infinities and NaNs are bits only.
+//! Integers are signed decimal numbers. A float is the shortest decimal number that rounds to the float in `f32` (or `f64`). If the
+//! decimal number is not exactly the float, the bits follow in brackets, and the parser uses the bits. Infinities and NaNs have
+//! only the bits.
 
 use crate::arith::Rounding;
 use crate::float;
@@ -28,7 +29,8 @@ pub fn print(scalar: Scalar, bits: u64) -> String {
     }
 }
 
-/// Parses the output of [`print()`], or a number written by a person; a float is rounded to nearest.
+/// Parses the output of [`print()`], or a number that a person wrote. Rounds a float to nearest even. If the bits in brackets do
+/// not belong to the decimal number, returns `None`.
 pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().filter(|bits| bits & !scalar.mask() == 0);
     if text.starts_with("0x") {
@@ -57,11 +59,11 @@ fn parse_decimal(scalar: Scalar, decimal: &str) -> Option<u64> {
     Some(match scalar {
         Scalar::F64 => decimal.parse::<f64>().ok()?.to_bits(),
         Scalar::F32 => u64::from(decimal.parse::<f32>().ok()?.to_bits()),
-        _ => float::encode(scalar, decimal.parse().ok()?, Rounding::NearestEven, float::Overflow::Ieee),
+        _ => float::encode(scalar, decimal.parse().ok()?, Rounding::NearestEven, float::OverflowResult::Ieee),
     })
 }
 
-/// Whether a decimal number in Rust's notation equals the value exactly.
+/// Returns whether a decimal number in Rust's notation equals the value exactly.
 fn is_exact(decimal: &str, value: f64) -> bool {
     let (mantissa, exponent) = decimal.trim_start_matches('-').split_once('e').unwrap_or((decimal.trim_start_matches('-'), "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

@@ -2,17 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The layout of a float format: an optional sign bit, then the exponent, then the mantissa.
+/// The layout of a float format, from the highest bit: an optional sign bit, the exponent, the mantissa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloatFormat {
+    /// Whether the format has a sign bit.
     pub signed: bool,
     pub exponent_bits: u32,
     pub mantissa_bits: u32,
+    /// The exponent bias.
     pub bias: i32,
     pub special: Special,
 }
 
-/// The meaning of the highest exponent.
+/// The special values of a float format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// Infinity and NaN, as in IEEE 754.
@@ -27,28 +29,29 @@ pub enum Special {
 struct Row {
     name: &'static str,
     bits: u32,
-    /// None for an integer.
+    /// `None` for an integer type.
     format: Option<FloatFormat>,
 }
 
-/// The width and format of a row.
+/// The width in bits, and the float format of a row.
 type RowFormat = (u32, Option<FloatFormat>);
 
 const fn int(bits: u32) -> RowFormat {
     (bits, None)
 }
 
-/// A float with a sign.
+/// A float type with a sign bit.
 const fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> RowFormat {
     (1 + exponent_bits + mantissa_bits, Some(FloatFormat { signed: true, exponent_bits, mantissa_bits, bias, special }))
 }
 
+/// A float type without a sign bit.
 const fn unsigned_float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> RowFormat {
     (exponent_bits + mantissa_bits, Some(FloatFormat { signed: false, exponent_bits, mantissa_bits, bias, special }))
 }
 
 macro_rules! scalars {
-    ($($(#[$note:meta])* $scalar:ident $name:literal = $meaning:expr,)*) => {
+    ($($(#[$note:meta])* $scalar:ident $name:literal = $row_format:expr,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Scalar {
             $($(#[$note])* #[serde(rename = $name)] $scalar,)*
@@ -58,7 +61,7 @@ macro_rules! scalars {
             /// All types in table order.
             pub const ALL: &[Scalar] = &[$(Scalar::$scalar,)*];
             const ROWS: &[Row] = &[$({
-                let (bits, format) = $meaning;
+                let (bits, format) = $row_format;
                 assert!(bits >= 1 && bits <= 8 || bits == 16 || bits == 32 || bits == 64, "no word of `arith` holds such values");
                 Row { name: $name, bits, format }
             },)*];
@@ -94,6 +97,7 @@ impl Scalar {
     pub fn name(self) -> &'static str {
         self.row().name
     }
+    /// The type with a name in Tile IR text.
     pub fn parse(name: &str) -> Option<Scalar> {
         Self::ALL.iter().copied().find(|scalar| scalar.name() == name)
     }
@@ -103,22 +107,23 @@ impl Scalar {
     pub fn is_float(self) -> bool {
         !self.is_int()
     }
-    /// Width of the value in bits.
+    /// The width of an element in bits.
     pub fn bits(self) -> u32 {
         self.row().bits
     }
-    /// Bytes of one element. A 4-bit element counts as one byte here, although memory holds two per byte.
+    /// Bytes of one element, rounded up. A 4-bit element counts as one byte, although memory holds two elements per byte.
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
-    /// All valid bits of a value of this type.
+    /// A mask of the valid bits of a value of this type.
     pub fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
+    /// The float format; `None` for an integer type.
     pub fn float_format(self) -> Option<FloatFormat> {
         self.row().format
     }
-    /// The bits as a signed integer.
+    /// The number that the bits represent as a signed integer of this width.
     pub fn sign_extend(self, bits: u64) -> i64 {
         let shift = 64 - self.bits();
         ((bits << shift) as i64) >> shift

@@ -1,5 +1,5 @@
-//! Element-wise arithmetic against independent oracles: all values of small types, random and special values of larger ones. Floats
-//! are compared with `rustc_apfloat`, integers with plain 128-bit arithmetic.
+//! Compares element-wise arithmetic with independent implementations, for all values of small types, and for random and special
+//! values of larger types. Floats are compared with `rustc_apfloat`, integers with 128-bit arithmetic.
 
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Fma, Overflow, Predicate, Rounding, Signedness, Unary};
@@ -14,7 +14,7 @@ const ROUNDINGS: [(Rounding, Round); 4] = [
     (Rounding::PositiveInf, Round::TowardPositive),
 ];
 
-/// A fixed sequence of well-mixed values.
+/// A pseudo-random number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,8 @@ impl Random {
         let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ x >> 31
     }
-    /// Values of `ty`, half of them with exponents near each other, zero, one, the subnormals or infinity.
+    /// A float of type `ty`. Half of the values have a special exponent: that of zero and the subnormals, that of infinity and NaN,
+    /// or an exponent near that of 1.
     fn value(&mut self, ty: Scalar) -> u64 {
         let format = ty.float_format().unwrap();
         let bits = self.next() & ty.mask();
@@ -41,15 +42,17 @@ impl Random {
     }
 }
 
-fn theirs<F: Float>(ty: Scalar, value: F) -> u64 {
+/// The bits of an `apfloat` value, with the canonical NaN of this project.
+fn apfloat_bits<F: Float>(ty: Scalar, value: F) -> u64 {
     if value.is_nan() { nan(ty) } else { value.to_bits() as u64 }
 }
 
-fn float_operations<F: Float>(ty: Scalar, [a, b, c]: [u64; 3]) {
+/// Compares all float operations on these operands.
+fn check_float_operations<F: Float>(ty: Scalar, [a, b, c]: [u64; 3]) {
     let value = |bits: u64| F::from_bits(u128::from(bits));
     let (x, y, z) = (value(a), value(b), value(c));
     let check = |name: &str, result: u64, expected: F| {
-        let expected = theirs(ty, expected);
+        let expected = apfloat_bits(ty, expected);
         assert_eq!(result, expected, "{name} {ty} {a:#x} {b:#x} {c:#x}: {result:#x}, not {expected:#x}");
     };
     let ftz = false;
@@ -72,8 +75,8 @@ fn float_operations<F: Float>(ty: Scalar, [a, b, c]: [u64; 3]) {
         (Predicate::NotEqual, !x.is_nan() && !y.is_nan() && x != y),
     ] {
         assert_eq!(Compare::Float { predicate, ordered: true }.eval(ty, a, b), u64::from(holds));
-        let unordered = x.is_nan() || y.is_nan();
-        assert_eq!(Compare::Float { predicate, ordered: false }.eval(ty, a, b), u64::from(holds || unordered));
+        let is_unordered = x.is_nan() || y.is_nan();
+        assert_eq!(Compare::Float { predicate, ordered: false }.eval(ty, a, b), u64::from(holds || is_unordered));
     }
 }
 
@@ -82,31 +85,32 @@ fn random_float_operands() {
     let mut random = Random(1);
     for _ in 0..10_000 {
         let mut triple = |ty| [random.value(ty), random.value(ty), random.value(ty)];
-        float_operations::<Half>(Scalar::F16, triple(Scalar::F16));
-        float_operations::<BFloat>(Scalar::BF16, triple(Scalar::BF16));
-        float_operations::<Single>(Scalar::F32, triple(Scalar::F32));
-        float_operations::<Double>(Scalar::F64, triple(Scalar::F64));
+        check_float_operations::<Half>(Scalar::F16, triple(Scalar::F16));
+        check_float_operations::<BFloat>(Scalar::BF16, triple(Scalar::BF16));
+        check_float_operations::<Single>(Scalar::F32, triple(Scalar::F32));
+        check_float_operations::<Double>(Scalar::F64, triple(Scalar::F64));
     }
 }
 
 #[test]
-fn all_half_operands_with_one_other() {
+fn all_first_operands_of_sixteen_bits() {
     let mut random = Random(4);
     for a in 0..=0xffff {
-        float_operations::<Half>(Scalar::F16, [a, random.value(Scalar::F16), random.value(Scalar::F16)]);
-        float_operations::<BFloat>(Scalar::BF16, [a, random.value(Scalar::BF16), random.value(Scalar::BF16)]);
+        check_float_operations::<Half>(Scalar::F16, [a, random.value(Scalar::F16), random.value(Scalar::F16)]);
+        check_float_operations::<BFloat>(Scalar::BF16, [a, random.value(Scalar::BF16), random.value(Scalar::BF16)]);
     }
 }
 
-fn convert<A: Float + FloatConvert<B>, B: Float>(from: Scalar, to: Scalar, bits: u64) {
+/// Compares the conversions of a value in all rounding directions.
+fn check_conversion<A: Float + FloatConvert<B>, B: Float>(from: Scalar, to: Scalar, bits: u64) {
     for (rounding, round) in ROUNDINGS {
         let result = Convert::FToF { rounding }.eval(from, to, bits);
         let value = A::from_bits(u128::from(bits));
         let rounded: B = value.convert_r(round, &mut false).value;
         // Types of eight bits saturate.
-        let beyond = to.bits() == 8 && !value.is_nan() && !rounded.is_finite();
+        let saturates = to.bits() == 8 && !value.is_nan() && !rounded.is_finite();
         let largest = if value.is_negative() { -B::largest() } else { B::largest() };
-        let expected = theirs(to, if beyond { largest } else { rounded });
+        let expected = apfloat_bits(to, if saturates { largest } else { rounded });
         assert_eq!(result, expected, "{from} {bits:#x} to {to} {rounding:?}: {result:#x}, not {expected:#x}");
     }
 }
@@ -114,19 +118,19 @@ fn convert<A: Float + FloatConvert<B>, B: Float>(from: Scalar, to: Scalar, bits:
 #[test]
 fn all_values_of_eight_and_sixteen_bits_convert_to_floats() {
     for bits in 0..=0xff {
-        convert::<Float8E4M3FN, Half>(Scalar::F8E4M3FN, Scalar::F16, bits);
-        convert::<Float8E4M3FN, Float8E5M2>(Scalar::F8E4M3FN, Scalar::F8E5M2, bits);
-        convert::<Float8E5M2, Float8E4M3FN>(Scalar::F8E5M2, Scalar::F8E4M3FN, bits);
-        convert::<Float8E5M2, Single>(Scalar::F8E5M2, Scalar::F32, bits);
+        check_conversion::<Float8E4M3FN, Half>(Scalar::F8E4M3FN, Scalar::F16, bits);
+        check_conversion::<Float8E4M3FN, Float8E5M2>(Scalar::F8E4M3FN, Scalar::F8E5M2, bits);
+        check_conversion::<Float8E5M2, Float8E4M3FN>(Scalar::F8E5M2, Scalar::F8E4M3FN, bits);
+        check_conversion::<Float8E5M2, Single>(Scalar::F8E5M2, Scalar::F32, bits);
     }
     for bits in 0..=0xffff {
-        convert::<Half, Single>(Scalar::F16, Scalar::F32, bits);
-        convert::<Half, BFloat>(Scalar::F16, Scalar::BF16, bits);
-        convert::<Half, Float8E5M2>(Scalar::F16, Scalar::F8E5M2, bits);
-        convert::<Half, Float8E4M3FN>(Scalar::F16, Scalar::F8E4M3FN, bits);
-        convert::<BFloat, Half>(Scalar::BF16, Scalar::F16, bits);
-        convert::<BFloat, Double>(Scalar::BF16, Scalar::F64, bits);
-        convert::<BFloat, Float8E4M3FN>(Scalar::BF16, Scalar::F8E4M3FN, bits);
+        check_conversion::<Half, Single>(Scalar::F16, Scalar::F32, bits);
+        check_conversion::<Half, BFloat>(Scalar::F16, Scalar::BF16, bits);
+        check_conversion::<Half, Float8E5M2>(Scalar::F16, Scalar::F8E5M2, bits);
+        check_conversion::<Half, Float8E4M3FN>(Scalar::F16, Scalar::F8E4M3FN, bits);
+        check_conversion::<BFloat, Half>(Scalar::BF16, Scalar::F16, bits);
+        check_conversion::<BFloat, Double>(Scalar::BF16, Scalar::F64, bits);
+        check_conversion::<BFloat, Float8E4M3FN>(Scalar::BF16, Scalar::F8E4M3FN, bits);
     }
 }
 
@@ -135,29 +139,30 @@ fn wide_values_convert_to_floats() {
     let mut random = Random(2);
     for _ in 0..20_000 {
         let single = random.value(Scalar::F32);
-        convert::<Single, Half>(Scalar::F32, Scalar::F16, single);
-        convert::<Single, BFloat>(Scalar::F32, Scalar::BF16, single);
-        convert::<Single, Float8E4M3FN>(Scalar::F32, Scalar::F8E4M3FN, single);
+        check_conversion::<Single, Half>(Scalar::F32, Scalar::F16, single);
+        check_conversion::<Single, BFloat>(Scalar::F32, Scalar::BF16, single);
+        check_conversion::<Single, Float8E4M3FN>(Scalar::F32, Scalar::F8E4M3FN, single);
         let double = random.value(Scalar::F64);
-        convert::<Double, Single>(Scalar::F64, Scalar::F32, double);
-        convert::<Double, Half>(Scalar::F64, Scalar::F16, double);
-        convert::<Double, BFloat>(Scalar::F64, Scalar::BF16, double);
+        check_conversion::<Double, Single>(Scalar::F64, Scalar::F32, double);
+        check_conversion::<Double, Half>(Scalar::F64, Scalar::F16, double);
+        check_conversion::<Double, BFloat>(Scalar::F64, Scalar::BF16, double);
     }
 }
 
-fn int_to_float<F: Float>(from: Scalar, to: Scalar, bits: u64) {
+/// Compares the conversions of an integer to a float.
+fn check_int_to_float<F: Float>(from: Scalar, to: Scalar, bits: u64) {
     for (signedness, value) in [(Signedness::Signed, from.sign_extend(bits).into()), (Signedness::Unsigned, i128::from(bits))] {
         for (rounding, round) in ROUNDINGS {
             let result = Convert::IToF { signedness, rounding }.eval(from, to, bits);
-            let expected = theirs(to, F::from_i128_r(value, round).value);
+            let expected = apfloat_bits(to, F::from_i128_r(value, round).value);
             assert_eq!(result, expected, "{from} {bits:#x} to {to} {rounding:?}: {result:#x}, not {expected:#x}");
         }
     }
 }
 
-/// Types of sixteen and more bits clamp, narrower ones are truncated from sixteen. Saturating conversions clamp to the type; NaN is
-/// 0.
-fn float_to_int<F: Float>(from: Scalar, to: Scalar, bits: u64) {
+/// Compares the conversions of a float to an integer. An integer type of at least sixteen bits clamps. A narrower type truncates
+/// from sixteen bits, unless the conversion saturates. NaN becomes 0.
+fn check_float_to_int<F: Float>(from: Scalar, to: Scalar, bits: u64) {
     let value = F::from_bits(u128::from(bits));
     for signedness in [Signedness::Signed, Signedness::Unsigned] {
         for saturating in [false, true] {
@@ -176,31 +181,31 @@ fn float_to_int<F: Float>(from: Scalar, to: Scalar, bits: u64) {
 fn floats_and_integers_convert() {
     const INTEGERS: [Scalar; 5] = [Scalar::I4, Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
     for bits in 0..=0xffff {
-        int_to_float::<Half>(Scalar::I16, Scalar::F16, bits);
-        int_to_float::<BFloat>(Scalar::I16, Scalar::BF16, bits);
-        int_to_float::<Single>(Scalar::I16, Scalar::F32, bits);
+        check_int_to_float::<Half>(Scalar::I16, Scalar::F16, bits);
+        check_int_to_float::<BFloat>(Scalar::I16, Scalar::BF16, bits);
+        check_int_to_float::<Single>(Scalar::I16, Scalar::F32, bits);
         for to in INTEGERS {
-            float_to_int::<Half>(Scalar::F16, to, bits);
-            float_to_int::<BFloat>(Scalar::BF16, to, bits);
+            check_float_to_int::<Half>(Scalar::F16, to, bits);
+            check_float_to_int::<BFloat>(Scalar::BF16, to, bits);
         }
     }
     let mut random = Random(5);
     for _ in 0..20_000 {
         let bits = random.next() >> (random.next() % 64);
-        int_to_float::<Half>(Scalar::I64, Scalar::F16, bits);
-        int_to_float::<BFloat>(Scalar::I64, Scalar::BF16, bits);
-        int_to_float::<Single>(Scalar::I64, Scalar::F32, bits);
-        int_to_float::<Double>(Scalar::I64, Scalar::F64, bits);
-        int_to_float::<Single>(Scalar::I32, Scalar::F32, bits & 0xffff_ffff);
+        check_int_to_float::<Half>(Scalar::I64, Scalar::F16, bits);
+        check_int_to_float::<BFloat>(Scalar::I64, Scalar::BF16, bits);
+        check_int_to_float::<Single>(Scalar::I64, Scalar::F32, bits);
+        check_int_to_float::<Double>(Scalar::I64, Scalar::F64, bits);
+        check_int_to_float::<Single>(Scalar::I32, Scalar::F32, bits & 0xffff_ffff);
         for to in INTEGERS {
-            float_to_int::<Single>(Scalar::F32, to, random.value(Scalar::F32));
-            float_to_int::<Double>(Scalar::F64, to, random.value(Scalar::F64));
+            check_float_to_int::<Single>(Scalar::F32, to, random.value(Scalar::F32));
+            check_float_to_int::<Double>(Scalar::F64, to, random.value(Scalar::F64));
         }
     }
 }
 
-/// A float is true if it is not zero; NaN is true. NVIDIA's code compares 8-bit floats as integers, so that their -0 is true
-/// (`tests/run/float_to_bool` executes this).
+/// A float is true if it is not zero; NaN is true. NVIDIA's code compares 8-bit floats as integers, so -0 is true for them
+/// (`tests/run/float_to_bool` executes such conversions).
 #[test]
 fn floats_are_true_unless_they_are_zero() {
     for ty in [Scalar::F16, Scalar::BF16, Scalar::F8E4M3FN, Scalar::F8E5M2] {
@@ -217,11 +222,11 @@ fn floats_are_true_unless_they_are_zero() {
     }
 }
 
-/// The semantics of an integer operation, in arithmetic that cannot overflow.
+/// The result of an integer operation, in 128-bit arithmetic, which cannot overflow.
 fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
     let (ua, ub) = (i128::from(a), i128::from(b));
     let (sa, sb) = (i128::from(ty.sign_extend(a)), i128::from(ty.sign_extend(b)));
-    let pick = |signedness| if signedness == Signedness::Signed { (sa, sb) } else { (ua, ub) };
+    let operands = |signedness| if signedness == Signedness::Signed { (sa, sb) } else { (ua, ub) };
     match op {
         Binary::AddI { .. } => sa + sb,
         Binary::SubI { .. } => sa - sb,
@@ -229,7 +234,7 @@ fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
         Binary::MulHiU => ((a as u128 * b as u128) >> ty.bits()) as i128,
         Binary::DivI { .. } | Binary::RemI { .. } if b == 0 => -1,
         Binary::DivI { signedness, rounding } => {
-            let (a, b) = pick(signedness);
+            let (a, b) = operands(signedness);
             let floor = a.div_euclid(b) - i128::from(b < 0 && a.rem_euclid(b) != 0);
             let exact = a % b == 0;
             match rounding {
@@ -238,14 +243,14 @@ fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
                 _ => floor + i128::from(!exact && floor < 0),
             }
         }
-        Binary::RemI { signedness } => pick(signedness).0 % pick(signedness).1,
-        Binary::MaxI { signedness } => pick(signedness).0.max(pick(signedness).1),
-        Binary::MinI { signedness } => pick(signedness).0.min(pick(signedness).1),
+        Binary::RemI { signedness } => operands(signedness).0 % operands(signedness).1,
+        Binary::MaxI { signedness } => operands(signedness).0.max(operands(signedness).1),
+        Binary::MinI { signedness } => operands(signedness).0.min(operands(signedness).1),
         Binary::And => sa & sb,
         Binary::Or => sa | sb,
         Binary::Xor => sa ^ sb,
         Binary::ShL { .. } => (0..ub.min(64)).fold(sa, |value, _| (value * 2) & ty.mask() as i128),
-        Binary::ShR { signedness } => (0..ub.min(64)).fold(pick(signedness).0, |value, _| value.div_euclid(2)),
+        Binary::ShR { signedness } => (0..ub.min(64)).fold(operands(signedness).0, |value, _| value.div_euclid(2)),
         other => panic!("{other:?}"),
     }
 }
@@ -276,16 +281,17 @@ fn integer_operations() -> Vec<Binary> {
     operations
 }
 
-fn integer_pair(operations: &[Binary], ty: Scalar, a: u64, b: u64) {
+/// Compares integer operations and comparisons on two operands.
+fn check_integer_operands(operations: &[Binary], ty: Scalar, a: u64, b: u64) {
     for op in operations {
         let (result, expected) = (op.eval(ty, a, b), integer_oracle(*op, ty, a, b) as u64 & ty.mask());
         assert_eq!(result, expected, "{op:?} {ty} {a:#x} {b:#x}");
     }
     let signedness = Signedness::Signed;
-    let less = Compare::Int { predicate: Predicate::LessThan, signedness }.eval(ty, a, b);
-    assert_eq!(less, u64::from(ty.sign_extend(a) < ty.sign_extend(b)));
-    let less = Compare::Int { predicate: Predicate::LessThanOrEqual, signedness: Signedness::Unsigned }.eval(ty, a, b);
-    assert_eq!(less, u64::from(a <= b));
+    let is_less = Compare::Int { predicate: Predicate::LessThan, signedness }.eval(ty, a, b);
+    assert_eq!(is_less, u64::from(ty.sign_extend(a) < ty.sign_extend(b)));
+    let is_at_most = Compare::Int { predicate: Predicate::LessThanOrEqual, signedness: Signedness::Unsigned }.eval(ty, a, b);
+    assert_eq!(is_at_most, u64::from(a <= b));
 }
 
 #[test]
@@ -294,7 +300,7 @@ fn all_pairs_of_small_integers() {
     for ty in [Scalar::I1, Scalar::I4, Scalar::I8] {
         for a in 0..=ty.mask() {
             for b in 0..=ty.mask() {
-                integer_pair(&operations, ty, a, b);
+                check_integer_operands(&operations, ty, a, b);
             }
         }
     }
@@ -313,13 +319,13 @@ fn random_integers() {
                 _ => random.next() & ty.mask(),
             };
             let (a, b) = (value(), value());
-            integer_pair(&operations, ty, a, b);
+            check_integer_operands(&operations, ty, a, b);
         }
     }
 }
 
 #[test]
-fn all_sixteen_bit_integers_convert() {
+fn conversions_of_all_sixteen_bit_integers() {
     let overflow = Overflow::None;
     for bits in 0..=0xffff_u64 {
         assert_eq!(Unary::AbsI.eval(Scalar::I16, bits), u64::from((bits as i16).unsigned_abs()));
@@ -333,7 +339,7 @@ fn all_sixteen_bit_integers_convert() {
 }
 
 #[test]
-fn numbers_win_over_nan_unless_it_propagates() {
+fn a_maximum_is_nan_only_if_nan_propagates() {
     let f = |x: f32| u64::from(x.to_bits());
     let max = |propagate_nan, a, b| Binary::MaxF { propagate_nan, ftz: false }.eval(Scalar::F32, f(a), f(b));
     assert_eq!(max(false, f32::NAN, 1.0), f(1.0));
@@ -344,7 +350,7 @@ fn numbers_win_over_nan_unless_it_propagates() {
 }
 
 #[test]
-fn subnormal_values_are_flushed_when_asked() {
+fn subnormal_values_are_flushed_with_ftz() {
     let f = |x: f32| u64::from(x.to_bits());
     let (tiny, rounding) = (f32::MIN_POSITIVE / 2.0, Rounding::NearestEven);
     let add = |ftz, a, b| Binary::AddF { rounding, ftz }.eval(Scalar::F32, f(a), f(b));
@@ -364,7 +370,7 @@ fn square_roots_in_every_direction() {
         let value = f32::from_bits(bits as u32);
         for (rounding, _) in ROUNDINGS {
             let root = f32::from_bits(Unary::Sqrt { rounding, ftz: false }.eval(Scalar::F32, bits) as u32);
-            // The square of a single is exact in a double.
+            // The square of an f32 is exact in f64.
             let square = f64::from(root) * f64::from(root);
             match rounding {
                 _ if value.is_nan() || value < 0.0 => assert!(root.is_nan()),
@@ -382,7 +388,7 @@ fn square_roots_in_every_direction() {
 }
 
 #[test]
-fn scales_are_powers_of_two() {
+fn f8e8m0_rounds_to_powers_of_two() {
     let scale = |value: f32, rounding| Convert::FToF { rounding }.eval(Scalar::F32, Scalar::F8E8M0FNU, u64::from(value.to_bits()));
     assert_eq!(scale(1.0, Rounding::Zero), 127);
     assert_eq!(scale(1.5, Rounding::Zero), 127);

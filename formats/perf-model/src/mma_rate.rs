@@ -1,6 +1,6 @@
-//! The classes of `mma.sync` for which a machine has a measured rate.
+//! The classes of `mma.sync` instructions that have a rate in a machine file.
 
-/// The number in a machine's `[mma]` section that is the rate of an instruction.
+/// The class of an `mma.sync` instruction. Each class is a number in the `[mma]` section of a machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MmaRate {
     /// f16 and bf16 operands, f32 accumulator.

@@ -1,4 +1,4 @@
-//! The numbers of a machine and their units. A machine file has exactly these numbers.
+//! The numbers of a machine and their units. A machine file, with the file that it inherits from, has exactly these numbers.
 
 use crate::{Number, Numbers};
 use base::diag::{Diagnostic, Result};
@@ -7,11 +7,11 @@ macro_rules! sections {
     ($( $(#[$about:meta])* $section:ident: $kind:ident { $( $(#[$unit:meta])* $field:ident, )* } )*) => {
         $( $(#[$about])* #[derive(Clone, Debug, PartialEq)] pub struct $kind { $( $(#[$unit])* pub $field: f64, )* } )*
 
-        /// One chip.
+        /// The numbers of one chip, from a machine file.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Machine {
             pub name: String,
-            /// All numbers with trust and source, by `section.name`.
+            /// All numbers with their trust and source, by `section.name`.
             pub numbers: std::collections::BTreeMap<String, Number>,
             $( pub $section: $kind, )*
         }
@@ -39,21 +39,26 @@ macro_rules! sections {
 sections! {
     /// The chip's resources.
     chip: Chip {
-        /// 80 for sm_80.
+        /// The compute capability times 10, such as 80 for sm_80.
         compute_capability,
+        /// The number of SMs.
         sms,
         /// Clock in MHz that the chip sustains under heavy load.
         clock,
-        /// Maximum resident warps and CTAs of an SM, and its registers.
+        /// Maximum resident warps of an SM.
         warps,
+        /// Maximum resident CTAs of an SM.
         ctas,
+        /// 32-bit registers of an SM.
         registers,
-        /// Shared memory of an SM in KiB, and the part that one CTA can have.
+        /// Shared memory of an SM in KiB.
         shared,
+        /// Maximum shared memory of one CTA in KiB.
         shared_cta,
-        /// Shared memory and L1 cache together, in KiB.
+        /// Shared memory and L1 cache of an SM together, in KiB.
         l1,
-        /// L2 cache in MB that every SM can use.
+        /// The L2 capacity in MB that the accesses of one SM can use. It is less than the total size if each L2 partition
+        /// holds its own copy of the data, as on the A100.
         l2,
         /// Peak memory bandwidth in GB/s.
         memory,
@@ -81,7 +86,7 @@ sections! {
         vote,
         redux,
     }
-    /// Cycles from the issue of an instruction to that of an instruction that needs its result.
+    /// Cycles from the issue of an instruction to the issue of an instruction that needs its result.
     latency: Latency {
         f32,
         integer,
@@ -98,8 +103,7 @@ sections! {
         /// Cycles in which a warp issues nothing after a taken branch.
         branch,
     }
-    /// `mma.sync`: cycles between two instructions on one of the four SM sub-partitions for 32 bytes of K, and cycles to the
-    /// result.
+    /// `mma.sync`. By class, the cycles between two instructions for 32 bytes of K on one of the four SM sub-partitions.
     mma: Mma {
         f16,
         /// With a 16-bit accumulator.
@@ -110,55 +114,70 @@ sections! {
         /// With block scales.
         scaled,
         f64,
+        /// Cycles from the issue of an instruction to its result.
         latency,
     }
-    /// `wgmma` m64nNk(32 bytes): cycles per column of N, and cycles of the shared-memory port.
+    /// `wgmma` with 64 rows, N columns, and 32 bytes of K, in cycles.
     wgmma: Wgmma {
+        /// Cycles per column of N.
         column,
+        /// Cycles of the shared-memory port for A in shared memory.
         a_shared,
+        /// Cycles of the shared-memory port per column of B.
         b_column,
-        /// Minimum with A in registers.
+        /// Minimum cycles with A in registers.
         registers_min,
-        /// From the end of the last MMA to the return of `wgmma.wait_group`.
+        /// Cycles from the end of the last MMA to the return of `wgmma.wait_group`.
         drain,
     }
-    /// `tcgen05.mma`, for 32 bytes of K.
+    /// `tcgen05.mma` for 32 bytes of K, and the other `tcgen05` instructions, in cycles.
     tcgen05: Tcgen05 {
+        /// Cycles per column of N.
         column,
-        /// A in shared memory, 128 rows: at least `shared_base + shared_column * N`.
+        /// With A in shared memory and 128 rows, an MMA takes at least `shared_base + shared_column * N` cycles.
         shared_base,
         shared_column,
-        /// The same for a CTA pair with 256 rows, and with 128 rows.
+        /// As `shared_base`, for a CTA pair with 256 rows.
         pair_base,
+        /// As `shared_base` and `shared_column`, for a CTA pair with 128 rows.
         pair_small_base,
         pair_small_column,
-        /// Cycles from the end of the last MMA until threads waiting on the mbarrier run: A in shared memory, A in tensor
-        /// memory, a CTA pair, a CTA pair with A in tensor memory, 64 rows.
+        /// Cycles from the end of the last MMA until the threads that wait for the mbarrier run, with A in shared memory.
         commit,
+        /// As `commit`, with A in tensor memory.
         commit_tensor,
+        /// As `commit`, for a CTA pair.
         commit_pair,
+        /// As `commit`, for a CTA pair with A in tensor memory.
         commit_pair_tensor,
+        /// As `commit`, for an MMA of 64 rows.
         commit_half,
+        /// Cycles of `tcgen05.alloc`.
         allocate,
-        /// `tcgen05.ld`: cycles of an SM sub-partition's port per column of 32 lanes, and the latency before the first.
+        /// `tcgen05.ld`: cycles of an SM sub-partition's port per column of 32 lanes.
         load_column,
+        /// `tcgen05.ld`: latency before the first column.
         load_latency,
+        /// Cycles of `tcgen05.wait`.
         wait,
-        /// `tcgen05.cp` of 32 bytes in 128 rows.
+        /// Cycles of `tcgen05.cp` of 32 bytes in 128 rows.
         copy,
     }
-    /// Shared memory.
+    /// Shared memory of an SM.
     shared: SharedMemory {
         /// Bytes per cycle.
         bytes,
+        /// Latency of a 32-bit load in cycles.
         latency,
-        /// Additional latency of 64-bit and 128-bit accesses per lane.
+        /// Additional latency of 64-bit accesses per lane.
         wide64,
+        /// Additional latency of 128-bit accesses per lane.
         wide128,
         matrix,
         atomic,
-        /// Distributed shared memory of another CTA in the cluster: latency, and bytes per cycle.
+        /// Latency of the shared memory of another CTA in the cluster (distributed shared memory).
         remote_latency,
+        /// Bytes per cycle from the shared memory of another CTA in the cluster.
         remote_bytes,
     }
     /// Global memory and its caches.
@@ -166,51 +185,59 @@ sections! {
         l1_latency,
         l2_latency,
         memory_latency,
-        /// Cycles by which a line in the far L2 partition takes longer than the mean, and a line in the near partition shorter; and
-        /// the bytes of consecutive addresses in one partition.
+        /// Cycles by which the latency of a line in the far L2 partition exceeds the mean. In the near partition, it is lower by as
+        /// much.
         far,
+        /// Bytes of consecutive addresses that are in one L2 partition.
         slice_interleave,
-        /// Bytes per cycle from L2 to one SM, and to all SMs.
+        /// Bytes per cycle from L2 to one SM.
         l2_bytes,
+        /// Bytes per cycle from L2 to all SMs together.
         l2_chip_bytes,
-        /// Fractions of the peak bandwidth that reads reach, and reads mixed with writes.
+        /// Fraction of the peak memory bandwidth that reads reach.
         read,
+        /// Fraction of the peak memory bandwidth that reads mixed with writes reach.
         mixed,
         /// Additional latency of loads and stores by threads when memory bandwidth is saturated, as a fraction of the latency.
         queue,
     }
     /// Instruction fetch.
     code: CodeCache {
-        /// Instruction cache of an SM in KiB, bytes per line, and prefetched lines.
+        /// Instruction cache of an SM in KiB.
         cache,
+        /// Bytes of a line of the instruction cache.
         line,
+        /// Number of lines that the instruction cache prefetches.
         prefetch_lines,
     }
     /// Copies to and from shared memory.
     copy: Copy {
         /// Additional latency of a TMA copy over a load.
         tma_latency,
-        /// TMA copies: cycles between two copies of one thread, cycles per row of up to 128 bytes of a TMA tile, and bytes per
-        /// cycle.
+        /// Cycles between two TMA copies that one thread issues.
         tma_issue,
+        /// Cycles of a TMA copy per row of a TMA tile; a row has up to 128 bytes.
         tma_row,
+        /// Bytes per cycle of TMA copies.
         tma_bytes,
         /// Additional latency of the first use of a tensor map.
         tensor_map,
-        /// TMA stores: cycles until shared memory has been read, and until the store is complete.
+        /// Cycles until a TMA store has read shared memory.
         store_read,
+        /// Cycles until a TMA store is complete.
         store_done,
         /// Additional latency of `cp.async` over a load.
         async_latency,
     }
-    /// Barriers and fences.
+    /// Barriers and fences, in cycles.
     sync: Sync {
         barrier,
         barrier_warp,
-        /// Cycles: from an arrival to the phase flip, from the flip to a blocked waiter's first instruction, and of a wait that
-        /// does not block.
+        /// Cycles from an arrival at an mbarrier to the end of its phase.
         arrive,
+        /// Cycles from the end of a phase to the first instruction of a thread that waited for it.
         wake,
+        /// Cycles of a wait for a phase that has already ended.
         ready,
         fence_cta,
         fence_device,
@@ -221,20 +248,24 @@ sections! {
         set_registers,
         warp,
     }
-    /// The grid.
+    /// The launch of grids and CTAs.
     launch: Launch {
-        /// Microseconds of a kernel launch, without and with tensor maps.
+        /// Microseconds of a kernel launch without tensor maps.
         fixed,
+        /// Microseconds of a kernel launch with tensor maps.
         fixed_maps,
-        /// Cycles until a CTA's first instruction, and from the end of a CTA to the start of its successor.
+        /// Cycles until a CTA's first instruction.
         start,
+        /// Cycles from the end of a CTA to the start of the next CTA in its place.
         next,
     }
-    /// Planning constants of the compiler beyond single instructions: cycles of an op on a tile, and the latency of a tile copy
-    /// while all SMs load, for the first byte and per KiB.
+    /// Estimates of the compiler for ops on tiles, in cycles.
     plan: Plan {
+        /// Cycles of an arithmetic op on a tile.
         arithmetic,
+        /// Latency of the first byte of a tile copy while all SMs load.
         copy,
+        /// Additional latency of a tile copy per KiB while all SMs load.
         copy_kib,
     }
 }

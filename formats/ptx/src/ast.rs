@@ -1,8 +1,8 @@
-//! The syntax tree of a PTX module. Names stay text: `%r1`, `%tid.x`, `$L__BB0_2`, `kernel_param_0`.
+//! The syntax tree of a PTX module. Names are strings, as written: `%r1`, `%tid.x`, `$L__BB0_2`, `kernel_param_0`.
 
 use crate::types::{Modifier, Space, Type};
 
-/// A source line, 1-based. It is a position, not content: all lines compare equal.
+/// The number of a source line, from 1. All lines compare equal, so that trees of equal content at different positions are equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line(pub u32);
 
@@ -16,14 +16,19 @@ impl PartialEq for Line {
 pub struct Module {
     /// The `//!tile` lines at the head, unmodified.
     pub envelope: Vec<String>,
+    /// Major and minor version of the PTX ISA.
     pub version: (u32, u32),
+    /// The names of `.target`, such as `sm_90a` and `debug`.
     pub target: Vec<String>,
+    /// Bits of an address.
     pub address_size: u32,
+    /// The declarations, in text order.
     pub items: Vec<Item>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
+    /// `.file`: a source file for `.loc`. `numbers` are its timestamp and size, or empty.
     File {
         index: u64,
         name: String,
@@ -35,7 +40,7 @@ pub enum Item {
         name: String,
         lines: Vec<SectionLine>,
     },
-    /// `.nv_intermediate_source_section`: source text of a language above PTX.
+    /// `.nv_intermediate_source_section`: the source text from which a compiler generated the PTX.
     IntermediateSource {
         ir_name: String,
         file: u64,
@@ -61,26 +66,29 @@ pub enum Linkage {
 pub struct Variable {
     pub line: Line,
     pub linkage: Linkage,
-    /// A parameter that the driver fills; the caller does not see it.
+    /// Whether the variable is a hidden parameter (`.hidden`), which the host object fills instead of the caller.
     pub hidden: bool,
     pub space: Space,
+    /// Alignment in bytes.
     pub align: Option<u32>,
+    /// Elements of a vector variable: 4 for `.v4`.
     pub vector: Option<u32>,
     pub ty: Type,
     pub pointer: Option<Pointer>,
     pub name: String,
-    /// Array extents; `None` is an empty bracket.
+    /// Array extents; `None` for an empty bracket (`a[]`).
     pub dims: Vec<Option<u64>>,
+    /// The values of the initialiser; empty without one.
     pub init: Vec<Value>,
-    /// Whether the initialiser has braces.
+    /// Whether the initialiser is in braces.
     pub braced: bool,
 }
 
 impl Variable {
-    /// Bytes of the variable; the initialiser determines an open extent.
+    /// Size of the variable in bytes, or `None` if it overflows. The number of initial values replaces an empty bracket.
     pub fn bytes(&self) -> Option<u64> {
-        let element = u64::from(self.ty.bytes()).checked_mul(self.vector.unwrap_or(1).into())?;
-        self.dims.iter().try_fold(element, |total, dim| total.checked_mul(dim.unwrap_or(self.init.len() as u64)))
+        let element_bytes = u64::from(self.ty.bytes()).checked_mul(self.vector.unwrap_or(1).into())?;
+        self.dims.iter().try_fold(element_bytes, |total, dim| total.checked_mul(dim.unwrap_or(self.init.len() as u64)))
     }
 }
 
@@ -106,6 +114,7 @@ pub enum Value {
         name: String,
         offset: i64,
     },
+    /// `end-start`: the difference of two labels.
     Difference {
         end: String,
         start: String,
@@ -116,22 +125,25 @@ pub enum Value {
 pub struct Function {
     pub line: Line,
     pub linkage: Linkage,
+    /// Whether the function is a kernel (`.entry`) instead of a `.func`.
     pub entry: bool,
+    /// The return parameters.
     pub returns: Vec<Variable>,
     pub name: String,
     pub params: Vec<Variable>,
     pub directives: Vec<Directive>,
+    /// `None` for a declaration.
     pub body: Option<Vec<Statement>>,
 }
 
 impl Function {
-    /// The numbers of a directive such as `reqntid`.
+    /// The numbers after a directive such as `reqntid`, or `None` if the function does not have the directive.
     pub fn directive(&self, name: &str) -> Option<&[i64]> {
         self.directives.iter().find(|directive| directive.name == name).map(|directive| &*directive.values)
     }
 }
 
-/// `.reqntid 128`, `.noreturn`, `.pragma "…"` of a function.
+/// A directive between the parameters and the body of a function: `.reqntid 128`, `.noreturn`, `.pragma "…"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Directive {
     pub name: String,
@@ -139,6 +151,7 @@ pub struct Directive {
     pub strings: Vec<String>,
 }
 
+/// A line of a debug section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SectionLine {
     Label(String),
@@ -173,7 +186,8 @@ pub enum Statement {
     },
 }
 
-/// `%r<9>` declares `%r0` to `%r8`, `%SP` itself.
+/// A name in a `.reg` declaration. `%r<9>` has the count 9 and declares `%r0` to `%r8`; `%SP` has no count and declares one
+/// register.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegisterName {
     pub name: String,
@@ -187,9 +201,11 @@ pub struct Location {
     pub file: u64,
     pub row: u64,
     pub column: u64,
+    /// The call site, if the code is in an inlined function.
     pub inlined: Option<Inlined>,
 }
 
+/// `function_name` and `inlined_at` of a location: the label and offset of the function's name, and the position of the call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inlined {
     pub function: String,
@@ -208,6 +224,7 @@ pub struct Instruction {
     pub operands: Vec<Operand>,
 }
 
+/// The predicate of an instruction: `@%p1` or `@!%p1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
     pub negated: bool,
@@ -216,7 +233,7 @@ pub struct Guard {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// A register, special register, variable, label or function; `_` discards a result.
+    /// A register, special register, variable, label or function, or `_`, which discards a result.
     Name(String),
     /// `symbol+8`
     Offset {
@@ -228,11 +245,11 @@ pub enum Operand {
     F64(u64),
     /// `!%p`
     Not(String),
-    /// `a|b`: two results.
+    /// `a|b`: two destinations of one instruction.
     Pair(Box<Operand>, Box<Operand>),
     /// `{a, b}`
     Vector(Vec<Operand>),
-    /// `(a, b)` of a call.
+    /// `(a, b)`: the arguments or results of a call.
     List(Vec<Operand>),
     /// `[base+offset]`, `[base, {x, y}]`, `[base, {x, y}, {o}]`
     Address(Address),
@@ -240,15 +257,15 @@ pub enum Operand {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// `None` for an absolute address.
+    /// A register or symbol; `None` for an absolute address.
     pub base: Option<String>,
     pub offset: i64,
-    /// Tensor coordinates and the operands after them.
+    /// The operands after the base, within the brackets: the tensor coordinates, and then the im2col offsets.
     pub trailing_operands: Vec<Operand>,
 }
 
 impl Instruction {
-    /// The name with its modifiers, as written.
+    /// The opcode with its modifiers, as written: `ld.global.v4.b32`.
     pub fn full_name(&self) -> String {
         let mut name = self.opcode.clone();
         for modifier in &self.modifiers {
@@ -257,6 +274,7 @@ impl Instruction {
         }
         name
     }
+    /// Returns whether the instruction has the modifier `.word`.
     pub fn has(&self, word: &str) -> bool {
         self.modifiers.iter().any(|modifier| modifier.name() == word)
     }
@@ -267,6 +285,7 @@ impl Instruction {
             _ => None,
         })
     }
+    /// The first state space among the modifiers.
     pub fn space(&self) -> Option<Space> {
         self.modifiers.iter().find_map(|modifier| match modifier {
             Modifier::Space(space) => Some(*space),

@@ -1,8 +1,8 @@
 //! Semantic checks of a parsed module.
 //!
 //! Rules: every instruction exists and has a valid operand count; every name is declared once and visible where it is used; labels
-//! belong to the same function; a guard is a predicate; registers of plain arithmetic have the width of the type; an entry returns
-//! nothing; addresses are 64-bit.
+//! belong to the same function; a guard is a predicate; registers of plain arithmetic have the width of the instruction's type; an
+//! entry returns nothing; addresses are 64-bit.
 
 use crate::ast::*;
 use crate::table::opcode;
@@ -10,7 +10,7 @@ use crate::types::Type;
 use base::diag::{Diagnostic, Place};
 use std::collections::BTreeMap;
 
-/// All violations, in text order.
+/// Returns the violations of the rules above. Errors of global declarations come first, then the errors of each function.
 pub fn check(module: &Module) -> Vec<Diagnostic> {
     let mut checker = Checker { errors: Vec::new(), globals: BTreeMap::new() };
     if module.address_size != 64 {
@@ -25,7 +25,7 @@ pub fn check(module: &Module) -> Vec<Diagnostic> {
     }
     for item in &module.items {
         if let Item::Function(function) = item {
-            checker.function(function);
+            checker.check_function(function);
         }
     }
     checker.errors
@@ -33,11 +33,11 @@ pub fn check(module: &Module) -> Vec<Diagnostic> {
 
 struct Checker {
     errors: Vec<Diagnostic>,
-    /// Each name, and whether it has only a declaration.
+    /// The global names, each with whether it is declared but not defined.
     globals: BTreeMap<String, bool>,
 }
 
-/// What a name declares in a function.
+/// The kind of object that a name refers to in a function.
 #[derive(Clone, Copy, PartialEq)]
 enum NameKind {
     Register(Type),
@@ -53,14 +53,15 @@ impl Checker {
         let place = Place::Source { file: "ptx".into(), line: line.0, column: 0, in_full: String::new() };
         self.errors.push(*Diagnostic::invalid(code, message).at(place));
     }
+    /// Records a global name. A declaration may precede or follow a definition, but a second definition is an error.
     fn declare_global(&mut self, name: &str, line: Line, declared_only: bool) {
-        let before = self.globals.insert(name.to_owned(), declared_only);
-        if before == Some(false) && !declared_only {
+        let earlier = self.globals.insert(name.to_owned(), declared_only);
+        if earlier == Some(false) && !declared_only {
             self.report(line, "PTX011", format!("'{name}' is defined twice"));
         }
     }
 
-    fn function(&mut self, function: &Function) {
+    fn check_function(&mut self, function: &Function) {
         if function.entry && !function.returns.is_empty() {
             self.report(function.line, "PTX012", format!("entry '{}' returns a value", function.name));
         }
@@ -69,24 +70,24 @@ impl Checker {
         for variable in function.params.iter().chain(&function.returns) {
             scope.insert(variable.name.clone(), NameKind::Variable);
         }
-        self.block(body, &mut vec![scope]);
+        self.check_block(body, &mut vec![scope]);
     }
 
-    fn block(&mut self, statements: &[Statement], scopes: &mut Scopes) {
+    fn check_block(&mut self, statements: &[Statement], scopes: &mut Scopes) {
         scopes.push(BTreeMap::new());
         for statement in statements {
-            self.declare(statement, scopes);
+            self.declare_statement(statement, scopes);
         }
         for statement in statements {
             match statement {
-                Statement::Block(inner) => self.block(inner, scopes),
-                Statement::Instruction(instruction) => self.instruction(instruction, scopes),
+                Statement::Block(inner) => self.check_block(inner, scopes),
+                Statement::Instruction(instruction) => self.check_instruction(instruction, scopes),
                 _ => {}
             }
         }
         scopes.pop();
     }
-    fn declare(&mut self, statement: &Statement, scopes: &mut Scopes) {
+    fn declare_statement(&mut self, statement: &Statement, scopes: &mut Scopes) {
         let (line, name, kind) = match statement {
             Statement::Label { line, name } => (*line, name, NameKind::Label),
             Statement::BranchTargets { name, .. } | Statement::Prototype { name, .. } => (Line(0), name, NameKind::Label),
@@ -108,16 +109,17 @@ impl Checker {
         }
     }
 
-    fn find(&self, name: &str, scopes: &Scopes) -> Option<NameKind> {
-        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
-        let (stem, number) = (&name[..digits], name[digits..].parse::<u32>().ok());
+    /// Finds the innermost declaration of a name, which may be a register of a range such as `%r<9>`.
+    fn find_name(&self, name: &str, scopes: &Scopes) -> Option<NameKind> {
+        let digits_start = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (stem, number) = (&name[..digits_start], name[digits_start..].parse::<u32>().ok());
         for scope in scopes.iter().rev() {
             if let Some(kind) = scope.get(name) {
                 return Some(*kind);
             }
             // The key of a register range is `stem<count>`.
-            let range = scope.range(format!("{stem}<")..format!("{stem}=")).next();
-            if let (Some(number), Some((key, kind))) = (number, range) {
+            let register_range = scope.range(format!("{stem}<")..format!("{stem}=")).next();
+            if let (Some(number), Some((key, kind))) = (number, register_range) {
                 let count: u32 = key[stem.len() + 1..key.len() - 1].parse().unwrap_or(0);
                 if number < count {
                     return Some(*kind);
@@ -127,74 +129,79 @@ impl Checker {
         self.globals.contains_key(name).then_some(NameKind::Variable)
     }
 
-    fn instruction(&mut self, instruction: &Instruction, scopes: &Scopes) {
+    fn check_instruction(&mut self, instruction: &Instruction, scopes: &Scopes) {
         let line = instruction.line;
-        let count = instruction.operands.len();
+        let operand_count = instruction.operands.len();
         match opcode(&instruction.opcode) {
             None => self.report(line, "PTX013", format!("there is no instruction '{}'", instruction.opcode)),
-            Some(row) if !(row.min_operands..=row.max_operands).contains(&count) => {
-                let takes = if row.min_operands == row.max_operands {
+            Some(row) if !(row.min_operands..=row.max_operands).contains(&operand_count) => {
+                let valid_count = if row.min_operands == row.max_operands {
                     row.min_operands.to_string()
                 } else {
                     format!("{} to {}", row.min_operands, row.max_operands)
                 };
-                self.report(line, "PTX014", format!("'{}' takes {takes} operands, not {count}", instruction.opcode));
+                self.report(line, "PTX014", format!("'{}' takes {valid_count} operands, not {operand_count}", instruction.opcode));
             }
             Some(_) => {}
         }
         if let Some(guard) = &instruction.guard {
-            match self.find(&guard.register, scopes) {
+            match self.find_name(&guard.register, scopes) {
                 Some(NameKind::Register(Type::Pred)) => {}
                 _ => self.report(line, "PTX015", format!("'{}' is not a predicate", guard.register)),
             }
         }
         for operand in &instruction.operands {
-            self.operand(instruction, operand, scopes);
+            self.check_operand(instruction, operand, scopes);
         }
         self.check_widths(instruction, scopes);
     }
-    fn operand(&mut self, instruction: &Instruction, operand: &Operand, scopes: &Scopes) {
+    fn check_operand(&mut self, instruction: &Instruction, operand: &Operand, scopes: &Scopes) {
         match operand {
             Operand::Name(name) | Operand::Offset { name, .. } | Operand::Not(name) => {
                 self.check_declared(instruction, name, scopes)
             }
             Operand::Pair(first, second) => {
-                self.operand(instruction, first, scopes);
-                self.operand(instruction, second, scopes);
+                self.check_operand(instruction, first, scopes);
+                self.check_operand(instruction, second, scopes);
             }
-            Operand::Vector(parts) | Operand::List(parts) => parts.iter().for_each(|part| self.operand(instruction, part, scopes)),
+            Operand::Vector(parts) | Operand::List(parts) => {
+                parts.iter().for_each(|part| self.check_operand(instruction, part, scopes))
+            }
             Operand::Address(address) => {
                 if let Some(base) = &address.base {
                     self.check_declared(instruction, base, scopes);
                 }
-                address.trailing_operands.iter().for_each(|part| self.operand(instruction, part, scopes));
+                address.trailing_operands.iter().for_each(|part| self.check_operand(instruction, part, scopes));
             }
             Operand::Integer(_) | Operand::F32(_) | Operand::F64(_) => {}
         }
     }
     fn check_declared(&mut self, instruction: &Instruction, name: &str, scopes: &Scopes) {
-        if name == "_" || is_special_register(name) || self.find(name, scopes).is_some() {
+        if name == "_" || is_special_register(name) || self.find_name(name, scopes).is_some() {
             return;
         }
         self.report(instruction.line, "PTX016", format!("'{name}' is not declared"));
     }
 
-    /// Plain arithmetic needs registers of its type's width.
+    /// Checks that the register operands of plain arithmetic have as many bits as the type of the instruction. Shift counts and the
+    /// predicate of `selp` have types of their own.
     fn check_widths(&mut self, instruction: &Instruction, scopes: &Scopes) {
-        const PLAIN: &[&str] = &["add", "sub", "and", "or", "xor", "not", "neg", "min", "max", "fma", "selp", "shl", "shr"];
+        const PLAIN_ARITHMETIC: &[&str] =
+            &["add", "sub", "and", "or", "xor", "not", "neg", "min", "max", "fma", "selp", "shl", "shr"];
         let mut types = instruction.types();
         let (Some(ty), None) = (types.next(), types.next()) else { return };
-        if !PLAIN.contains(&&*instruction.opcode) {
+        if !PLAIN_ARITHMETIC.contains(&&*instruction.opcode) {
             return;
         }
-        let checked = if instruction.opcode.starts_with("sh") { 2 } else { instruction.operands.len() };
-        let checked = if instruction.opcode == "selp" { 3 } else { checked };
-        for operand in &instruction.operands[..checked.min(instruction.operands.len())] {
+        let checked_count = if instruction.opcode.starts_with("sh") { 2 } else { instruction.operands.len() };
+        let checked_count = if instruction.opcode == "selp" { 3 } else { checked_count };
+        for operand in &instruction.operands[..checked_count.min(instruction.operands.len())] {
             let Operand::Name(name) = operand else { continue };
-            if let Some(NameKind::Register(found)) = self.find(name, scopes)
-                && found.bits() != ty.bits()
+            if let Some(NameKind::Register(register_type)) = self.find_name(name, scopes)
+                && register_type.bits() != ty.bits()
             {
-                let message = format!("'{name}' has {} bits where '{}' wants {}", found.bits(), instruction.full_name(), ty.bits());
+                let message =
+                    format!("'{name}' has {} bits where '{}' wants {}", register_type.bits(), instruction.full_name(), ty.bits());
                 self.report(instruction.line, "PTX017", message);
             }
         }
@@ -202,7 +209,7 @@ impl Checker {
 }
 
 fn is_special_register(name: &str) -> bool {
-    const SCALARS: &[&str] = &[
+    const SCALAR_REGISTERS: &[&str] = &[
         "%laneid",
         "%warpid",
         "%nwarpid",
@@ -234,8 +241,9 @@ fn is_special_register(name: &str) -> bool {
         "%reserved_smem_offset_cap",
         "WARP_SZ",
     ];
-    const VECTORS: &[&str] =
+    const VECTOR_REGISTERS: &[&str] =
         &["%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"];
-    let vector = name.split_once('.').is_some_and(|(base, part)| VECTORS.contains(&base) && ["x", "y", "z", "w"].contains(&part));
-    vector || SCALARS.contains(&name) || name.starts_with("%envreg")
+    let is_component =
+        name.split_once('.').is_some_and(|(base, part)| VECTOR_REGISTERS.contains(&base) && ["x", "y", "z", "w"].contains(&part));
+    is_component || SCALAR_REGISTERS.contains(&name) || name.starts_with("%envreg")
 }

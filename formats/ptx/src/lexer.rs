@@ -1,5 +1,5 @@
-//! Splits text into tokens. `.cta_group::1` and `.m16n8k16` are one token each. The text between `.source_begin` and `.source_end`,
-//! which is not PTX, is one token too.
+//! Splits text into tokens. `.cta_group::1` and `.m16n8k16` are one token each. The text between `.source_begin` and `.source_end`
+//! is not PTX; it is one token too.
 
 use base::diag::{Diagnostic, Place, Result};
 
@@ -24,7 +24,7 @@ pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    /// The start of the last token.
+    /// The byte offset of the last token's start.
     start: usize,
     start_line: u32,
 }
@@ -38,7 +38,7 @@ impl<'a> Lexer<'a> {
         self.start_line
     }
     /// The byte offset of the last token's start.
-    pub(crate) fn position(&self) -> usize {
+    pub(crate) fn token_start(&self) -> usize {
         self.start
     }
 
@@ -48,24 +48,25 @@ impl<'a> Lexer<'a> {
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
-    fn advance_over(&mut self, end: usize) -> &'a str {
+    /// Skips the text up to a byte offset, and returns it.
+    fn advance_to(&mut self, end: usize) -> &'a str {
         let part = &self.text[self.at..end];
         self.line += part.bytes().filter(|&byte| byte == b'\n').count() as u32;
         self.at = end;
         part
     }
     fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &'a str {
-        let length = self.bytes()[self.at..].iter().take_while(|&&byte| accept(byte)).count();
-        self.advance_over(self.at + length)
+        let accepted_bytes = self.bytes()[self.at..].iter().take_while(|&&byte| accept(byte)).count();
+        self.advance_to(self.at + accepted_bytes)
     }
 
-    /// An error that points at a byte of the text.
+    /// Returns an error whose position is a byte offset in the text.
     pub(crate) fn error(&self, at: usize, message: impl Into<String>) -> Box<Diagnostic> {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count();
-        let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
-        let excerpt: String = self.text[start..].lines().next().unwrap_or("").chars().take(200).collect();
-        let column = self.text.get(start..at).map_or(at - start, |part| part.chars().count());
+        let text_before = &self.text.as_bytes()[..at.min(self.text.len())];
+        let line = text_before.iter().filter(|&&byte| byte == b'\n').count();
+        let line_start = text_before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        let excerpt: String = self.text[line_start..].lines().next().unwrap_or("").chars().take(200).collect();
+        let column = self.text.get(line_start..at).map_or(at - line_start, |part| part.chars().count());
         Diagnostic::invalid("PTX001", message).at(Place::Text {
             file: "ptx".into(),
             line: line as u32 + 1,
@@ -74,14 +75,14 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    fn skip_blanks(&mut self) -> Result<()> {
+    fn skip_blanks_and_comments(&mut self) -> Result<()> {
         loop {
             self.take_while(|byte| byte.is_ascii_whitespace());
             if self.text[self.at..].starts_with("//") {
                 self.take_while(|byte| byte != b'\n');
             } else if self.text[self.at..].starts_with("/*") {
                 let length = self.text[self.at..].find("*/").ok_or_else(|| self.error(self.at, "a comment is not closed"))?;
-                self.advance_over(self.at + length + 2);
+                self.advance_to(self.at + length + 2);
             } else {
                 return Ok(());
             }
@@ -89,20 +90,20 @@ impl<'a> Lexer<'a> {
     }
 
     pub(crate) fn next(&mut self) -> Result<Token<'a>> {
-        self.skip_blanks()?;
+        self.skip_blanks_and_comments()?;
         let start = self.at;
         (self.start, self.start_line) = (start, self.line);
         Ok(match self.peek(0) {
             0 if self.at >= self.text.len() => Token::End,
             b'.' if is_word(self.peek(1)) => {
                 self.at += 1;
-                match self.dotted_word() {
-                    "source_begin" => self.source()?,
+                match self.lex_dotted_word() {
+                    "source_begin" => self.lex_source()?,
                     name => Token::Dot(name),
                 }
             }
-            b'"' => self.string()?,
-            b'0'..=b'9' => self.number()?,
+            b'"' => self.lex_string()?,
+            b'0'..=b'9' => self.lex_number()?,
             byte if is_word(byte) => Token::Word(self.take_while(is_word)),
             byte if byte.is_ascii_punctuation() => {
                 self.at += 1;
@@ -112,8 +113,8 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// A name with `::` parts.
-    fn dotted_word(&mut self) -> &'a str {
+    /// Reads a name, which may contain `::`.
+    fn lex_dotted_word(&mut self) -> &'a str {
         let start = self.at;
         self.take_while(is_word);
         while self.peek(0) == b':' && self.peek(1) == b':' && is_word(self.peek(2)) {
@@ -123,15 +124,16 @@ impl<'a> Lexer<'a> {
         &self.text[start..self.at]
     }
 
-    fn source(&mut self) -> Result<Token<'a>> {
+    /// Reads the text after `.source_begin`, up to `.source_end`.
+    fn lex_source(&mut self) -> Result<Token<'a>> {
         const END: &str = ".source_end";
         let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, ".source_end is missing"))?;
-        let text = self.advance_over(self.at + length);
+        let text = self.advance_to(self.at + length);
         self.at += END.len();
         Ok(Token::Source(text))
     }
 
-    fn string(&mut self) -> Result<Token<'a>> {
+    fn lex_string(&mut self) -> Result<Token<'a>> {
         self.at += 1;
         let start = self.at;
         let length = self.text[start..].find(['"', '\n']).filter(|&length| self.bytes()[start + length] == b'"');
@@ -140,16 +142,18 @@ impl<'a> Lexer<'a> {
         Ok(Token::String(&self.text[start..start + length]))
     }
 
-    fn number(&mut self) -> Result<Token<'a>> {
+    /// Reads an unsigned integer (decimal, octal, hexadecimal or binary) or a float (decimal, or `0f` or `0d` with its bits).
+    fn lex_number(&mut self) -> Result<Token<'a>> {
         let start = self.at;
         let word = self.take_while(|byte| byte.is_ascii_alphanumeric());
-        let wrong = |lexer: &Self| lexer.error(start, format!("'{word}' is not a number"));
-        let float = |digits: &str, length| (digits.len() == length).then(|| u64::from_str_radix(digits, 16).ok()).flatten();
+        let not_a_number = |lexer: &Self| lexer.error(start, format!("'{word}' is not a number"));
+        let parse_float_bits =
+            |digits: &str, length| (digits.len() == length).then(|| u64::from_str_radix(digits, 16).ok()).flatten();
         if let Some(digits) = word.strip_prefix("0f").or(word.strip_prefix("0F")) {
-            return Ok(Token::F32(float(digits, 8).ok_or_else(|| wrong(self))? as u32));
+            return Ok(Token::F32(parse_float_bits(digits, 8).ok_or_else(|| not_a_number(self))? as u32));
         }
         if let Some(digits) = word.strip_prefix("0d").or(word.strip_prefix("0D")) {
-            return Ok(Token::F64(float(digits, 16).ok_or_else(|| wrong(self))?));
+            return Ok(Token::F64(parse_float_bits(digits, 16).ok_or_else(|| not_a_number(self))?));
         }
         if self.peek(0) == b'.' && self.peek(1).is_ascii_digit() {
             self.at += 1;
@@ -158,7 +162,7 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 self.take_while(|byte| byte.is_ascii_digit());
             }
-            let value: f64 = self.text[start..self.at].parse().map_err(|_| wrong(self))?;
+            let value: f64 = self.text[start..self.at].parse().map_err(|_| not_a_number(self))?;
             return Ok(Token::F64(value.to_bits()));
         }
         let digits = word.strip_suffix('U').unwrap_or(word);
@@ -168,7 +172,7 @@ impl<'a> Lexer<'a> {
             [b'0', _, ..] => (&digits[1..], 8),
             _ => (digits, 10),
         };
-        u64::from_str_radix(digits, radix).map(|value| Token::Integer(value as i64)).map_err(|_| wrong(self))
+        u64::from_str_radix(digits, radix).map(|value| Token::Integer(value as i64)).map_err(|_| not_a_number(self))
     }
 }
 

@@ -1,10 +1,10 @@
-//! Opens a file as a parsed and checked module, with the file's name in error messages.
+//! Parses and checks the contents of a file. Error messages have the file's name.
 
 use crate::{Module, check, parse};
 use base::diag::{Diagnostic, Place, Result};
 use base::envelope::{Sniffed, sniff};
 
-/// Parses and checks a file. Messages refer to it as `name`.
+/// Parses and checks the contents of the file `name`. Returns the module and its text, or the first error.
 pub fn open<'a>(bytes: &'a [u8], name: &str) -> Result<(Module, &'a str)> {
     let not_ptx = |what: String| Diagnostic::invalid("PTX002", format!("{name} is {what}; this tool reads PTX"));
     let text = match sniff(bytes) {

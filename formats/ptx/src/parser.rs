@@ -5,25 +5,25 @@ use crate::lexer::{Lexer, Token};
 use crate::types::{Modifier, Space, Type};
 use base::diag::Result;
 
-/// Maximum nesting of blocks.
-const DEPTH_LIMIT: u32 = 100;
-/// Maximum registers of one declaration.
-const REGISTER_LIMIT: i64 = 1 << 20;
+/// Maximum nesting depth of blocks and of operands.
+const MAX_DEPTH: u32 = 100;
+/// Maximum number of registers in a declaration such as `%r<9>`.
+const MAX_REGISTERS: i64 = 1 << 20;
 
 /// Parses an entire module.
 pub fn parse(text: &str) -> Result<Module> {
     let mut parser = Parser { lexer: Lexer::new(text), token: Token::End, depth: 0 };
     parser.bump()?;
-    let mut module = parser.header()?;
+    let mut module = parser.parse_header()?;
     module.envelope = leading_comments(text).lines().filter(|line| line.starts_with("//!tile")).map(str::to_owned).collect();
     while parser.token != Token::End {
-        parser.item(&mut module.items)?;
+        parser.parse_item(&mut module.items)?;
     }
     Ok(module)
 }
 
-/// The line comments at the start of a file, including this project's envelope. Later lines of the same form are ignored: a file
-/// may embed the source of its kernels, with any content.
+/// Returns the line comments at the start of a file, which include this project's envelope. Later `//!tile` lines are not part of
+/// the envelope. Reason: a file may embed the source text of its kernels, and this text may contain such lines.
 pub fn leading_comments(text: &str) -> &str {
     let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") || line.trim().is_empty());
     &text[..comments.map(str::len).sum()]
@@ -36,6 +36,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    /// Advances to the next token, and returns the current token.
     fn bump(&mut self) -> Result<Token<'a>> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -44,10 +45,11 @@ impl<'a> Parser<'a> {
         Line(self.lexer.token_line())
     }
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {
-        Err(self.lexer.error(self.lexer.position(), message))
+        Err(self.lexer.error(self.lexer.token_start(), message))
     }
-    fn expected<T>(&self, what: &str) -> Result<T> {
-        let found = match self.token {
+    /// Returns the error that the parser expected something else than the current token.
+    fn error_expected<T>(&self, what: &str) -> Result<T> {
+        let token_text = match self.token {
             Token::Word(word) => format!("'{word}'"),
             Token::Dot(word) => format!("'.{word}'"),
             Token::Punctuation(byte) => format!("'{}'", char::from(byte)),
@@ -56,66 +58,66 @@ impl<'a> Parser<'a> {
             Token::Source(_) => "source text".into(),
             Token::Integer(_) | Token::F32(_) | Token::F64(_) => "a number".into(),
         };
-        self.error(format!("expected {what}, found {found}"))
+        self.error(format!("expected {what}, found {token_text}"))
     }
 
     fn is(&self, byte: u8) -> bool {
         self.token == Token::Punctuation(byte)
     }
     fn accept(&mut self, byte: u8) -> Result<bool> {
-        let found = self.is(byte);
-        if found {
+        let is_next = self.is(byte);
+        if is_next {
             self.bump()?;
         }
-        Ok(found)
+        Ok(is_next)
     }
     fn expect(&mut self, byte: u8) -> Result<()> {
-        if self.accept(byte)? { Ok(()) } else { self.expected(&format!("'{}'", char::from(byte))) }
+        if self.accept(byte)? { Ok(()) } else { self.error_expected(&format!("'{}'", char::from(byte))) }
     }
-    fn accept_dot(&mut self, name: &str) -> Result<bool> {
-        let found = self.token == Token::Dot(name);
-        if found {
+    fn accept_dotted_name(&mut self, name: &str) -> Result<bool> {
+        let is_next = self.token == Token::Dot(name);
+        if is_next {
             self.bump()?;
         }
-        Ok(found)
+        Ok(is_next)
     }
-    fn word(&mut self, what: &str) -> Result<&'a str> {
-        let Token::Word(word) = self.token else { return self.expected(what) };
+    fn parse_word(&mut self, what: &str) -> Result<&'a str> {
+        let Token::Word(word) = self.token else { return self.error_expected(what) };
         self.bump()?;
         Ok(word)
     }
-    fn name(&mut self, what: &str) -> Result<String> {
-        self.word(what).map(str::to_owned)
+    fn parse_name(&mut self, what: &str) -> Result<String> {
+        self.parse_word(what).map(str::to_owned)
     }
-    fn dot(&mut self, what: &str) -> Result<&'a str> {
-        let Token::Dot(name) = self.token else { return self.expected(what) };
+    fn parse_dotted_name(&mut self, what: &str) -> Result<&'a str> {
+        let Token::Dot(name) = self.token else { return self.error_expected(what) };
         self.bump()?;
         Ok(name)
     }
-    fn string(&mut self) -> Result<String> {
-        let Token::String(text) = self.token else { return self.expected("a string") };
+    fn parse_string(&mut self) -> Result<String> {
+        let Token::String(text) = self.token else { return self.error_expected("a string") };
         self.bump()?;
         Ok(text.to_owned())
     }
-    fn integer(&mut self) -> Result<i64> {
-        let negative = self.accept(b'-')?;
-        let Token::Integer(value) = self.token else { return self.expected("an integer") };
+    fn parse_integer(&mut self) -> Result<i64> {
+        let is_negative = self.accept(b'-')?;
+        let Token::Integer(value) = self.token else { return self.error_expected("an integer") };
         self.bump()?;
-        Ok(if negative { value.wrapping_neg() } else { value })
+        Ok(if is_negative { value.wrapping_neg() } else { value })
     }
-    fn count(&mut self) -> Result<u64> {
-        match self.integer()? {
+    fn parse_count(&mut self) -> Result<u64> {
+        match self.parse_integer()? {
             value if value >= 0 => Ok(value as u64),
             _ => self.error("expected a non-negative number"),
         }
     }
-    fn bounded_integer(&mut self, limit: i64, what: &str) -> Result<u32> {
-        match self.integer()? {
+    fn parse_bounded_integer(&mut self, limit: i64, what: &str) -> Result<u32> {
+        match self.parse_integer()? {
             value if (0..=limit).contains(&value) => Ok(value as u32),
             value => self.error(format!("{what} cannot be {value}")),
         }
     }
-    /// One or more parts, separated by commas.
+    /// Parses one or more parts, separated by commas.
     fn comma_separated<T>(&mut self, mut part: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut parts = vec![part(self)?];
         while self.accept(b',')? {
@@ -124,55 +126,57 @@ impl<'a> Parser<'a> {
         Ok(parts)
     }
 
-    fn header(&mut self) -> Result<Module> {
-        let keyword = |parser: &mut Self, name: &str| match parser.accept_dot(name)? {
+    fn parse_header(&mut self) -> Result<Module> {
+        let expect_directive = |parser: &mut Self, name: &str| match parser.accept_dotted_name(name)? {
             true => Ok(()),
-            false => parser.expected(&format!("'.{name}'")),
+            false => parser.error_expected(&format!("'.{name}'")),
         };
-        keyword(self, "version")?;
-        let version = self.version()?;
-        keyword(self, "target")?;
-        let target = self.comma_separated(|parser| parser.name("a target"))?;
-        keyword(self, "address_size")?;
-        let address_size = self.bounded_integer(64, "the address size")?;
+        expect_directive(self, "version")?;
+        let version = self.parse_version()?;
+        expect_directive(self, "target")?;
+        let target = self.comma_separated(|parser| parser.parse_name("a target"))?;
+        expect_directive(self, "address_size")?;
+        let address_size = self.parse_bounded_integer(64, "the address size")?;
         Ok(Module { envelope: Vec::new(), version, target, address_size, items: Vec::new() })
     }
-    /// `9.4` lexes as a decimal number; its digits are the version's.
-    fn version(&mut self) -> Result<(u32, u32)> {
-        let Token::F64(bits) = self.token else { return self.expected("a version") };
+    /// The lexer returns `9.4` as a float. Its shortest decimal form has the digits of the version.
+    fn parse_version(&mut self) -> Result<(u32, u32)> {
+        let Token::F64(bits) = self.token else { return self.error_expected("a version") };
         let text = f64::from_bits(bits).to_string();
         let mut parts = text.split('.').map(|part| part.parse().ok());
-        let (Some(Some(major)), minor) = (parts.next(), parts.next().unwrap_or(Some(0))) else { return self.expected("a version") };
+        let (Some(Some(major)), minor) = (parts.next(), parts.next().unwrap_or(Some(0))) else {
+            return self.error_expected("a version");
+        };
         self.bump()?;
         Ok((major, minor.unwrap_or(0)))
     }
 
-    fn item(&mut self, items: &mut Vec<Item>) -> Result<()> {
+    fn parse_item(&mut self, items: &mut Vec<Item>) -> Result<()> {
         let line = self.line();
-        let Token::Dot(keyword) = self.token else { return self.expected("a directive") };
+        let Token::Dot(keyword) = self.token else { return self.error_expected("a directive") };
         match keyword {
-            "file" => items.push(self.file()?),
-            "section" => items.push(self.section()?),
-            "nv_intermediate_source_section" => items.push(self.intermediate_source()?),
+            "file" => items.push(self.parse_file()?),
+            "section" => items.push(self.parse_section()?),
+            "nv_intermediate_source_section" => items.push(self.parse_intermediate_source()?),
             "pragma" => {
                 self.bump()?;
-                items.push(Item::Pragma(self.comma_separated(Self::string)?));
+                items.push(Item::Pragma(self.comma_separated(Self::parse_string)?));
                 self.expect(b';')?;
             }
             "alias" => {
                 self.bump()?;
-                let name = self.name("a function")?;
+                let name = self.parse_name("a function")?;
                 self.expect(b',')?;
-                let target = self.name("a function")?;
+                let target = self.parse_name("a function")?;
                 self.expect(b';')?;
                 items.push(Item::Alias { name, target });
             }
             _ => {
-                let linkage = self.linkage()?;
+                let linkage = self.parse_linkage()?;
                 match self.token {
-                    Token::Dot("entry" | "func") => items.push(Item::Function(self.function(line, linkage)?)),
+                    Token::Dot("entry" | "func") => items.push(Item::Function(self.parse_function(line, linkage)?)),
                     _ => {
-                        let variables = self.variables(line, linkage)?;
+                        let variables = self.parse_variables(line, linkage)?;
                         items.extend(variables.into_iter().map(Item::Variable));
                     }
                 }
@@ -180,7 +184,7 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
-    fn linkage(&mut self) -> Result<Linkage> {
+    fn parse_linkage(&mut self) -> Result<Linkage> {
         let linkage = match self.token {
             Token::Dot("visible") => Linkage::Visible,
             Token::Dot("extern") => Linkage::Extern,
@@ -191,22 +195,22 @@ impl<'a> Parser<'a> {
         self.bump()?;
         Ok(linkage)
     }
-    fn file(&mut self) -> Result<Item> {
+    fn parse_file(&mut self) -> Result<Item> {
         self.bump()?;
-        let index = self.count()?;
-        let name = self.string()?;
+        let index = self.parse_count()?;
+        let name = self.parse_string()?;
         let mut numbers = Vec::new();
         while self.accept(b',')? {
-            numbers.push(self.integer()?);
+            numbers.push(self.parse_integer()?);
         }
         Ok(Item::File { index, name, numbers })
     }
-    fn section(&mut self) -> Result<Item> {
+    fn parse_section(&mut self) -> Result<Item> {
         self.bump()?;
         let name = match self.token {
             Token::Dot(name) => format!(".{name}"),
             Token::Word(name) => name.to_owned(),
-            _ => return self.expected("a section name"),
+            _ => return self.error_expected("a section name"),
         };
         self.bump()?;
         self.expect(b'{')?;
@@ -218,65 +222,65 @@ impl<'a> Parser<'a> {
                     self.expect(b':')?;
                     SectionLine::Label(label.to_owned())
                 }
-                _ => SectionLine::Data { ty: self.data_type()?, values: self.comma_separated(Self::value)? },
+                _ => SectionLine::Data { ty: self.parse_data_type()?, values: self.comma_separated(Self::parse_value)? },
             });
         }
         Ok(Item::Section { name, lines })
     }
-    fn intermediate_source(&mut self) -> Result<Item> {
+    fn parse_intermediate_source(&mut self) -> Result<Item> {
         self.bump()?;
         self.expect(b'{')?;
         self.expect_field("code_block", false)?;
         self.expect(b'{')?;
         self.expect_field("ir_name", true)?;
-        let ir_name = self.string()?;
+        let ir_name = self.parse_string()?;
         self.expect_field("sourceFileName", true)?;
-        let file = self.count()?;
-        let Token::Source(text) = self.token else { return self.expected("'.source_begin'") };
+        let file = self.parse_count()?;
+        let Token::Source(text) = self.token else { return self.error_expected("'.source_begin'") };
         self.bump()?;
         self.expect(b'}')?;
         self.expect(b'}')?;
         Ok(Item::IntermediateSource { ir_name, file, text: text.to_owned() })
     }
     fn expect_field(&mut self, name: &str, colon: bool) -> Result<()> {
-        if !self.accept_dot(name)? {
-            return self.expected(&format!("'.{name}'"));
+        if !self.accept_dotted_name(name)? {
+            return self.error_expected(&format!("'.{name}'"));
         }
         if colon { self.expect(b':') } else { Ok(()) }
     }
 
-    fn data_type(&mut self) -> Result<Type> {
-        let Token::Dot(name) = self.token else { return self.expected("a type") };
+    fn parse_data_type(&mut self) -> Result<Type> {
+        let Token::Dot(name) = self.token else { return self.error_expected("a type") };
         let Some(ty) = Type::parse(name) else { return self.error(format!("'.{name}' is not a type")) };
         self.bump()?;
         Ok(ty)
     }
-    fn align(&mut self) -> Result<Option<u32>> {
-        if !self.accept_dot("align")? {
+    fn parse_align(&mut self) -> Result<Option<u32>> {
+        if !self.accept_dotted_name("align")? {
             return Ok(None);
         }
-        let align = self.bounded_integer(1 << 30, "an alignment")?;
+        let align = self.parse_bounded_integer(1 << 30, "an alignment")?;
         if align.is_power_of_two() { Ok(Some(align)) } else { self.error("an alignment must be a power of two") }
     }
 
-    /// A declaration of one or more variables, `;` included.
-    fn variables(&mut self, line: Line, linkage: Linkage) -> Result<Vec<Variable>> {
-        let first = self.variable(line, linkage)?;
+    /// Parses a declaration of one or more variables, including the `;`.
+    fn parse_variables(&mut self, line: Line, linkage: Linkage) -> Result<Vec<Variable>> {
+        let first = self.parse_variable(line, linkage)?;
         let mut all = vec![first];
         while self.accept(b',')? {
             let mut next = Variable { name: String::new(), dims: Vec::new(), init: Vec::new(), braced: false, ..all[0].clone() };
-            self.declarator(&mut next)?;
+            self.parse_declarator(&mut next)?;
             all.push(next);
         }
         self.expect(b';')?;
         Ok(all)
     }
-    fn variable(&mut self, line: Line, linkage: Linkage) -> Result<Variable> {
-        let hidden = self.accept_dot("hidden")?;
-        let Token::Dot(name) = self.token else { return self.expected("a state space") };
+    fn parse_variable(&mut self, line: Line, linkage: Linkage) -> Result<Variable> {
+        let hidden = self.accept_dotted_name("hidden")?;
+        let Token::Dot(name) = self.token else { return self.error_expected("a state space") };
         let Some(space) = Space::parse(name) else { return self.error(format!("'.{name}' is not a state space")) };
         self.bump()?;
-        let mut align = self.align()?;
+        let mut align = self.parse_align()?;
         let vector = match self.token {
             Token::Dot("v2") => Some(2),
             Token::Dot("v4") => Some(4),
@@ -286,8 +290,8 @@ impl<'a> Parser<'a> {
         if vector.is_some() {
             self.bump()?;
         }
-        let ty = self.data_type()?;
-        let pointer = if self.accept_dot("ptr")? {
+        let ty = self.parse_data_type()?;
+        let pointer = if self.accept_dotted_name("ptr")? {
             let space = match self.token {
                 Token::Dot(name) => Space::parse(name),
                 _ => None,
@@ -295,50 +299,51 @@ impl<'a> Parser<'a> {
             if space.is_some() {
                 self.bump()?;
             }
-            Some(Pointer { space, align: self.align()? })
+            Some(Pointer { space, align: self.parse_align()? })
         } else {
             None
         };
         if align.is_none() {
-            align = self.align()?;
+            align = self.parse_align()?;
         }
         let (name, dims, init) = (String::new(), Vec::new(), Vec::new());
         let mut variable = Variable { line, linkage, hidden, space, align, vector, ty, pointer, name, dims, init, braced: false };
-        self.declarator(&mut variable)?;
+        self.parse_declarator(&mut variable)?;
         Ok(variable)
     }
-    fn declarator(&mut self, variable: &mut Variable) -> Result<()> {
-        variable.name = self.name("a name")?;
+    /// Parses the name, extents and initialiser of a variable.
+    fn parse_declarator(&mut self, variable: &mut Variable) -> Result<()> {
+        variable.name = self.parse_name("a name")?;
         while self.accept(b'[')? {
-            variable.dims.push(if self.is(b']') { None } else { Some(self.count()?) });
+            variable.dims.push(if self.is(b']') { None } else { Some(self.parse_count()?) });
             self.expect(b']')?;
         }
         if self.accept(b'=')? {
             variable.braced = self.is(b'{');
-            self.initialiser(&mut variable.init)?;
+            self.parse_initialiser(&mut variable.init)?;
         }
         Ok(())
     }
-    /// The values of an initialiser, without the inner braces of nested arrays.
-    fn initialiser(&mut self, values: &mut Vec<Value>) -> Result<()> {
-        let mut depth = 0;
+    /// Parses the values of an initialiser. The inner braces of nested arrays are dropped.
+    fn parse_initialiser(&mut self, values: &mut Vec<Value>) -> Result<()> {
+        let mut brace_depth = 0;
         loop {
             while self.accept(b'{')? {
-                depth += 1;
+                brace_depth += 1;
             }
             if !self.is(b'}') {
-                values.push(self.value()?);
+                values.push(self.parse_value()?);
             }
-            while depth > 0 && self.accept(b'}')? {
-                depth -= 1;
+            while brace_depth > 0 && self.accept(b'}')? {
+                brace_depth -= 1;
             }
-            if depth == 0 {
+            if brace_depth == 0 {
                 return Ok(());
             }
             self.expect(b',')?;
         }
     }
-    fn value(&mut self) -> Result<Value> {
+    fn parse_value(&mut self) -> Result<Value> {
         let name = match self.token {
             Token::F32(bits) => {
                 self.bump()?;
@@ -350,104 +355,105 @@ impl<'a> Parser<'a> {
             }
             Token::Word(name) => name.to_owned(),
             Token::Dot(name) => format!(".{name}"),
-            _ => return self.integer().map(Value::Integer),
+            _ => return self.parse_integer().map(Value::Integer),
         };
         self.bump()?;
         if name == "generic" && self.accept(b'(')? {
-            let name = self.name("a symbol")?;
+            let name = self.parse_name("a symbol")?;
             self.expect(b')')?;
-            return Ok(Value::Generic { name, offset: self.optional_offset()? });
+            return Ok(Value::Generic { name, offset: self.parse_optional_offset()? });
         }
         if self.accept(b'-')? {
-            let start = self.name("a label")?;
+            let start = self.parse_name("a label")?;
             return Ok(Value::Difference { end: name, start });
         }
-        Ok(Value::Symbol { name, offset: self.optional_offset()? })
+        Ok(Value::Symbol { name, offset: self.parse_optional_offset()? })
     }
-    fn optional_offset(&mut self) -> Result<i64> {
-        if self.accept(b'+')? { self.integer() } else { Ok(0) }
+    fn parse_optional_offset(&mut self) -> Result<i64> {
+        if self.accept(b'+')? { self.parse_integer() } else { Ok(0) }
     }
 
-    fn function(&mut self, line: Line, linkage: Linkage) -> Result<Function> {
-        let entry = self.dot("a function")? == "entry";
-        let returns = if self.is(b'(') { self.parameters()? } else { Vec::new() };
-        let name = self.name("a function's name")?;
-        let params = if self.is(b'(') { self.parameters()? } else { Vec::new() };
+    fn parse_function(&mut self, line: Line, linkage: Linkage) -> Result<Function> {
+        let entry = self.parse_dotted_name("a function")? == "entry";
+        let returns = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
+        let name = self.parse_name("a function's name")?;
+        let params = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
         let mut directives = Vec::new();
         while let Token::Dot(name) = self.token {
-            directives.push(self.directive(name)?);
+            directives.push(self.parse_directive(name)?);
         }
         let body = if self.accept(b';')? {
             None
         } else {
             self.expect(b'{')?;
-            Some(self.block()?)
+            Some(self.parse_block()?)
         };
         Ok(Function { line, linkage, entry, returns, name, params, directives, body })
     }
-    fn parameters(&mut self) -> Result<Vec<Variable>> {
+    fn parse_parameters(&mut self) -> Result<Vec<Variable>> {
         self.expect(b'(')?;
         if self.accept(b')')? {
             return Ok(Vec::new());
         }
         let list = self.comma_separated(|parser| {
             let line = parser.line();
-            parser.variable(line, Linkage::None)
+            parser.parse_variable(line, Linkage::None)
         })?;
         self.expect(b')')?;
         Ok(list)
     }
-    fn directive(&mut self, name: &str) -> Result<Directive> {
+    fn parse_directive(&mut self, name: &str) -> Result<Directive> {
         self.bump()?;
         let mut directive = Directive { name: name.to_owned(), values: Vec::new(), strings: Vec::new() };
         loop {
             match self.token {
-                Token::Integer(_) => directive.values.push(self.count()? as i64),
-                Token::String(_) => directive.strings.push(self.string()?),
+                Token::Integer(_) => directive.values.push(self.parse_count()? as i64),
+                Token::String(_) => directive.strings.push(self.parse_string()?),
                 _ => break,
             }
             if !self.accept(b',')? {
                 break;
             }
         }
-        // A pragma before the body ends with a semicolon. Another semicolon ends a declaration without body; the caller reads it.
+        // A pragma before the body ends with a semicolon of its own. After other directives, a semicolon ends a declaration without
+        // body; the caller reads it.
         if name == "pragma" {
             self.expect(b';')?;
         }
         Ok(directive)
     }
 
-    /// Statements up to and including the closing brace.
-    fn block(&mut self) -> Result<Vec<Statement>> {
+    /// Parses statements up to and including the closing brace.
+    fn parse_block(&mut self) -> Result<Vec<Statement>> {
         self.depth += 1;
-        if self.depth > DEPTH_LIMIT {
+        if self.depth > MAX_DEPTH {
             return self.error("blocks are nested too deeply");
         }
         let mut statements = Vec::new();
         while !self.accept(b'}')? {
-            self.statement(&mut statements)?;
+            self.parse_statement(&mut statements)?;
         }
         self.depth -= 1;
         Ok(statements)
     }
-    fn statement(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
+    fn parse_statement(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
         let line = self.line();
         match self.token {
-            Token::Dot("reg") => statements.push(self.registers()?),
-            Token::Dot("loc") => statements.push(self.location(false)?),
-            Token::Dot("loc_intermediate") => statements.push(self.location(true)?),
+            Token::Dot("reg") => statements.push(self.parse_registers()?),
+            Token::Dot("loc") => statements.push(self.parse_location(false)?),
+            Token::Dot("loc_intermediate") => statements.push(self.parse_location(true)?),
             Token::Dot("pragma") => {
                 self.bump()?;
-                statements.push(Statement::Pragma(self.comma_separated(Self::string)?));
+                statements.push(Statement::Pragma(self.comma_separated(Self::parse_string)?));
                 self.expect(b';')?;
             }
             Token::Dot(_) => {
-                let linkage = self.linkage()?;
-                statements.extend(self.variables(line, linkage)?.into_iter().map(Statement::Variable));
+                let linkage = self.parse_linkage()?;
+                statements.extend(self.parse_variables(line, linkage)?.into_iter().map(Statement::Variable));
             }
             Token::Punctuation(b'{') => {
                 self.bump()?;
-                statements.push(Statement::Block(self.block()?));
+                statements.push(Statement::Block(self.parse_block()?));
             }
             Token::Punctuation(b';') => {
                 self.bump()?;
@@ -455,48 +461,49 @@ impl<'a> Parser<'a> {
             Token::Word(name) => {
                 self.bump()?;
                 if self.accept(b':')? {
-                    statements.push(self.labelled(line, name)?);
+                    statements.push(self.parse_labelled(line, name)?);
                 } else {
-                    let instruction = self.instruction(line, None, name)?;
+                    let instruction = self.parse_instruction(line, None, name)?;
                     statements.push(Statement::Instruction(instruction));
                 }
             }
             Token::Punctuation(b'@') => {
                 self.bump()?;
                 let negated = self.accept(b'!')?;
-                let register = self.name("a predicate")?;
-                let name = self.word("an instruction")?;
-                let instruction = self.instruction(line, Some(Guard { negated, register }), name)?;
+                let register = self.parse_name("a predicate")?;
+                let name = self.parse_word("an instruction")?;
+                let instruction = self.parse_instruction(line, Some(Guard { negated, register }), name)?;
                 statements.push(Statement::Instruction(instruction));
             }
-            _ => return self.expected("a statement"),
+            _ => return self.error_expected("a statement"),
         }
         Ok(())
     }
-    fn labelled(&mut self, line: Line, name: &str) -> Result<Statement> {
+    /// Parses a statement after its label.
+    fn parse_labelled(&mut self, line: Line, name: &str) -> Result<Statement> {
         let name = name.to_owned();
-        if self.accept_dot("branchtargets")? {
-            let targets = self.comma_separated(|parser| parser.name("a label"))?;
+        if self.accept_dotted_name("branchtargets")? {
+            let targets = self.comma_separated(|parser| parser.parse_name("a label"))?;
             self.expect(b';')?;
             return Ok(Statement::BranchTargets { name, targets });
         }
-        if self.accept_dot("callprototype")? {
-            let returns = if self.is(b'(') { self.parameters()? } else { Vec::new() };
-            self.word("'_'")?;
-            let params = if self.is(b'(') { self.parameters()? } else { Vec::new() };
+        if self.accept_dotted_name("callprototype")? {
+            let returns = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
+            self.parse_word("'_'")?;
+            let params = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
             self.expect(b';')?;
             return Ok(Statement::Prototype { name, returns, params });
         }
         Ok(Statement::Label { line, name })
     }
-    fn registers(&mut self) -> Result<Statement> {
+    fn parse_registers(&mut self) -> Result<Statement> {
         self.bump()?;
-        let ty = self.data_type()?;
+        let ty = self.parse_data_type()?;
         let names = self.comma_separated(|parser| {
-            let name = parser.name("a register")?;
+            let name = parser.parse_name("a register")?;
             let mut count = None;
             if parser.accept(b'<')? {
-                count = Some(parser.bounded_integer(REGISTER_LIMIT, "the number of registers")?);
+                count = Some(parser.parse_bounded_integer(MAX_REGISTERS, "the number of registers")?);
                 parser.expect(b'>')?;
             }
             Ok(RegisterName { name, count })
@@ -504,61 +511,67 @@ impl<'a> Parser<'a> {
         self.expect(b';')?;
         Ok(Statement::Registers { ty, names })
     }
-    fn location(&mut self, intermediate: bool) -> Result<Statement> {
+    fn parse_location(&mut self, intermediate: bool) -> Result<Statement> {
         self.bump()?;
-        let (file, row, column) = (self.count()?, self.count()?, self.count()?);
+        let (file, row, column) = (self.parse_count()?, self.parse_count()?, self.parse_count()?);
         let mut inlined = None;
         if self.accept(b',')? {
-            self.keyword("function_name")?;
+            self.expect_word("function_name")?;
             let function = match self.token {
                 Token::Word(name) => name.to_owned(),
                 Token::Dot(name) => format!(".{name}"),
-                _ => return self.expected("a label"),
+                _ => return self.error_expected("a label"),
             };
             self.bump()?;
-            let offset = self.optional_offset()?;
+            let offset = self.parse_optional_offset()?;
             self.expect(b',')?;
-            self.keyword("inlined_at")?;
-            inlined = Some(Inlined { function, offset, file: self.count()?, row: self.count()?, column: self.count()? });
+            self.expect_word("inlined_at")?;
+            inlined = Some(Inlined {
+                function,
+                offset,
+                file: self.parse_count()?,
+                row: self.parse_count()?,
+                column: self.parse_count()?,
+            });
         }
         Ok(Statement::Location(Location { intermediate, file, row, column, inlined }))
     }
-    fn keyword(&mut self, keyword: &str) -> Result<()> {
-        if self.token != Token::Word(keyword) {
-            return self.expected(&format!("'{keyword}'"));
+    fn expect_word(&mut self, word: &str) -> Result<()> {
+        if self.token != Token::Word(word) {
+            return self.error_expected(&format!("'{word}'"));
         }
         self.bump().map(drop)
     }
 
-    fn instruction(&mut self, line: Line, guard: Option<Guard>, name: &str) -> Result<Instruction> {
+    fn parse_instruction(&mut self, line: Line, guard: Option<Guard>, name: &str) -> Result<Instruction> {
         let mut modifiers = Vec::new();
         while let Token::Dot(name) = self.token {
             modifiers.push(Modifier::parse(name));
             self.bump()?;
         }
-        let operands = if self.is(b';') { Vec::new() } else { self.comma_separated(Self::operand)? };
+        let operands = if self.is(b';') { Vec::new() } else { self.comma_separated(Self::parse_operand)? };
         self.expect(b';')?;
         Ok(Instruction { line, guard, opcode: name.to_owned(), modifiers, operands })
     }
-    fn operand(&mut self) -> Result<Operand> {
+    fn parse_operand(&mut self) -> Result<Operand> {
         self.depth += 1;
-        if self.depth > DEPTH_LIMIT {
+        if self.depth > MAX_DEPTH {
             return self.error("operands are nested too deeply");
         }
-        let operand = self.simple_operand()?;
+        let operand = self.parse_simple_operand()?;
         let operand = match self.accept(b'|')? {
-            true => Operand::Pair(Box::new(operand), Box::new(self.simple_operand()?)),
+            true => Operand::Pair(Box::new(operand), Box::new(self.parse_simple_operand()?)),
             false => operand,
         };
         self.depth -= 1;
         Ok(operand)
     }
-    fn simple_operand(&mut self) -> Result<Operand> {
+    fn parse_simple_operand(&mut self) -> Result<Operand> {
         match self.token {
             Token::Word(_) => {
-                let name = self.register()?;
+                let name = self.parse_register()?;
                 Ok(match self.is(b'+') {
-                    true => Operand::Offset { name, offset: self.optional_offset()? },
+                    true => Operand::Offset { name, offset: self.parse_optional_offset()? },
                     false => Operand::Name(name),
                 })
             }
@@ -566,54 +579,55 @@ impl<'a> Parser<'a> {
             Token::F64(bits) => self.bump().map(|_| Operand::F64(bits)),
             Token::Punctuation(b'!') => {
                 self.bump()?;
-                Ok(Operand::Not(self.name("a predicate")?))
+                Ok(Operand::Not(self.parse_name("a predicate")?))
             }
-            Token::Punctuation(b'{') => Ok(Operand::Vector(self.enclosed(b'}')?)),
-            Token::Punctuation(b'(') => Ok(Operand::List(self.enclosed(b')')?)),
-            Token::Punctuation(b'[') => self.address().map(Operand::Address),
-            _ => self.signed_number(),
+            Token::Punctuation(b'{') => Ok(Operand::Vector(self.parse_enclosed(b'}')?)),
+            Token::Punctuation(b'(') => Ok(Operand::List(self.parse_enclosed(b')')?)),
+            Token::Punctuation(b'[') => self.parse_address().map(Operand::Address),
+            _ => self.parse_signed_number(),
         }
     }
-    fn signed_number(&mut self) -> Result<Operand> {
+    fn parse_signed_number(&mut self) -> Result<Operand> {
         if !self.is(b'-') {
-            return self.integer().map(Operand::Integer);
+            return self.parse_integer().map(Operand::Integer);
         }
         self.bump()?;
         match self.token {
             Token::F64(bits) => self.bump().map(|_| Operand::F64(bits ^ 1 << 63)),
             Token::Integer(value) => self.bump().map(|_| Operand::Integer(value.wrapping_neg())),
-            _ => self.expected("a number"),
+            _ => self.error_expected("a number"),
         }
     }
-    /// A name, including the component of a special register.
-    fn register(&mut self) -> Result<String> {
-        let mut name = self.name("a register")?;
+    /// Parses a name, and the component of a special register if one follows (`%tid.x`).
+    fn parse_register(&mut self) -> Result<String> {
+        let mut name = self.parse_name("a register")?;
         if let Token::Dot(part) = self.token {
             name = format!("{name}.{part}");
             self.bump()?;
         }
         Ok(name)
     }
-    fn enclosed(&mut self, close: u8) -> Result<Vec<Operand>> {
+    /// Parses a list of operands in brackets, up to and including the closing bracket.
+    fn parse_enclosed(&mut self, close: u8) -> Result<Vec<Operand>> {
         self.bump()?;
-        let operands = if self.is(close) { Vec::new() } else { self.comma_separated(Self::operand)? };
+        let operands = if self.is(close) { Vec::new() } else { self.comma_separated(Self::parse_operand)? };
         self.expect(close)?;
         Ok(operands)
     }
-    fn address(&mut self) -> Result<Address> {
+    fn parse_address(&mut self) -> Result<Address> {
         self.bump()?;
         let mut address = Address { base: None, offset: 0, trailing_operands: Vec::new() };
         if let Token::Word(_) = self.token {
-            address.base = Some(self.register()?);
+            address.base = Some(self.parse_register()?);
             address.offset = match self.token {
-                Token::Punctuation(b'-') => self.integer()?,
-                _ => self.optional_offset()?,
+                Token::Punctuation(b'-') => self.parse_integer()?,
+                _ => self.parse_optional_offset()?,
             };
         } else {
-            address.offset = self.integer()?;
+            address.offset = self.parse_integer()?;
         }
         while self.accept(b',')? {
-            address.trailing_operands.push(self.operand()?);
+            address.trailing_operands.push(self.parse_operand()?);
         }
         self.expect(b']')?;
         Ok(address)

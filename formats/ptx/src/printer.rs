@@ -3,7 +3,7 @@
 use crate::ast::*;
 use std::fmt::Write as _;
 
-/// Prints a module; parsing the text gives an equal one.
+/// Prints a module. Parsing the text gives an equal module.
 pub fn print(module: &Module) -> String {
     let mut out = String::new();
     for line in &module.envelope {
@@ -18,12 +18,12 @@ pub fn print(module: &Module) -> String {
     out
 }
 
-fn joined<T>(parts: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
+fn join_texts<T>(parts: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(separator)
 }
 
-fn quoted(strings: &[String]) -> String {
-    joined(strings, ", ", |string| format!("\"{string}\""))
+fn quote_strings(strings: &[String]) -> String {
+    join_texts(strings, ", ", |string| format!("\"{string}\""))
 }
 
 fn print_item(out: &mut String, item: &Item) {
@@ -40,7 +40,7 @@ fn print_item(out: &mut String, item: &Item) {
             ".nv_intermediate_source_section {{\n  .code_block {{\n    .ir_name: \"{ir_name}\"\n    .sourceFileName: {file}\n    \
              .source_begin{text}.source_end\n  }}\n}}"
         ),
-        Item::Pragma(strings) => writeln!(out, ".pragma {};", quoted(strings)),
+        Item::Pragma(strings) => writeln!(out, ".pragma {};", quote_strings(strings)),
         Item::Alias { name, target } => writeln!(out, ".alias {name}, {target};"),
     };
 }
@@ -50,7 +50,7 @@ fn print_section(out: &mut String, name: &str, lines: &[SectionLine]) {
     for line in lines {
         let _ = match line {
             SectionLine::Label(label) => writeln!(out, "{label}:"),
-            SectionLine::Data { ty, values } => writeln!(out, ".{ty} {}", joined(values, ", ", value_text)),
+            SectionLine::Data { ty, values } => writeln!(out, ".{ty} {}", join_texts(values, ", ", value_text)),
         };
     }
     out.push_str("}\n");
@@ -96,7 +96,7 @@ fn variable_text(variable: &Variable) -> String {
         let _ = write!(text, "[{}]", dim.map(|dim| dim.to_string()).unwrap_or_default());
     }
     if variable.braced {
-        let _ = write!(text, " = {{{}}}", joined(&variable.init, ", ", value_text));
+        let _ = write!(text, " = {{{}}}", join_texts(&variable.init, ", ", value_text));
     } else if let [value] = &*variable.init {
         let _ = write!(text, " = {}", value_text(value));
     }
@@ -121,14 +121,14 @@ fn value_text(value: &Value) -> String {
 fn print_function(out: &mut String, function: &Function) {
     out.push_str(linkage_text(function.linkage));
     out.push_str(if function.entry { ".entry " } else { ".func " });
-    let parameters = |list: &[Variable]| match list {
+    let parameter_list = |list: &[Variable]| match list {
         [] => "()".into(),
-        _ => format!("(\n\t{}\n)", joined(list, ",\n\t", variable_text)),
+        _ => format!("(\n\t{}\n)", join_texts(list, ",\n\t", variable_text)),
     };
     if !function.returns.is_empty() {
-        let _ = write!(out, "{} ", parameters(&function.returns));
+        let _ = write!(out, "{} ", parameter_list(&function.returns));
     }
-    let _ = writeln!(out, "{}{}", function.name, parameters(&function.params));
+    let _ = writeln!(out, "{}{}", function.name, parameter_list(&function.params));
     for directive in &function.directives {
         let mut values: Vec<String> = directive.values.iter().map(i64::to_string).collect();
         values.extend(directive.strings.iter().map(|string| format!("\"{string}\"")));
@@ -149,7 +149,7 @@ fn print_block(out: &mut String, statements: &[Statement], depth: usize) {
             Statement::Label { name, .. } => writeln!(out, "{indent}{name}:"),
             Statement::Instruction(instruction) => writeln!(out, "{indent}\t{}", instruction_text(instruction)),
             Statement::Registers { ty, names } => {
-                let names = joined(names, ", ", |register| match register.count {
+                let names = join_texts(names, ", ", |register| match register.count {
                     Some(count) => format!("{}<{count}>", register.name),
                     None => register.name.clone(),
                 });
@@ -161,10 +161,10 @@ fn print_block(out: &mut String, statements: &[Statement], depth: usize) {
                 Ok(())
             }
             Statement::Location(location) => writeln!(out, "{indent}\t{}", location_text(location)),
-            Statement::Pragma(strings) => writeln!(out, "{indent}\t.pragma {};", quoted(strings)),
+            Statement::Pragma(strings) => writeln!(out, "{indent}\t.pragma {};", quote_strings(strings)),
             Statement::BranchTargets { name, targets } => writeln!(out, "{indent}\t{name}: .branchtargets {};", targets.join(", ")),
             Statement::Prototype { name, returns, params } => {
-                let list = |list: &[Variable]| format!("({})", joined(list, ", ", variable_text));
+                let list = |list: &[Variable]| format!("({})", join_texts(list, ", ", variable_text));
                 let returns = if returns.is_empty() { String::new() } else { list(returns) };
                 writeln!(out, "{indent}\t{name}: .callprototype {returns} _ {};", list(params))
             }
@@ -189,7 +189,7 @@ fn instruction_text(instruction: &Instruction) -> String {
     }
     text.push_str(&instruction.full_name());
     if !instruction.operands.is_empty() {
-        let _ = write!(text, " {}", joined(&instruction.operands, ", ", operand_text));
+        let _ = write!(text, " {}", join_texts(&instruction.operands, ", ", operand_text));
     }
     text.push(';');
     text
@@ -204,15 +204,15 @@ fn operand_text(operand: &Operand) -> String {
         Operand::F64(bits) => format!("0d{bits:016X}"),
         Operand::Not(name) => format!("!{name}"),
         Operand::Pair(first, second) => format!("{}|{}", operand_text(first), operand_text(second)),
-        Operand::Vector(parts) => format!("{{{}}}", joined(parts, ", ", operand_text)),
-        Operand::List(parts) => format!("({})", joined(parts, ", ", operand_text)),
+        Operand::Vector(parts) => format!("{{{}}}", join_texts(parts, ", ", operand_text)),
+        Operand::List(parts) => format!("({})", join_texts(parts, ", ", operand_text)),
         Operand::Address(address) => {
             let base = match &address.base {
                 Some(base) => format!("{base}{}", offset_text(address.offset)),
                 None => address.offset.to_string(),
             };
-            let more: String = address.trailing_operands.iter().map(|part| format!(", {}", operand_text(part))).collect();
-            format!("[{base}{more}]")
+            let trailing_text: String = address.trailing_operands.iter().map(|part| format!(", {}", operand_text(part))).collect();
+            format!("[{base}{trailing_text}]")
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The instruction table: one row each, with the operand count.
+//! The instruction table: a row per opcode, with the valid operand counts.
 
-/// An instruction's name and valid operand counts.
+/// The name of an opcode without modifiers, and its minimum and maximum operand counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opcode {
     pub name: &'static str,
@@ -8,7 +8,7 @@ pub struct Opcode {
     pub max_operands: usize,
 }
 
-/// The row of an instruction.
+/// Returns the row of an opcode, or `None` if PTX has no such opcode.
 pub fn opcode(name: &str) -> Option<&'static Opcode> {
     OPCODES.binary_search_by(|opcode| opcode.name.cmp(name)).ok().map(|index| &OPCODES[index])
 }
@@ -17,7 +17,7 @@ const fn op(name: &'static str, min_operands: usize, max_operands: usize) -> Opc
     Opcode { name, min_operands, max_operands }
 }
 
-/// All instructions, sorted by name.
+/// All opcodes, sorted by name for the binary search.
 pub const OPCODES: &[Opcode] = &[
     op("abs", 2, 2),
     op("activemask", 1, 1),
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sorted_and_found() {
+    fn opcodes_are_sorted_and_can_be_looked_up() {
         assert!(OPCODES.is_sorted_by(|a, b| a.name < b.name));
         assert_eq!(opcode("mma").unwrap().name, "mma");
         assert_eq!(opcode("mmma"), None);

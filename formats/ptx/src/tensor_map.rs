@@ -1,10 +1,11 @@
 //! The recipe of a hidden parameter: the tensor map that the parameter receives.
 //!
-//! A recipe is a line `//!tile tensor-map …` of the envelope. `tile-link` compiles it to the callback that the driver runs when
-//! arguments change; `tile-sim` evaluates it.
+//! A recipe is a line `//!tile tensor-map …` of the envelope. `tile-link` compiles it to host code, which the driver calls when the
+//! arguments of the kernel change. `tile-sim` evaluates it.
 //!
 //! ```text
-//! //!tile tensor-map (entry:"k",param:"k_param_3",map:(base:param(0),element:f16,dims:[param(1),const(64)],strides:[product(param(2),
+//! //!tile tensor-map
+//! (entry:"k",param:"k_param_3",map:(base:param(0),element:f16,dims:[param(1),const(64)],strides:[product(param(2),
 //! const(2))],extent:[64,32],swizzle:bytes128,tf32:false))
 //! ```
 
@@ -17,14 +18,15 @@ pub const TENSOR_MAP: &str = "tensor-map";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// The kernel and its hidden parameter.
+    /// The name of the kernel.
     pub entry: String,
+    /// The name of its hidden parameter.
     pub param: String,
     pub map: Map,
 }
 
 impl Recipe {
-    /// The envelope line.
+    /// Returns the recipe as a line of the envelope.
     pub fn to_line(&self) -> String {
         format!("//!tile {TENSOR_MAP} {}\n", ron::to_string(self).expect("a recipe can be written as RON"))
     }
@@ -33,7 +35,7 @@ impl Recipe {
         ron::from_str(text)
             .map_err(|error| Diagnostic::invalid("PTX021", format!("cannot parse the recipe of a tensor map: {error}")))
     }
-    /// The recipes in the lines of an envelope.
+    /// Returns the recipes in the lines of an envelope; other lines are skipped.
     pub fn all<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Vec<Recipe>> {
         let key = format!("//!tile {TENSOR_MAP} ");
         lines.into_iter().filter_map(|line| line.strip_prefix(&*key)).map(Recipe::parse).collect()
@@ -43,13 +45,13 @@ impl Recipe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensormap::{Element, Expr, Swizzle};
+    use tensormap::{DataType, Expr, Swizzle};
 
     #[test]
     fn recipes_are_lines_of_the_envelope() {
         let map = Map {
             base: Expr::Param(0),
-            element: Element::F16,
+            element: DataType::F16,
             dims: vec![Expr::Param(1), Expr::Const(30)],
             strides: vec![Expr::Param(2).product(Expr::Const(2))],
             extent: vec![64, 8],

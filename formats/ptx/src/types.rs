@@ -1,6 +1,6 @@
 //! Element types, state spaces and instruction modifiers.
 
-/// Defines an enum of names, each variant with its spelling after the dot.
+/// Defines an enum of PTX names. Each variant has its spelling, without the dot before it.
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
@@ -44,7 +44,7 @@ names! {
 }
 
 names! {
-    /// A state space, or a window of one.
+    /// A state space, or a sub-qualified one such as `shared::cta`.
     Space {
         Global = "global", Shared = "shared", SharedCta = "shared::cta", SharedCluster = "shared::cluster",
         Local = "local", Param = "param", ParamEntry = "param::entry", ParamFunc = "param::func", Const = "const",
@@ -52,7 +52,7 @@ names! {
 }
 
 impl Type {
-    /// Bits of a register or memory element of this type; packed types count all elements.
+    /// Bits of a register or of a memory element of this type. A packed type such as `f16x2` counts all its elements.
     pub fn bits(self) -> u32 {
         use Type::*;
         match self {
@@ -68,15 +68,17 @@ impl Type {
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
+    /// Whether it is a signed scalar integer of 8 to 64 bits.
     pub fn is_signed(self) -> bool {
         matches!(self, Type::S8 | Type::S16 | Type::S32 | Type::S64)
     }
+    /// Whether it is a scalar float of 16 bits or more.
     pub fn is_float(self) -> bool {
         matches!(self, Type::F16 | Type::Bf16 | Type::Tf32 | Type::F32 | Type::F64)
     }
 }
 
-/// One `.word` after an instruction's name.
+/// A modifier: one `.word` after an opcode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Modifier {
     Type(Type),

@@ -1,4 +1,5 @@
-//! Round trips between text and tree, error positions, and robustness of the parser against arbitrary text.
+//! Tests round trips between text and tree, error positions, and the robustness of the parser against random changes of a valid
+//! text.
 
 use base::diag::Place;
 use ptx::{Item, Operand, Statement};
@@ -41,7 +42,7 @@ fn the_tree_has_the_contents_of_the_text() {
 }
 
 #[test]
-fn errors_have_a_place() {
+fn syntax_errors_have_a_line_and_a_column() {
     let error = ptx::parse(&SAMPLE.replace("[%rd1+-16];", "[%rd1+-16}")).unwrap_err();
     let Some(Place::Text { line, column, excerpt, .. }) = error.place else { panic!("no place") };
     assert_eq!((line, &excerpt[column as usize - 1..]), (51, "}"));
@@ -49,29 +50,29 @@ fn errors_have_a_place() {
 }
 
 #[test]
-fn each_violation_has_its_code() {
-    let errors = |from: &str, to: &str| {
+fn violations_have_distinct_codes() {
+    let codes_after_replacing = |from: &str, to: &str| {
         assert!(SAMPLE.contains(from));
-        let found = ptx::check(&ptx::parse(&SAMPLE.replacen(from, to, 1)).unwrap());
-        found.into_iter().map(|error| error.code).collect::<Vec<_>>()
+        let violations = ptx::check(&ptx::parse(&SAMPLE.replacen(from, to, 1)).unwrap());
+        violations.into_iter().map(|error| error.code).collect::<Vec<_>>()
     };
-    let clean = errors("mov.u32", "mov.b32");
+    let clean = codes_after_replacing("mov.u32", "mov.b32");
     assert!(clean.is_empty(), "{clean:?}");
-    assert_eq!(errors("mov.u32 ", "move.u32 "), ["PTX013"]);
-    assert_eq!(errors("elect.sync 	%r2|%p1, -1", "elect.sync 	%r2|%p1"), ["PTX014"]);
-    assert_eq!(errors("@!%p1 bra", "@!%r1 bra"), ["PTX015"]);
-    assert_eq!(errors("[%rd1+-16]", "[%rd8+-16]"), ["PTX016"]);
-    assert_eq!(errors("@!%p1 bra 	$L__BB0_2", "@!%p1 bra 	$L__BB0_9"), ["PTX016"]);
-    assert_eq!(errors("mov.u32 	%r1, %tid.x;", "add.s32 %r1, %rs1, 1;"), ["PTX017"]);
-    assert_eq!(errors("$L__BB0_3:", "$L__BB0_3: $L__BB0_3:"), ["PTX011"]);
+    assert_eq!(codes_after_replacing("mov.u32 ", "move.u32 "), ["PTX013"]);
+    assert_eq!(codes_after_replacing("elect.sync 	%r2|%p1, -1", "elect.sync 	%r2|%p1"), ["PTX014"]);
+    assert_eq!(codes_after_replacing("@!%p1 bra", "@!%r1 bra"), ["PTX015"]);
+    assert_eq!(codes_after_replacing("[%rd1+-16]", "[%rd8+-16]"), ["PTX016"]);
+    assert_eq!(codes_after_replacing("@!%p1 bra 	$L__BB0_2", "@!%p1 bra 	$L__BB0_9"), ["PTX016"]);
+    assert_eq!(codes_after_replacing("mov.u32 	%r1, %tid.x;", "add.s32 %r1, %rs1, 1;"), ["PTX017"]);
+    assert_eq!(codes_after_replacing("$L__BB0_3:", "$L__BB0_3: $L__BB0_3:"), ["PTX011"]);
 }
 
-/// Texts one step from a valid one: bytes lost, changed or doubled, pieces exchanged. The parser accepts or rejects each without a
-/// panic.
+/// Tests mutants of the sample after one to three random edits. An edit deletes, replaces or inserts a character, or copies a piece
+/// of the text. The parser accepts or rejects each mutant without a panic. An accepted mutant survives printing and parsing.
 #[test]
 fn mutations_are_refused_or_read() {
     let mut state = 7u64;
-    let mut random = |limit: usize| {
+    let mut random_below = |limit: usize| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -79,30 +80,30 @@ fn mutations_are_refused_or_read() {
     };
     let special_characters: Vec<char> = "{}[]()<>,;:.%@!|+-=\"\\/*_0x9é\u{0}\n".chars().collect();
     let text: Vec<char> = SAMPLE.chars().collect();
-    let mut read = 0;
+    let mut accepted_count = 0;
     for _ in 0..1500 {
         let mut mutant = text.clone();
-        for _ in 0..1 + random(3) {
-            let at = random(mutant.len() - 60);
-            match random(4) {
-                0 => drop(mutant.drain(at..at + 1 + random(50))),
-                1 => mutant[at] = special_characters[random(special_characters.len())],
-                2 => mutant.insert(at, special_characters[random(special_characters.len())]),
+        for _ in 0..1 + random_below(3) {
+            let at = random_below(mutant.len() - 60);
+            match random_below(4) {
+                0 => drop(mutant.drain(at..at + 1 + random_below(50))),
+                1 => mutant[at] = special_characters[random_below(special_characters.len())],
+                2 => mutant.insert(at, special_characters[random_below(special_characters.len())]),
                 _ => {
-                    let piece: Vec<char> = mutant[at..at + random(50)].to_vec();
-                    let to = random(mutant.len());
+                    let piece: Vec<char> = mutant[at..at + random_below(50)].to_vec();
+                    let to = random_below(mutant.len());
                     mutant.splice(to..to, piece);
                 }
             }
         }
         let mutant: String = mutant.into_iter().collect();
         if let Ok(module) = ptx::parse(&mutant) {
-            read += 1;
+            accepted_count += 1;
             ptx::check(&module);
             assert_eq!(ptx::parse(&ptx::print(&module)).unwrap(), module, "{mutant}");
         }
     }
-    assert!(read > 50, "{read} mutants could be read");
+    assert!(accepted_count > 50, "{accepted_count} mutants could be read");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! First-fragment prefetch: the last MMAs of an iteration come after the first reads of the next iteration. The tensor cores stay
-//! busy while threads wait for the next stages and load their first fragments. `tile-sched` selects the loads; the verifier checks
-//! that the observable order is unchanged.
+//! First-fragment prefetch: a loop loads the first fragments of the next iteration before it issues the last MMAs of the current
+//! iteration. The tensor cores then stay busy while threads wait for the next stages and load from them. `tile-sched` selects the
+//! loads; the verifier checks that the observable order is unchanged.
 
 use crate::{Function, Op, lazy_fragments};
 use base::ir::{Op as OpId, Operation};
@@ -19,7 +19,7 @@ pub struct FragmentPrefetch {
     pub loads: [OpId; 2],
     pub mma: OpId,
     /// The ops between the MMA and the end of the iteration.
-    pub after: Vec<OpId>,
+    pub ops_after_mma: Vec<OpId>,
 }
 
 /// The first-fragment prefetch of a loop body, or the reason why it is impossible.
@@ -30,7 +30,7 @@ pub fn prefetch_of(function: &Function, block: Block) -> Result<FragmentPrefetch
     let mma = only_mma(function, block)?;
     let loads = loads_of(function, block, mma)?;
     let position = |op: OpId| node.ops.iter().position(|other| *other == op).expect("it is in the block");
-    let first = loads.into_iter().map(position).min().expect("there are two");
+    let first_load = loads.into_iter().map(position).min().expect("there are two");
     let Some((end, ops)) = node.ops.split_last() else { return Err("it has no end") };
     if !matches!(kind(end).core(), Some(Core::Continue { .. })) {
         return Err("an iteration ends in several places");
@@ -38,24 +38,24 @@ pub fn prefetch_of(function: &Function, block: Block) -> Result<FragmentPrefetch
     if ops.iter().any(|op| !kind(op).regions().is_empty()) {
         return Err("an iteration has several paths");
     }
-    let waits: Vec<OpId> = ops[..first].iter().copied().filter(|op| !kind(op).is_pure()).collect();
-    if waits.is_empty() || !waits.iter().all(|op| is_wait(kind(op))) {
+    let waits: Vec<OpId> = ops[..first_load].iter().copied().filter(|op| !kind(op).is_pure()).collect();
+    if waits.is_empty() || !waits.iter().all(|op| is_stage_synchronisation(kind(op))) {
         return Err("an op other than a wait precedes its fragment loads");
     }
-    let (between, after) = (&ops[first..position(mma)], &ops[position(mma) + 1..]);
+    let (between, after) = (&ops[first_load..position(mma)], &ops[position(mma) + 1..]);
     let never_waits = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
     if !between.iter().all(never_waits) {
         return Err("there is a wait between its fragment loads");
     }
-    let result = body.result(mma);
-    if !after.iter().all(|op| may_precede_mma(kind(op)) && !kind(op).operands().contains(&result)) {
+    let mma_result = body.result(mma);
+    if !after.iter().all(|op| may_precede_mma(kind(op)) && !kind(op).operands().contains(&mma_result)) {
         return Err("an op stands between its MMA and the end of an iteration");
     }
     let is_known_before =
         |value: Value| node.args.contains(&value) || body.defining_op(value).is_none_or(|op| !node.ops.contains(&op));
     let used = waits.iter().chain(&loads).flat_map(|op| kind(op).operands());
     match used.into_iter().all(is_known_before) {
-        true => Ok(FragmentPrefetch { waits, loads, mma, after: after.to_vec() }),
+        true => Ok(FragmentPrefetch { waits, loads, mma, ops_after_mma: after.to_vec() }),
         false => Err("a stage is computed in the iteration that reads it"),
     }
 }
@@ -79,25 +79,27 @@ fn loads_of(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &
         return Err("its MMA reads no fragments");
     };
     let per_k_step = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedLoad { per_k_step: true, .. }));
-    let load =
-        |value: &Value| lazy_fragments::origin(function, *value).filter(|op| per_k_step(op) && body.blocks[block].ops.contains(op));
+    let load = |value: &Value| {
+        lazy_fragments::origin_op(function, *value).filter(|op| per_k_step(op) && body.blocks[block].ops.contains(op))
+    };
     let [Some(lhs), Some(rhs)] = [lhs, rhs].map(load) else { return Err("its fragments are not loaded per K step") };
     Ok([lhs, rhs])
 }
 
-/// Returns whether an op is one of the waits after which a stage is full.
-fn is_wait(op: &Op) -> bool {
+/// Returns whether an op belongs to the synchronisation before the loads of a full stage: a wait, a barrier or a fence.
+fn is_stage_synchronisation(op: &Op) -> bool {
     matches!(op, Op::PipelineWait { .. } | Op::CopyWait { .. } | Op::Barrier { .. } | Op::AsyncFence {})
 }
 
-/// Returns whether an op may move before the MMAs: it computes, releases a stage, or issues asynchronous copies.
+/// Returns whether an op after the MMA may move before it: the op only computes, releases a stage, issues or groups asynchronous
+/// copies, or is a fence.
 fn may_precede_mma(op: &Op) -> bool {
     let effects = op.effects();
-    let copies = effects.completes == Completes::WithItsCopies || effects.synchronises == Some(Synchronises::EndsCopies);
-    op.is_pure() || copies || matches!(op, Op::AsyncFence {} | Op::PipelineRelease { .. })
+    let is_async_copy = effects.completes == Completes::WithItsCopies || effects.synchronises == Some(Synchronises::EndsCopies);
+    op.is_pure() || is_async_copy || matches!(op, Op::AsyncFence {} | Op::PipelineRelease { .. })
 }
 
-/// Returns whether the loads of a block are prefetched.
+/// Returns whether a load of a block is marked as prefetched.
 pub fn is_prefetched(function: &Function, block: Block) -> bool {
     function.body.blocks[block].ops.iter().any(|op| is_prefetched_load(&function.body.ops[*op].kind))
 }
@@ -106,20 +108,20 @@ fn is_prefetched_load(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::SharedLoad { prefetch_next: true, .. }))
 }
 
-/// The bodies of a region's `for` loops, without CLC loops. Only these loops know before the end of an iteration whether another
-/// iteration follows.
+/// The bodies of a region's `for` loops, except CLC loops. Only in a counted loop do threads know before the end of an iteration
+/// whether another iteration follows.
 pub fn counted_loop_bodies(function: &Function, region: Region) -> Vec<Block> {
     let body = &function.body;
-    let of_loop = |op: OpId| match body.ops[op].kind.core() {
+    let counted_body = |op: OpId| match body.ops[op].kind.core() {
         core if is_clc_loop(body, core, Op::core) => None,
         Some(Core::For { body: region, .. }) => Some(body.block_of(*region)),
         _ => None,
     };
-    body.walk(region).into_iter().filter_map(of_loop).collect()
+    body.walk(region).into_iter().filter_map(counted_body).collect()
 }
 
 /// Checks that the loads of a block that are marked as prefetched can be prefetched.
-pub(crate) fn check(function: &Function, block: Block) -> Result<(), &'static str> {
+pub(crate) fn check_prefetched_loads(function: &Function, block: Block) -> Result<(), &'static str> {
     if !counted_loop_bodies(function, function.region).contains(&block) {
         return Err("it is in no loop");
     }

@@ -1,5 +1,5 @@
-//! Rules around runtime calls. Heap memory is freed where the region of its `alloca` ends. Tiles are printed from memory of the
-//! grid that one CTA owns at a time. `tile-sched` inserts the ops, and the verifier checks them.
+//! Rules for heap memory and printing. Heap memory is freed where the region of its `alloca` ends. Tiles are printed from global
+//! memory that all CTAs of the grid share; one CTA owns it at a time. `tile-sched` inserts the ops, and the verifier checks them.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
@@ -11,11 +11,11 @@ use tileas::Type;
 /// For each terminator, the heap allocations (`alloca`) whose lifetime it ends.
 pub fn allocations_ended_by(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let mut walk = Walk { function, enclosing: Vec::new(), live: Vec::new(), ended: BTreeMap::new() };
-    walk.region(function.region);
+    walk.visit_region(function.region);
     walk.ended
 }
 
-/// The tiles that an op prints, which it reads from the grid's memory.
+/// The tiles that an op prints. It reads them from the grid's memory for printed tiles.
 pub fn printed_tiles(function: &Function, op: &Op) -> Vec<Value> {
     let Some(Core::Print { args, .. }) = op.core() else { return Vec::new() };
     args.iter().copied().filter(|arg| matches!(function.body.ty(*arg), Type::Tile { .. })).collect()
@@ -23,7 +23,7 @@ pub fn printed_tiles(function: &Function, op: &Op) -> Vec<Value> {
 
 struct Walk<'a> {
     function: &'a Function,
-    /// The surrounding constructs, outermost first.
+    /// The enclosing ops, outermost first.
     enclosing: Vec<OpId>,
     /// Live allocations, each with its nesting depth.
     live: Vec<(usize, Value)>,
@@ -32,45 +32,47 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn region(&mut self, region: Region) {
+    fn visit_region(&mut self, region: Region) {
         let body = &self.function.body;
         for &op in &body.blocks[body.block_of(region)].ops {
             let node = &body.ops[op];
             match node.kind.core() {
                 Some(Core::Alloca { .. }) => self.live.push((self.enclosing.len(), node.results[0])),
                 Some(core) if node.kind.is_terminator() => {
-                    let outermost = self.outermost_left_depth(core);
-                    let ended = self.live.iter().filter(|(depth, _)| *depth >= outermost).map(|(_, ptr)| *ptr);
+                    let outermost_depth = self.outermost_left_depth(core);
+                    let ended = self.live.iter().filter(|(depth, _)| *depth >= outermost_depth).map(|(_, ptr)| *ptr);
                     self.ended.insert(op, ended.collect());
                 }
                 _ => {}
             }
             for region in node.kind.regions() {
                 self.enclosing.push(op);
-                self.region(region);
+                self.visit_region(region);
                 self.enclosing.pop();
-                let outside = self.enclosing.len();
-                self.live.retain(|(depth, _)| *depth <= outside);
+                let outer_depth = self.enclosing.len();
+                self.live.retain(|(depth, _)| *depth <= outer_depth);
             }
         }
         self.ended.retain(|_, ptrs| !ptrs.is_empty());
     }
 
-    /// The depth of the outermost region that a terminator leaves. It ends the allocations of this depth and of all inner depths.
+    /// The depth of the outermost region that a terminator leaves. The terminator ends the allocations of this depth and of all
+    /// inner depths.
     fn outermost_left_depth(&self, core: &Core) -> usize {
         let body = &self.function.body;
-        let last = |ends: fn(&Core) -> bool| self.enclosing.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
+        let innermost_depth =
+            |ends: fn(&Core) -> bool| self.enclosing.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
         match core {
             Core::Return {} => 0,
-            Core::Break { .. } => last(|core| matches!(core, Core::Loop { .. })).map_or(0, |at| at + 1),
-            Core::Continue { .. } => last(|core| !matches!(core, Core::If { .. })).map_or(0, |at| at + 1),
+            Core::Break { .. } => innermost_depth(|core| matches!(core, Core::Loop { .. })).map_or(0, |at| at + 1),
+            Core::Continue { .. } => innermost_depth(|core| !matches!(core, Core::If { .. })).map_or(0, |at| at + 1),
             _ => self.enclosing.len(),
         }
     }
 }
 
 /// Checks the order of the runtime ops. A `free` comes after a barrier, right before the terminator that ends the lifetime of its
-/// allocations. Tiles are staged after a barrier that follows the lock, and printed after another barrier.
+/// allocations. Tiles are staged after a barrier that follows the lock, and printed after a second barrier.
 pub(crate) fn check_order(function: &Function) -> Result<(), (Loc, String)> {
     let ended = allocations_ended_by(function);
     let body = &function.body;
@@ -78,41 +80,43 @@ pub(crate) fn check_order(function: &Function) -> Result<(), (Loc, String)> {
     for block in body.blocks.values() {
         let ops: Vec<OpId> = block.ops.iter().copied().filter(|op| !is_fence(op)).collect();
         let kinds: Vec<&Op> = ops.iter().map(|op| &body.ops[*op].kind).collect();
-        let barrier = |at: usize| kinds.get(at).is_some_and(|kind| is_full_barrier(function, kind));
-        let before = |at: usize, by: usize| at.checked_sub(by);
+        let is_barrier_at = |at: usize| kinds.get(at).is_some_and(|kind| is_full_barrier(function, kind));
+        let index_before = |at: usize, by: usize| at.checked_sub(by);
         for (at, kind) in kinds.iter().enumerate() {
             let tiles = printed_tiles(function, kind);
-            let refused = match kind {
+            let violation = match kind {
                 Op::Free { ptrs } if ops.get(at + 1).and_then(|next| ended.get(next)) != Some(ptrs) => {
                     Some("it does not free exactly the memory whose lifetime the next op ends".to_string())
                 }
-                Op::Free { .. } if !before(at, 1).is_some_and(barrier) => {
+                Op::Free { .. } if !index_before(at, 1).is_some_and(is_barrier_at) => {
                     Some("no barrier precedes it, so other threads may still use the memory".into())
                 }
                 Op::PrintLock {} if !matches!(kinds.get(at + 2), Some(Op::PrintStage { .. })) => {
                     Some("no `print_stage` follows it".into())
                 }
-                Op::PrintStage { .. } if !(barrier(at + 1) && kinds.get(at + 2).is_some_and(|next| next.core().is_some())) => {
+                Op::PrintStage { .. }
+                    if !(is_barrier_at(at + 1) && kinds.get(at + 2).is_some_and(|next| next.core().is_some())) =>
+                {
                     Some("no barrier and print follow it".into())
                 }
                 Op::PrintStage { .. }
-                    if !(before(at, 1).is_some_and(barrier)
-                        && matches!(before(at, 2).map(|at| kinds[at]), Some(Op::PrintLock {}))) =>
+                    if !(index_before(at, 1).is_some_and(is_barrier_at)
+                        && matches!(index_before(at, 2).map(|at| kinds[at]), Some(Op::PrintLock {}))) =>
                 {
                     Some("no lock and barrier precede it".into())
                 }
                 Op::PrintStage { tiles } if printed_tiles(function, kinds[at + 2]) != *tiles => {
                     Some("the next print is of other tiles".into())
                 }
-                _ if !tiles.is_empty() && !matches!(before(at, 2).map(|at| kinds[at]), Some(Op::PrintStage { .. })) => {
+                _ if !tiles.is_empty() && !matches!(index_before(at, 2).map(|at| kinds[at]), Some(Op::PrintStage { .. })) => {
                     Some("its tiles have not been staged".into())
                 }
-                _ if ended.contains_key(&ops[at]) && !matches!(before(at, 1).map(|at| kinds[at]), Some(Op::Free { .. })) => {
+                _ if ended.contains_key(&ops[at]) && !matches!(index_before(at, 1).map(|at| kinds[at]), Some(Op::Free { .. })) => {
                     Some(format!("{} is not freed before its lifetime ends", ended[&ops[at]][0]))
                 }
                 _ => None,
             };
-            if let Some(message) = refused {
+            if let Some(message) = violation {
                 return Err((body.ops[ops[at]].loc, format!("{}: {message}", kind.mnemonic())));
             }
         }

@@ -1,5 +1,5 @@
-//! Iteration distance: whether the iterations of a loop access disjoint elements, or the same elements. If the same thread then
-//! accesses each element in all iterations, accesses of different iterations need no synchronisation.
+//! Iteration distance: whether two iterations of a loop access disjoint elements or the same elements. If in addition one thread
+//! accesses an element in all iterations, accesses of different iterations need no synchronisation.
 //!
 //! The analysis follows an address to its sources. The distance between iterations is known if the address is a constant times the
 //! loop counter, or a loop-carried value that grows by a constant. The distance between elements of a tile is known if an `iota`
@@ -15,62 +15,71 @@ use numerics::arith::{Binary, Convert, Overflow, Signedness};
 use std::collections::BTreeSet;
 use tileas::Type;
 
-/// Limit on the chain of ops that the analysis follows.
+/// Limit on the length of the chain of ops that the analysis follows.
 const MAX_FOLLOWED: u32 = 64;
 /// Bits of an address.
-const ADDRESS: u32 = 64;
+const ADDRESS_BITS: u32 = 64;
 
-/// A loop, and the values that it computes in every iteration.
+/// A loop, and the values that it computes anew in every iteration.
 #[derive(Clone, Debug)]
 pub struct IterationDistance {
-    for_op: OpId,
+    loop_op: OpId,
     computed: BTreeSet<Value>,
     /// The values of each `continue`.
     continued: Vec<Vec<Value>>,
 }
 
-/// The elements of a tile of numbers or byte addresses, relative to an unknown base: from `least` to `most` in the first iteration,
-/// and `iteration` more in each further iteration.
+/// The elements of a tile of numbers or byte addresses, relative to an unknown base. They lie between `min_offset` and `max_offset`
+/// in the first iteration, and increase by `per_iteration` in each further iteration.
 #[derive(Clone, Copy)]
 struct OffsetRange {
-    iteration: i64,
-    least: i64,
-    most: i64,
+    per_iteration: i64,
+    min_offset: i64,
+    max_offset: i64,
 }
 
 impl OffsetRange {
-    const NONE: OffsetRange = OffsetRange { iteration: 0, least: 0, most: 0 };
+    const NONE: OffsetRange = OffsetRange { per_iteration: 0, min_offset: 0, max_offset: 0 };
 
     fn plus(self, other: OffsetRange) -> Option<OffsetRange> {
         Some(OffsetRange {
-            iteration: self.iteration.checked_add(other.iteration)?,
-            least: self.least.checked_add(other.least)?,
-            most: self.most.checked_add(other.most)?,
+            per_iteration: self.per_iteration.checked_add(other.per_iteration)?,
+            min_offset: self.min_offset.checked_add(other.min_offset)?,
+            max_offset: self.max_offset.checked_add(other.max_offset)?,
         })
     }
 
     fn times(self, factor: i64) -> Option<OffsetRange> {
-        let (one, other) = (self.least.checked_mul(factor)?, self.most.checked_mul(factor)?);
-        Some(OffsetRange { iteration: self.iteration.checked_mul(factor)?, least: one.min(other), most: one.max(other) })
+        let (one, other) = (self.min_offset.checked_mul(factor)?, self.max_offset.checked_mul(factor)?);
+        Some(OffsetRange {
+            per_iteration: self.per_iteration.checked_mul(factor)?,
+            min_offset: one.min(other),
+            max_offset: one.max(other),
+        })
     }
 }
 
 impl IterationDistance {
-    pub fn of(function: &Function, for_op: OpId) -> IterationDistance {
+    pub fn of(function: &Function, loop_op: OpId) -> IterationDistance {
         let body = &function.body;
-        let regions = body.ops[for_op].kind.regions();
+        let regions = body.ops[loop_op].kind.regions();
         let args = |op: OpId| {
             let blocks = body.ops[op].kind.regions().into_iter().map(|region| body.block_of(region));
             blocks.flat_map(|block| body.blocks[block].args.iter().copied()).collect::<Vec<_>>()
         };
         let inner = regions.iter().flat_map(|region| body.walk(*region));
-        let inner = inner.flat_map(|op| body.ops[op].results.iter().copied().chain(args(op)).collect::<Vec<_>>());
-        let continued = regions.iter().flat_map(|region| LoopEnds::of(&function.body, *region).continued).map(<[Value]>::to_vec);
-        IterationDistance { for_op, computed: args(for_op).into_iter().chain(inner).collect(), continued: continued.collect() }
+        let inner_values = inner.flat_map(|op| body.ops[op].results.iter().copied().chain(args(op)).collect::<Vec<_>>());
+        let continued =
+            regions.iter().flat_map(|region| LoopEnds::of(&function.body, *region).continue_values).map(<[Value]>::to_vec);
+        IterationDistance {
+            loop_op,
+            computed: args(loop_op).into_iter().chain(inner_values).collect(),
+            continued: continued.collect(),
+        }
     }
 
-    /// Returns whether an access is to the same elements in all iterations, or to disjoint elements. Tiles of a partition view are
-    /// the same or disjoint. Pointers are disjoint if they advance by at least their extent in each iteration.
+    /// Returns whether any two iterations access the same elements, or disjoint elements. Two tiles of a partition view are the
+    /// same or disjoint. Pointers are disjoint if they advance by at least their extent in each iteration.
     pub fn is_same_or_disjoint(&self, function: &Function, base: Value, index: &[Value]) -> bool {
         let is_same = |value: &Value| !self.computed.contains(value);
         let is_partition =
@@ -81,13 +90,15 @@ impl IterationDistance {
 
     fn are_pointers_disjoint(&self, function: &Function, pointers: Value) -> bool {
         let Some(Elem::Ptr { pointee, .. }) = function.body.ty(pointers).elem() else { return false };
-        self.range_of(function, pointers, None, MAX_FOLLOWED).is_some_and(|OffsetRange { iteration, least, most }| {
-            let extent = most.checked_sub(least).and_then(|extent| extent.checked_add(i64::from(pointee.bytes())));
-            extent.is_some_and(|extent| iteration.checked_abs().is_some_and(|iteration| iteration >= extent))
-        })
+        self.range_of(function, pointers, None, MAX_FOLLOWED).is_some_and(
+            |OffsetRange { per_iteration, min_offset, max_offset }| {
+                let extent = max_offset.checked_sub(min_offset).and_then(|extent| extent.checked_add(i64::from(pointee.bytes())));
+                extent.is_some_and(|extent| per_iteration.checked_abs().is_some_and(|distance| distance >= extent))
+            },
+        )
     }
 
-    /// The range of a value. `extended`: the extension that widens the value to the width of an address.
+    /// The range of a value. `extended`: the extension that later widens the value to the width of an address, if any.
     fn range_of(
         &self,
         function: &Function,
@@ -98,26 +109,26 @@ impl IterationDistance {
         let body = &function.body;
         let left_to_follow = left_to_follow.checked_sub(1)?;
         let ty = body.ty(value);
-        let count = i64::try_from(core_dialect::tile::element_count(ty.shape())).ok()?;
-        if count == 1 && !self.computed.contains(&value) {
+        let elements = i64::try_from(core_dialect::tile::element_count(ty.shape())).ok()?;
+        if elements == 1 && !self.computed.contains(&value) {
             return Some(OffsetRange::NONE);
         }
         let Some(op) = body.defining_op(value) else { return self.argument_range(function, value, extended, left_to_follow) };
         let range = |value: Value| self.range_of(function, value, extended, left_to_follow);
         match body.ops[op].kind.core() {
             Some(Core::Constant { value: Dense::Splat(_) }) => Some(OffsetRange::NONE),
-            Some(Core::Iota {}) => Some(OffsetRange { iteration: 0, least: 0, most: count - 1 }),
+            Some(Core::Iota {}) => Some(OffsetRange { per_iteration: 0, min_offset: 0, max_offset: elements - 1 }),
             Some(Core::Broadcast { x } | Core::Reshape { x } | Core::PtrCast { x }) => range(*x),
             Some(Core::Assume { value, .. }) => range(*value),
             Some(Core::Convert { kind: Convert::ExtI { signedness }, x }) => {
                 self.range_of(function, *x, Some(*signedness), left_to_follow)
             }
             Some(Core::Binary { kind, lhs, rhs }) => {
-                let (lhs, rhs, wraps) = (*lhs, *rhs, |overflow| wraps(ty, overflow, extended));
+                let (lhs, rhs, may_wrap) = (*lhs, *rhs, |overflow| may_wrap(ty, overflow, extended));
                 match kind {
-                    Binary::AddI { overflow } if !wraps(*overflow) => range(lhs)?.plus(range(rhs)?),
-                    Binary::SubI { overflow } if !wraps(*overflow) => range(lhs)?.plus(range(rhs)?.times(-1)?),
-                    Binary::MulI { overflow } if !wraps(*overflow) => {
+                    Binary::AddI { overflow } if !may_wrap(*overflow) => range(lhs)?.plus(range(rhs)?),
+                    Binary::SubI { overflow } if !may_wrap(*overflow) => range(lhs)?.plus(range(rhs)?.times(-1)?),
+                    Binary::MulI { overflow } if !may_wrap(*overflow) => {
                         match (uniform_constant(function, lhs, extended), uniform_constant(function, rhs, extended)) {
                             (_, Some(factor)) => range(lhs)?.times(factor),
                             (Some(factor), _) => range(rhs)?.times(factor),
@@ -148,40 +159,49 @@ impl IterationDistance {
         left_to_follow: u32,
     ) -> Option<OffsetRange> {
         let body = &function.body;
-        let Some(Core::For { step, init, unsigned, body: region, .. }) = body.ops[self.for_op].kind.core() else { return None };
+        let Some(Core::For { step, init, unsigned, body: region, .. }) = body.ops[self.loop_op].kind.core() else { return None };
         let at = body.blocks[body.block_of(*region)].args.iter().position(|arg| *arg == value)?;
-        let Some(carried) = at.checked_sub(1) else {
-            let counted = if *unsigned { Signedness::Unsigned } else { Signedness::Signed };
-            let is_exact = extended.is_none_or(|extended| extended == counted);
+        let Some(carried_index) = at.checked_sub(1) else {
+            let counter_signedness = if *unsigned { Signedness::Unsigned } else { Signedness::Signed };
+            let is_exact = extended.is_none_or(|extended| extended == counter_signedness);
             return is_exact
                 .then(|| uniform_constant(function, *step, extended))
                 .flatten()
-                .map(|iteration| OffsetRange { iteration, ..OffsetRange::NONE });
+                .map(|per_iteration| OffsetRange { per_iteration, ..OffsetRange::NONE });
         };
-        let mut iteration = None;
+        let mut per_iteration = None;
         for values in &self.continued {
-            let difference = difference(function, *values.get(carried)?, value, extended, left_to_follow)?;
-            if *iteration.get_or_insert(difference) != difference {
+            let difference = constant_difference(function, *values.get(carried_index)?, value, extended, left_to_follow)?;
+            if *per_iteration.get_or_insert(difference) != difference {
                 return None;
             }
         }
-        Some(OffsetRange { iteration: iteration?, ..self.range_of(function, *init.get(carried)?, extended, left_to_follow)? })
+        Some(OffsetRange {
+            per_iteration: per_iteration?,
+            ..self.range_of(function, *init.get(carried_index)?, extended, left_to_follow)?
+        })
     }
 }
 
-/// The difference `value - than`, if it is a constant.
-fn difference(function: &Function, value: Value, than: Value, extended: Option<Signedness>, left_to_follow: u32) -> Option<i64> {
+/// The difference `value - reference`, if it is a constant.
+fn constant_difference(
+    function: &Function,
+    value: Value,
+    reference: Value,
+    extended: Option<Signedness>,
+    left_to_follow: u32,
+) -> Option<i64> {
     let (body, left_to_follow) = (&function.body, left_to_follow.checked_sub(1)?);
-    if value == than {
+    if value == reference {
         return Some(0);
     }
     let (op, ty) = (body.defining_op(value)?, body.ty(value));
-    let difference = |value: Value| difference(function, value, than, extended, left_to_follow);
+    let difference = |value: Value| constant_difference(function, value, reference, extended, left_to_follow);
     match body.ops[op].kind.core() {
-        Some(Core::Binary { kind: Binary::AddI { overflow }, lhs, rhs }) if !wraps(ty, *overflow, extended) => {
+        Some(Core::Binary { kind: Binary::AddI { overflow }, lhs, rhs }) if !may_wrap(ty, *overflow, extended) => {
             match (uniform_constant(function, *lhs, extended), uniform_constant(function, *rhs, extended)) {
-                (_, Some(number)) => difference(*lhs)?.checked_add(number),
-                (Some(number), _) => difference(*rhs)?.checked_add(number),
+                (_, Some(constant)) => difference(*lhs)?.checked_add(constant),
+                (Some(constant), _) => difference(*rhs)?.checked_add(constant),
                 (None, None) => None,
             }
         }
@@ -198,8 +218,8 @@ fn difference(function: &Function, value: Value, than: Value, extended: Option<S
 }
 
 /// Returns whether arithmetic may wrap before the extension.
-fn wraps(ty: &Type, overflow: Overflow, extended: Option<Signedness>) -> bool {
-    let is_address = ty.elem().is_some_and(|elem| elem.bits() == ADDRESS);
+fn may_wrap(ty: &Type, overflow: Overflow, extended: Option<Signedness>) -> bool {
+    let is_address = ty.elem().is_some_and(|elem| elem.bits() == ADDRESS_BITS);
     let is_exact = match extended {
         Some(Signedness::Signed) => matches!(overflow, Overflow::NoWrap | Overflow::NoSignedWrap),
         Some(Signedness::Unsigned) => matches!(overflow, Overflow::NoWrap | Overflow::NoUnsignedWrap),

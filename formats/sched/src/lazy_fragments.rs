@@ -10,9 +10,9 @@ use tileas::effects::{Completes, Effects, Proxy, Synchronises};
 use tileas::layout::{Layout, LayoutId};
 use tileas::renaming::keeps_registers;
 
-/// Checks whether a load can be split per K step, and returns why not. `uses` counts the uses of each value; `block` is the load's.
-/// The loaded tile may be reshaped on the way to the MMA.
-pub fn check(
+/// Checks whether a load can be split per K step. The error is the reason why not. `uses` has the number of uses of each value;
+/// `block` contains the load. Reshapes and permutes may lie between the load and the MMA.
+pub fn check_per_k_step_load(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
     uses: &[u32],
@@ -30,12 +30,13 @@ pub fn check(
     for &op in body.blocks[block].ops.iter().skip_while(|op| **op != load).skip(1) {
         let kind = &body.ops[op].kind;
         if kind.operands().contains(&value) {
-            if renames(function, layouts, op) && uses[body.result(op).0 as usize] == 1 {
+            if is_register_renaming(function, layouts, op) && uses[body.result(op).0 as usize] == 1 {
                 value = body.result(op);
                 continue;
             }
-            let fragments = matches!(kind, Op::Core(program) if program.fragments().is_some_and(|both| both.contains(&value)));
-            return if fragments { Ok(()) } else { Err("no MMA reads the per-K-step load") };
+            let reads_fragment =
+                matches!(kind, Op::Core(program) if program.fragments().is_some_and(|fragments| fragments.contains(&value)));
+            return if reads_fragment { Ok(()) } else { Err("no MMA reads the per-K-step load") };
         }
         if !kind.regions().is_empty() || !may_stand_between(&kind.effects()) {
             return Err("an op between a per-K-step load and its MMA waits or accesses memory");
@@ -44,8 +45,8 @@ pub fn check(
     Err("another block uses the per-K-step load")
 }
 
-/// Returns whether an op changes the shape of a tile and keeps its registers.
-fn renames(function: &Function, layouts: &Arena<LayoutId, Layout>, op: OpId) -> bool {
+/// Returns whether an op reshapes or permutes a tile without moving elements between registers.
+fn is_register_renaming(function: &Function, layouts: &Arena<LayoutId, Layout>, op: OpId) -> bool {
     let node = &function.body.ops[op];
     let Some((core, x)) = node.kind.core().and_then(|core| Some((core, renamed_operand(core)?))) else { return false };
     let types = [x, function.body.result(op)].map(|value| function.body.ty(value));
@@ -60,8 +61,8 @@ fn renamed_operand(core: &Core) -> Option<Value> {
     }
 }
 
-/// The op that computes a value, before any reshapes.
-pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
+/// The op that computes a value, found through reshapes and permutes.
+pub(crate) fn origin_op(function: &Function, mut value: Value) -> Option<OpId> {
     loop {
         let op = function.body.defining_op(value)?;
         match function.body.ops[op].kind.core().and_then(renamed_operand) {
@@ -71,11 +72,12 @@ pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
     }
 }
 
-/// Returns whether an op may be between a load and its MMA: it computes, reads shared memory, or issues asynchronous copies.
+/// Returns whether an op may be between a per-K-step load and its MMA: the op only computes, reads shared memory, or issues or
+/// groups asynchronous copies.
 fn may_stand_between(effects: &Effects<'_>) -> bool {
     let is_async_copy = effects.completes == Completes::WithItsCopies;
     let writes_no_stage =
         effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && is_async_copy);
     let never_waits = matches!(effects.synchronises, None | Some(Synchronises::EndsCopies));
-    writes_no_stage && never_waits && (effects.global.is_none() || is_async_copy) && effects.other == Effect::Nothing
+    writes_no_stage && never_waits && (effects.global.is_none() || is_async_copy) && effects.core_effect == Effect::Nothing
 }

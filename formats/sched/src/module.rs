@@ -42,6 +42,7 @@ impl Phase {
             Phase::Materialize => "materialize",
         }
     }
+    /// The phase that a file header names.
     pub fn of(envelope: &Envelope) -> Option<Phase> {
         Self::ALL.into_iter().find(|phase| phase.name() == envelope.phase)
     }
@@ -50,27 +51,27 @@ impl Phase {
 /// The location of a buffer in the function's shared or tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// In bytes, or in columns of tensor memory; each stage takes the buffer's size.
+    /// In bytes of shared memory, or in TMEM columns. The stages follow each other; each has the buffer's size.
     pub offset: u32,
-    /// Stages of the buffer; 1 for a plain buffer.
+    /// The number of stages; 1 for a buffer that is not staged.
     pub depth: u32,
 }
 
 /// The start of an op of a pipelined loop's body, relative to the start of its iteration: `stage * interval + cycle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleEntry {
-    /// Position of the op in the loop body; the terminator has none.
+    /// The index of the op in the loop body. The terminator has no entry.
     pub op: u32,
     pub stage: u32,
     pub cycle: u32,
 }
 
-/// The modulo schedule of one loop: every op of its body once. Ops of the last stage compute. A copy in an earlier stage
-/// prefetches: it runs as many iterations ahead as its stage precedes the last stage.
+/// The modulo schedule of one loop, with one entry for each op of its body. Ops of the last stage compute. A copy in an earlier
+/// stage prefetches: in stage `s` of `n` stages, it runs `n - 1 - s` iterations ahead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
     pub function: String,
-    /// The number of the loop among the function's `for` ops in `.as`, in program order.
+    /// The index of the loop among the function's `for` ops in `.as`, in program order.
     pub index: u32,
     /// The initiation interval in cycles, and its lower bounds by resources and by recurrences.
     pub interval: u32,
@@ -87,14 +88,15 @@ impl LoopSchedule {
     pub fn last_stage(&self) -> u32 {
         self.entries.iter().map(|entry| entry.stage).max().unwrap_or(0)
     }
+    /// The start of an op in cycles, relative to the start of its iteration.
     pub fn start(&self, entry: &ScheduleEntry) -> i64 {
         i64::from(entry.stage) * i64::from(self.interval) + i64::from(entry.cycle)
     }
 }
 
 impl WarpRole {
-    /// The number of the role's named barrier; barrier 0 is the CTA's.
-    pub fn barrier(self) -> u32 {
+    /// The ID of the role's named barrier; barrier 0 is the CTA's.
+    pub fn barrier_id(self) -> u32 {
         self.0 + 1
     }
 }
@@ -176,7 +178,7 @@ impl From<Drain> for Option<DrainText> {
 /// Tensor memory of a function: allocated when a CTA starts, and freed at each of its exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorMemory {
-    /// A power of two.
+    /// The number of allocated TMEM columns, a power of two.
     pub columns: u32,
     /// Shared-memory address of the word that receives the tensor-memory base address.
     pub address: u32,
@@ -187,15 +189,15 @@ pub struct TensorMemory {
 pub struct PipelineInfo {
     /// Empty for a signal-only pipeline.
     pub buffers: Vec<Buffer>,
-    /// Stages of each buffer.
+    /// The number of stages of each buffer.
     pub depth: u32,
     pub fill: Fill,
     pub drain: Drain,
-    /// Warp roles; warp role 0 is the whole CTA if a function has none.
+    /// The warp role that fills the stages. Role 0 is the whole CTA if the function has no warp roles.
     pub producer: WarpRole,
     pub consumers: Vec<WarpRole>,
-    /// Arrival counts of the full barriers and of the empty barriers, see [`FunctionAttrs::filling_threads`] and
-    /// [`FunctionAttrs::draining_threads`].
+    /// Arrival counts of the full barriers and of the empty barriers, see [`FunctionAttrs::filling_arrivals`] and
+    /// [`FunctionAttrs::draining_arrivals`].
     pub full: u32,
     pub empty: u32,
     /// Shared-memory address of the barriers: first the full barriers, then the empty ones.
@@ -207,15 +209,16 @@ pub struct PipelineInfo {
 }
 
 impl PipelineInfo {
-    /// Bytes of a barrier.
-    pub const BARRIER: u32 = 8;
+    /// Size of an mbarrier in bytes.
+    pub const BARRIER_BYTES: u32 = 8;
 
     /// Returns whether the pipeline passes no buffers, only the signal that the producer has reached a point.
     pub fn is_signal_only(&self) -> bool {
         self.buffers.is_empty()
     }
+    /// The shared-memory address of the full barrier of a stage.
     pub fn full_barrier(&self, stage: u32) -> u32 {
-        self.barriers + Self::BARRIER * stage
+        self.barriers + Self::BARRIER_BYTES * stage
     }
     /// Returns whether a single thread of the producer acquires and commits stages.
     pub fn fills_alone(&self) -> bool {
@@ -226,19 +229,20 @@ impl PipelineInfo {
         self.drain == Drain::Mma
     }
     /// The number of arrivals with which a consumer of `threads` threads releases a stage.
-    pub fn releases(&self, threads: u32) -> u32 {
+    pub fn release_arrivals(&self, threads: u32) -> u32 {
         match self.drain {
             Drain::Threads => threads,
             Drain::Warps => threads / 32,
             Drain::Mma => 1,
         }
     }
+    /// The shared-memory address of the empty barrier of a stage.
     pub fn empty_barrier(&self, stage: u32) -> u32 {
         self.full_barrier(self.depth + stage)
     }
     /// Returns whether the CTAs of a cluster fill a buffer together.
     pub fn is_multicast(&self, buffer: Buffer) -> bool {
-        self.multicast.as_ref().is_some_and(|all| all.contains(&buffer))
+        self.multicast.as_ref().is_some_and(|buffers| buffers.contains(&buffer))
     }
 }
 
@@ -246,47 +250,51 @@ impl PipelineInfo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
     pub program: tileas::FunctionAttrs,
-    /// One per buffer, from phase alloc on.
+    /// One placement per buffer, from phase alloc on.
     pub placements: Arena<Buffer, Placement>,
     /// Bytes of shared memory, from phase alloc on.
     pub shared_bytes: u32,
     /// Tensor memory, from phase alloc on, if any buffer is in tensor memory.
     pub tensor: Option<TensorMemory>,
-    /// In phase materialize; empty if all warps execute the same code.
+    /// The warp roles, in phase materialize. Empty if all warps execute the same code.
     pub warp_roles: Arena<WarpRole, WarpRoleInfo>,
     pub pipelines: Arena<Pipeline, PipelineInfo>,
 }
 
 impl FunctionAttrs {
-    /// The threads of a warp role; without warp roles, role 0 is the whole CTA.
+    /// The number of threads of a warp role. Without warp roles, role 0 is the whole CTA.
     pub fn role_threads(&self, warp_role: WarpRole) -> Option<u32> {
         match self.warp_roles.is_empty() {
             true => (warp_role == WarpRole(0)).then_some(self.program.warps * 32),
             false => self.warp_roles.get(warp_role).map(WarpRoleInfo::threads),
         }
     }
-    /// The registers of a thread when the CTA starts.
+    /// The registers of a thread when the CTA starts, rounded down to a multiple of 8.
     pub fn launch_registers(&self, target: base::Target) -> u32 {
         tileas::budget::registers(target, self.program.warps, self.program.occupancy.unwrap_or(1)) & !7
     }
-    /// The threads that arrive to fill a stage of a pipeline.
-    pub fn filling_threads(&self, info: &PipelineInfo) -> Option<u32> {
-        let all = self.role_threads(info.producer)?;
-        Some(if info.fills_alone() { 1 } else { all })
+    /// The number of arrivals at the full barrier that fill a stage of a pipeline.
+    pub fn filling_arrivals(&self, info: &PipelineInfo) -> Option<u32> {
+        let threads = self.role_threads(info.producer)?;
+        Some(if info.fills_alone() { 1 } else { threads })
     }
-    /// The arrivals that free a stage of a pipeline, from all CTAs that must release it.
-    pub fn draining_threads(&self, info: &PipelineInfo) -> u32 {
-        let arrivals_of_cta: u32 =
-            info.consumers.iter().filter_map(|warp_role| self.role_threads(*warp_role)).map(|all| info.releases(all)).sum();
-        arrivals_of_cta * self.ctas_of(info)
+    /// The number of arrivals at the empty barrier that free a stage of a pipeline, from all CTAs that must release it.
+    pub fn draining_arrivals(&self, info: &PipelineInfo) -> u32 {
+        let arrivals_of_cta: u32 = info
+            .consumers
+            .iter()
+            .filter_map(|warp_role| self.role_threads(*warp_role))
+            .map(|threads| info.release_arrivals(threads))
+            .sum();
+        arrivals_of_cta * self.releasing_ctas(info)
     }
     /// The number of CTAs whose consumers free a stage of a pipeline. It is the cluster size if TMA multicast or MMAs of a CTA pair
     /// fill the stage.
-    pub fn ctas_of(&self, info: &PipelineInfo) -> u32 {
+    pub fn releasing_ctas(&self, info: &PipelineInfo) -> u32 {
         let is_common = info.multicast.is_some() || self.is_of_cta_pair(info) && info.fill == Fill::Mma;
         self.program.cluster.filter(|_| is_common).unwrap_or(1)
     }
-    /// The CTAs of a cluster that multicast TMA tiles or issue MMAs as a pair; 1 if they do neither.
+    /// The cluster size, if the CTAs of a cluster multicast TMA tiles or issue MMAs as a pair; otherwise 1.
     pub fn cooperating_ctas(&self) -> u32 {
         let do_cooperate = self.program.cta_pair || self.pipelines.values().any(|info| info.multicast.is_some());
         self.program.cluster.filter(|_| do_cooperate).unwrap_or(1)
@@ -302,7 +310,7 @@ impl FunctionAttrs {
     pub fn needs_producer_tail(&self, info: &PipelineInfo) -> bool {
         info.drains_alone() && (info.multicast.is_some() || self.program.cta_pair)
     }
-    /// The pipeline of a buffer.
+    /// The pipeline that passes a buffer, if there is one.
     pub fn pipeline_of(&self, buffer: Buffer) -> Option<(Pipeline, &PipelineInfo)> {
         self.pipelines.iter().find(|(_, info)| info.buffers.contains(&buffer))
     }
@@ -318,7 +326,7 @@ impl AsRef<tileas::FunctionAttrs> for FunctionAttrs {
 pub struct Module {
     pub layouts: Arena<LayoutId, Layout>,
     pub globals: Vec<Global>,
-    /// From phase analysis on.
+    /// The schedules of the pipelined loops, from phase analysis on.
     pub schedules: Vec<LoopSchedule>,
     pub functions: Vec<Function>,
 }
@@ -328,7 +336,7 @@ impl Module {
         ty.layout().map(|id| &self.layouts[id])
     }
 
-    /// A function's schedules as tables, one op per line. A comment names the op, as long as the loop exists.
+    /// A function's schedules as tables, one op per line. Before phase materialize, a comment names the op.
     fn print_schedules(&self, function: &Function) -> String {
         self.schedules
             .iter()
@@ -349,20 +357,20 @@ fn print_schedule(function: &Function, schedule: &LoopSchedule) -> String {
         format!("  {}{comment}\n", to_text(entry))
     });
     let LoopSchedule { index, interval, resource_bound, recurrence_bound, .. } = schedule;
-    let head = format!("schedule loop {index} interval {interval}");
+    let header = format!("schedule loop {index} interval {interval}");
     let bounds = format!("resource_bound {resource_bound} recurrence_bound {recurrence_bound}");
     let in_flight = if schedule.in_flight { " in_flight" } else { "" };
-    format!("{head} {bounds}{in_flight} {{ // cycles\n{}}}\n", lines.collect::<String>())
+    format!("{header} {bounds}{in_flight} {{ // cycles\n{}}}\n", lines.collect::<String>())
 }
 
-/// A schedule of the preceding function.
+/// Parses a schedule of `function`, the function that precedes it in the text.
 fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedule> {
-    let mut number = |name: &str| {
+    let mut field = |name: &str| {
         reader.expect(name)?;
         reader.value::<u32>()
     };
-    let [index, interval] = [number("loop")?, number("interval")?];
-    let [resource_bound, recurrence_bound] = [number("resource_bound")?, number("recurrence_bound")?];
+    let [index, interval] = [field("loop")?, field("interval")?];
+    let [resource_bound, recurrence_bound] = [field("resource_bound")?, field("recurrence_bound")?];
     let in_flight = reader.eat("in_flight");
     reader.expect("{")?;
     let mut entries = Vec::new();
@@ -372,7 +380,7 @@ fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedul
     Ok(LoopSchedule { function: function.into(), index, interval, resource_bound, recurrence_bound, in_flight, entries })
 }
 
-/// The body of a function's `for` with that number, in program order.
+/// The body of the function's `for` op with this index, in program order.
 pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     let body = &function.body;
     let mut loops = body.walk(function.region).into_iter().filter_map(|op| match body.ops[op].kind.core() {
@@ -382,13 +390,14 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     loops.nth(index as usize)
 }
 
-/// A module whose hazards are not checked: readers check all other rules. For tools that display such a file.
+/// A module whose hazards are not checked. Readers check all other rules. Tools that must read a file with hazards use it, for
+/// example to display the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UncheckedModule(pub Module);
 
 impl UncheckedModule {
-    pub fn file(file: File<UncheckedModule>) -> File<Module> {
+    pub fn into_module_file(file: File<UncheckedModule>) -> File<Module> {
         File { envelope: file.envelope, payload: file.payload.0 }
     }
 }

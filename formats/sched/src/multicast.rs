@@ -1,5 +1,5 @@
-//! TMA multicast in a cluster: if all CTAs copy the same tile, each issues some of its TMA copies, and all receive the data. A
-//! stage is then free when all CTAs have released it, and full when the copies of all CTAs have arrived.
+//! TMA multicast in a cluster: if all CTAs copy the same tile, each CTA issues the TMA copies of a part of the tile, and all CTAs
+//! receive the data. A stage is then free when all CTAs have released it, and full when the copies of all CTAs have arrived.
 //!
 //! `tile-sched` selects the buffers. This module checks *uniform copies*: the CTAs issue copies of the same tiles, in the same
 //! order and equally often. The hazard checker executes all CTAs of a cluster together. It checks all other conditions, for example
@@ -12,18 +12,18 @@ use core_dialect::core_ops::Core;
 use target_info::Feature;
 use tileas::{Buffer, MapId, Type};
 
-/// Checks whether the CTAs of a cluster can multicast into a buffer of a pipeline.
-pub fn check(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
+/// Checks whether the CTAs of a cluster can multicast into a buffer of a pipeline. The error is the reason why not.
+pub fn check_multicast(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     check_copies(function, info, buffer, target)?;
-    let ranks = function.attrs.program.cluster.unwrap_or(1);
-    let mut copies = copies(function, buffer);
-    match copies.all(|(_, view, _, map)| tma_tiles(function, view, map).is_multiple_of(ranks)) {
+    let cta_count = function.attrs.program.cluster.unwrap_or(1);
+    let mut copies = tma_copies(function, buffer);
+    match copies.all(|(_, view, _, map)| tma_tile_count(function, view, map).is_multiple_of(cta_count)) {
         true => Ok(()),
         false => Err("its TMA tiles cannot be divided among the CTAs"),
     }
 }
 
-/// The same check, but without the division of the TMA tiles among the CTAs.
+/// Checks the conditions of [`check_multicast`], except that the TMA tiles can be divided among the CTAs.
 pub fn check_copies(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     if !target.has(Feature::TmaMulticast) {
         return Err("the target has no TMA multicast");
@@ -37,23 +37,23 @@ pub fn check_copies(function: &Function, info: &PipelineInfo, buffer: Buffer, ta
     check_uniform_copies(function, &[buffer])
 }
 
-/// Checks that the CTAs of a cluster execute the same ops, and copy the same tiles to some buffers.
+/// Checks that the CTAs of a cluster execute the same ops, and copy the same tiles to the given buffers.
 pub fn check_uniform_copies(function: &Function, buffers: &[Buffer]) -> Result<(), &'static str> {
     let dependent = CtaDependent::of(function);
     if dependent.controls_flow {
         return Err("the CTAs may take different paths");
     }
     let differs = |(_, view, index, _): (OpId, Value, &[Value], MapId)| {
-        dependent.has(view) || index.iter().any(|index| dependent.has(*index))
+        dependent.contains(view) || index.iter().any(|index| dependent.contains(*index))
     };
-    match buffers.iter().any(|buffer| copies(function, *buffer).any(differs)) {
+    match buffers.iter().any(|buffer| tma_copies(function, *buffer).any(differs)) {
         true => Err("each CTA copies tiles of its own"),
         false => Ok(()),
     }
 }
 
-/// The TMA copies to a buffer: the view and index of the tile, and the map.
-pub fn copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (OpId, Value, &[Value], MapId)> {
+/// The TMA copies to a buffer: the op, the view and index of the tile, and the tensor map.
+pub fn tma_copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (OpId, Value, &[Value], MapId)> {
     let body = &function.body;
     body.walk(function.region).into_iter().filter_map(move |op| match &body.ops[op].kind {
         Op::Core(tileas::Op::TmaLoad { view, index, buffer: filled, map, .. }) if *filled == buffer => {
@@ -63,22 +63,23 @@ pub fn copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (OpId
     })
 }
 
-/// The number of TMA tiles of a map in a tile of a view.
-pub fn tma_tiles(function: &Function, view: Value, map: MapId) -> u32 {
+/// The number of TMA tiles of a tensor map that cover a tile of a view.
+pub fn tma_tile_count(function: &Function, view: Value, map: MapId) -> u32 {
     let Type::View(ty) = function.body.ty(view) else { return 0 };
-    let of_tma: u32 = function.attrs.program.maps[map].extent.iter().product();
-    ty.tile.iter().product::<u32>() / of_tma.max(1)
+    let elements_of_tma_tile: u32 = function.attrs.program.maps[map].extent.iter().product();
+    ty.tile.iter().product::<u32>() / elements_of_tma_tile.max(1)
 }
 
 /// The values that may differ between CTAs of a cluster, because they depend on the rank or on mutable memory.
 struct CtaDependent {
     is_dependent: Vec<bool>,
-    /// Whether such a value determines which ops execute.
+    /// Whether a value that may differ determines which ops execute.
     controls_flow: bool,
+    /// Whether the last visit of the function found a further value.
     changed: bool,
 }
 
-/// The ops around an op to which a terminator may forward values: the innermost condition and loop.
+/// The enclosing ops to which a terminator may forward values: the innermost condition and the innermost loop.
 #[derive(Clone, Copy, Default)]
 struct Enclosing {
     condition: Option<OpId>,
@@ -95,7 +96,7 @@ impl CtaDependent {
         dependent
     }
 
-    fn has(&self, value: Value) -> bool {
+    fn contains(&self, value: Value) -> bool {
         self.is_dependent[value.0 as usize]
     }
 
@@ -122,11 +123,11 @@ impl CtaDependent {
         let results = |op: Option<OpId>| op.map_or(&[][..], |op| &body.ops[op].results[..]);
         let inner = match node.kind.core() {
             Some(Core::If { cond, .. }) => {
-                self.controls_flow |= self.has(*cond);
+                self.controls_flow |= self.contains(*cond);
                 Enclosing { condition: Some(op), ..enclosing }
             }
             Some(Core::For { lower, upper, step, init, body, .. }) => {
-                self.controls_flow |= [lower, upper, step].into_iter().any(|bound| self.has(*bound));
+                self.controls_flow |= [lower, upper, step].into_iter().any(|bound| self.contains(*bound));
                 self.forward(init, args(*body).get(1..).unwrap_or_default());
                 self.forward(init, &node.results);
                 Enclosing { condition: None, loop_op: Some(op) }
@@ -142,7 +143,7 @@ impl CtaDependent {
             core => {
                 // The bodies of reductions compute on tiles, which decide no control flow.
                 let differs = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
-                if differs || node.kind.operands().iter().any(|value| self.has(*value)) {
+                if differs || node.kind.operands().iter().any(|value| self.contains(*value)) {
                     node.results.iter().for_each(|value| self.add(*value));
                 }
                 return;

@@ -1,4 +1,4 @@
-//! The ops of `.sched`: those of `.as`, and synchronisation.
+//! The ops of `.sched`: all ops of `.as`, and ops that synchronise.
 
 use crate::module::{Pipeline, WarpRole};
 use crate::packed_ops::Paired;
@@ -10,7 +10,7 @@ use tileas::effects::constructors::synchronises;
 use tileas::effects::{Effects, Synchronises};
 
 base::ops! {
-    /// An op of `.sched`; every op of `.as` is one, too.
+    /// An op of `.sched`. Every op of `.as` is also an op of `.sched`.
     pub enum Op includes tileas::Op, with Effects<'_> {
         /// The op, on two neighbouring registers of each thread at once (packed f16x2, bf16x2 or f32x2).
         Pairs "pairs" { op: Paired } = op.0.effects(),
@@ -32,7 +32,7 @@ base::ops! {
         /// The first thread waits until no other CTA prints. From here to the next `print` this CTA owns the grid's memory for
         /// printed tiles.
         PrintLock "print_lock" {} = Effect::Prints.into(),
-        /// Copies the tiles of the next `print` to that memory.
+        /// Copies the tiles of the next `print` to the grid's memory for printed tiles.
         PrintStage "print_stage" { tiles: Vec<Value> } = Effect::Prints.into(),
 
         /// The body of a warp role, up to a `return`. The bodies of all roles are at the end of the function, run concurrently, and
@@ -41,8 +41,8 @@ base::ops! {
         /// The producer waits until a stage is free. Both sides of a pipeline visit its stages in order: the n-th visit has stage
         /// `n mod depth` and phase `n div depth mod 2`. A pipeline with one stage has no stage number.
         PipelineAcquire "pipeline_acquire" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
-        /// Marks a stage as full. Earlier writes of the producer's threads are then in it; earlier copies or MMAs delay the mark
-        /// until they are complete.
+        /// Signals that a stage is full. The stage then holds the earlier writes of the producer's threads. If copies or MMAs fill
+        /// the stage, the signal follows their completion.
         PipelineCommit "pipeline_commit" { pipeline: Pipeline, stage: Option<Value> } = synchronises(Synchronises::Commits),
         /// A consumer waits until a stage is full.
         PipelineWait "pipeline_wait" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForStage),
@@ -55,7 +55,7 @@ impl Op {
     pub fn is_pure(&self) -> bool {
         self.effects().is_pure()
     }
-    /// The core op, if it is one.
+    /// The core op, if this op is or packs one.
     pub fn core(&self) -> Option<&Core> {
         match self {
             Op::Core(tileas::Op::Core(core)) | Op::Pairs { op: Paired(tileas::Op::Core(core)) } => Some(core),
@@ -79,8 +79,8 @@ impl MiddleOp for Op {
     }
 }
 
-impl tileas::verify::Program for Op {
-    fn program(&self) -> Option<&tileas::Op> {
+impl tileas::verify::TileAsOp for Op {
+    fn tileas_op(&self) -> Option<&tileas::Op> {
         match self {
             Op::Core(op) | Op::Pairs { op: Paired(op) } => Some(op),
             _ => None,

@@ -1,5 +1,5 @@
-//! Packed arithmetic on two neighbouring registers: f16x2 and bf16x2 everywhere, f32x2 if the target has it. `tile-sched` selects
-//! the ops; the verifier checks that the target has the instruction.
+//! Packed arithmetic on two neighbouring registers: f16x2 and bf16x2 on all targets, f32x2 if the target has the instructions.
+//! `tile-sched` selects the ops; the verifier checks that the target has the instruction.
 
 use crate::{Function, Op};
 use base::Target;
@@ -47,43 +47,51 @@ pub enum Packed {
 }
 
 impl Packed {
-    /// The packed operation of an op, if its rounding matches.
+    /// The packed operation of an op, if there is one with the same rounding.
     pub fn of(op: &tileas::Op) -> Option<Packed> {
         match op {
             tileas::Op::Core(Core::Binary { kind, .. }) => Packed::of_binary(*kind),
-            tileas::Op::Core(Core::Fma { kind: Fma { rounding, ftz }, .. }) => is_plain(*rounding, *ftz).then_some(Packed::Fma),
+            tileas::Op::Core(Core::Fma { kind: Fma { rounding, ftz }, .. }) => {
+                has_packed_rounding(*rounding, *ftz).then_some(Packed::Fma)
+            }
             _ => None,
         }
     }
 
     pub fn of_binary(kind: Binary) -> Option<Packed> {
         match kind {
-            Binary::AddF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Add),
-            Binary::SubF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Sub),
-            Binary::MulF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Mul),
+            Binary::AddF { rounding, ftz } if has_packed_rounding(rounding, ftz) => Some(Packed::Add),
+            Binary::SubF { rounding, ftz } if has_packed_rounding(rounding, ftz) => Some(Packed::Sub),
+            Binary::MulF { rounding, ftz } if has_packed_rounding(rounding, ftz) => Some(Packed::Mul),
             Binary::MaxF { propagate_nan, ftz: false } => Some(Packed::Max { propagate_nan }),
             Binary::MinF { propagate_nan, ftz: false } => Some(Packed::Min { propagate_nan }),
             _ => None,
         }
     }
 
-    pub fn exists(self, elem: Elem, target: Target) -> bool {
-        let extreme = matches!(self, Packed::Max { .. } | Packed::Min { .. });
+    /// Returns whether the target has the packed instruction for an element type.
+    pub fn has_instruction(self, elem: Elem, target: Target) -> bool {
+        let is_min_or_max = matches!(self, Packed::Max { .. } | Packed::Min { .. });
         match elem {
             Elem::Scalar(Scalar::F16 | Scalar::BF16) => true,
-            Elem::Scalar(Scalar::F32) => target.has(Feature::PackedF32) && !extreme,
+            Elem::Scalar(Scalar::F32) => target.has(Feature::PackedF32) && !is_min_or_max,
             _ => false,
         }
     }
 }
 
-/// Returns whether an op has the rounding of packed instructions.
-fn is_plain(rounding: Rounding, ftz: bool) -> bool {
+/// Returns whether an op rounds like packed instructions: to nearest even, with subnormals.
+fn has_packed_rounding(rounding: Rounding, ftz: bool) -> bool {
     rounding == Rounding::NearestEven && !ftz
 }
 
 /// Checks whether an op can be packed.
-pub fn check(function: &Function, layouts: &base::Arena<LayoutId, Layout>, op: &OpNode<Op>, target: Target) -> Result<(), String> {
+pub fn check_packed_op(
+    function: &Function,
+    layouts: &base::Arena<LayoutId, Layout>,
+    op: &OpNode<Op>,
+    target: Target,
+) -> Result<(), String> {
     let (Op::Core(program) | Op::Pairs { op: Paired(program) }) = &op.kind else {
         return Err("it computes nothing on registers".into());
     };
@@ -91,16 +99,16 @@ pub fn check(function: &Function, layouts: &base::Arena<LayoutId, Layout>, op: &
     let packed = Packed::of(program).ok_or_else(|| format!("this kind of '{name}' has no packed form"))?;
     let [result] = op.results[..] else { return Err(format!("'{name}' has one result")) };
     let ty = function.body.ty(result);
-    let elem = ty.elem().filter(|elem| packed.exists(*elem, target));
+    let elem = ty.elem().filter(|elem| packed.has_instruction(*elem, target));
     elem.ok_or_else(|| format!("{target} has no packed '{name}' of {}", base::text::TypeText::print(ty)))?;
-    match registers(layouts, ty) {
+    match registers_per_thread(layouts, ty) {
         2.. => Ok(()),
         _ => Err("each thread has one register of it".into()),
     }
 }
 
-/// Registers of each thread for a value.
-pub fn registers(layouts: &base::Arena<LayoutId, Layout>, ty: &Type) -> usize {
+/// The number of registers that a value takes in each thread.
+pub fn registers_per_thread(layouts: &base::Arena<LayoutId, Layout>, ty: &Type) -> usize {
     ty.layout().map_or(1, |layout| layouts[layout].registers())
 }
 

@@ -8,26 +8,26 @@ use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tileas::Type;
-use tileas::effects::{GlobalAccess, Moved};
+use tileas::effects::{GlobalAccess, MovedTile};
 
-/// The accesses of a function.
-pub fn accesses(function: &Function) -> BTreeMap<OpId, GlobalAccess<'_>> {
+/// The accesses of a function to global memory.
+pub fn global_accesses(function: &Function) -> BTreeMap<OpId, GlobalAccess<'_>> {
     let body = &function.body;
     body.walk(function.region).into_iter().filter_map(|op| Some((op, body.ops[op].kind.effects().global?))).collect()
 }
 
 /// For each token, the accesses that precede it.
-pub type Ordered = BTreeMap<Value, BTreeSet<OpId>>;
+pub type PrecedingAccesses = BTreeMap<Value, BTreeSet<OpId>>;
 
-/// The order by tokens within one iteration of each loop, and across iterations.
+/// The order by tokens: within one iteration of each loop, and also from one iteration to the next.
 #[derive(Clone)]
-pub struct Orders {
-    pub within_iteration: Rc<Ordered>,
-    pub across_iterations: Rc<Ordered>,
+pub struct TokenOrders {
+    pub within_iteration: Rc<PrecedingAccesses>,
+    pub across_iterations: Rc<PrecedingAccesses>,
 }
 
-impl Orders {
-    pub fn of(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>) -> Orders {
+impl TokenOrders {
+    pub fn of(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>) -> TokenOrders {
         let body = &function.body;
         let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
         let across_iterations = Rc::new(preceding_accesses(function, accesses, true));
@@ -35,24 +35,26 @@ impl Orders {
             true => Rc::new(preceding_accesses(function, accesses, false)),
             false => across_iterations.clone(),
         };
-        Orders { within_iteration, across_iterations }
+        TokenOrders { within_iteration, across_iterations }
     }
 
     /// Returns whether a token orders an access after `earlier`. A token path within one iteration always orders them, because the
     /// arrays of different parameters may alias. A path through a loop-carried token orders them only if both accesses may be to
     /// one array. Reason: such a path does not tell how many iterations lie between the accesses.
     pub fn is_ordered_after(&self, function: &Function, earlier: (OpId, &GlobalAccess<'_>), access: &GlobalAccess<'_>) -> bool {
-        let has = |all: &Ordered| access.token.and_then(|token| all.get(&token)).is_some_and(|all| all.contains(&earlier.0));
-        has(&self.within_iteration) || may_be_one_array(function, earlier.1, access) && has(&self.across_iterations)
+        let contains_earlier =
+            |all: &PrecedingAccesses| access.token.and_then(|token| all.get(&token)).is_some_and(|all| all.contains(&earlier.0));
+        contains_earlier(&self.within_iteration)
+            || may_be_one_array(function, earlier.1, access) && contains_earlier(&self.across_iterations)
     }
 }
 
 /// The accesses that precede each token. The last of equivalent accesses in a token chain represents the earlier ones, so that the
 /// sets stay small. `loops_back`: also follow tokens from one iteration to the next.
-fn preceding_accesses(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>, loops_back: bool) -> Ordered {
+fn preceding_accesses(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>, loops_back: bool) -> PrecedingAccesses {
     let body = &function.body;
-    let all = body.walk(function.region);
-    let has_regions = all.iter().any(|op| !body.ops[*op].kind.regions().is_empty());
+    let ops = body.walk(function.region);
+    let has_regions = ops.iter().any(|op| !body.ops[*op].kind.regions().is_empty());
     let equivalent = |one: OpId, other: OpId| {
         let (first, second) = (&accesses[&one], &accesses[&other]);
         first.access_kind.writes() == second.access_kind.writes()
@@ -61,11 +63,11 @@ fn preceding_accesses(function: &Function, accesses: &BTreeMap<OpId, GlobalAcces
             && is_tma_store(function, one) == is_tma_store(function, other)
     };
     let is_token = |value: &Value| matches!(body.ty(*value), Type::Token);
-    let mut preceding = Ordered::new();
-    let mut known = usize::MAX;
-    while known != preceding.values().map(BTreeSet::len).sum::<usize>() {
-        known = preceding.values().map(BTreeSet::len).sum();
-        for &op in &all {
+    let mut preceding = PrecedingAccesses::new();
+    let mut entries = usize::MAX;
+    while entries != preceding.values().map(BTreeSet::len).sum::<usize>() {
+        entries = preceding.values().map(BTreeSet::len).sum();
+        for &op in &ops {
             let node = &body.ops[op];
             for RegionEdge { from, to } in edges_of_op(body, op) {
                 if !loops_back && !node.results.contains(&to) && !node.kind.operands().contains(&from) {
@@ -96,11 +98,11 @@ fn preceding_accesses(function: &Function, accesses: &BTreeMap<OpId, GlobalAcces
 
 /// Returns whether two accesses may be to the same array.
 pub fn may_be_one_array(function: &Function, first: &GlobalAccess<'_>, second: &GlobalAccess<'_>) -> bool {
-    let scope = |access: &GlobalAccess<'_>| match function.body.ty(access.base) {
+    let alias_scope = |access: &GlobalAccess<'_>| match function.body.ty(access.base) {
         Type::View(view) => view.memref.alias_scope,
         _ => 0,
     };
-    let (first, second) = (scope(first), scope(second));
+    let (first, second) = (alias_scope(first), alias_scope(second));
     first == 0 || second == 0 || first == second
 }
 
@@ -112,9 +114,9 @@ pub fn is_tma_store(function: &Function, op: OpId) -> bool {
 /// The type of the tile that an access moves, if the tile is in registers.
 pub(crate) fn moved_tile_type<'a>(function: &'a Function, op: OpId, access: &GlobalAccess<'_>) -> Option<&'a Type> {
     let body = &function.body;
-    match access.moved {
-        Moved::Result => body.ops[op].results.first().map(|value| body.ty(*value)),
-        Moved::Operand(value) => Some(body.ty(value)),
-        Moved::Buffer => None,
+    match access.moved_tile {
+        MovedTile::Result => body.ops[op].results.first().map(|value| body.ty(*value)),
+        MovedTile::Operand(value) => Some(body.ty(value)),
+        MovedTile::Buffer => None,
     }
 }

@@ -1,5 +1,5 @@
-//! Versioned accesses to tiles of a view. One version checks the bounds of each vector; the other is for a tile that is fully
-//! inside. All threads take the same version. `tile-sched` selects the accesses.
+//! Versioned accesses to tiles of a view. One version checks the bounds of each vector. The other has no checks, for tiles that are
+//! fully within the bounds of the view. All threads take the same version. `tile-sched` selects the accesses.
 
 use crate::{Function, Op};
 use base::ir::OpNode;
@@ -7,7 +7,7 @@ use core_dialect::tile::ViewKind;
 use tileas::Type;
 
 /// Checks whether an access can be versioned.
-pub fn check(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
+pub fn check_versioned_access(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
     use tileas::Op as Program;
     let Op::Core(
         Program::LoadView { view, in_bounds, .. }
@@ -19,11 +19,11 @@ pub fn check(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
         return Err("it does not access a tile of a view");
     };
     let Type::View(ty) = function.body.ty(*view) else { return Err("it does not access a tile of a view") };
-    let mut checked = (0..ty.tile.len()).filter(|dim| !in_bounds.get(*dim).copied().unwrap_or(false)).peekable();
-    if checked.peek().is_none() {
+    let mut checked_dims = (0..ty.tile.len()).filter(|dim| !in_bounds.get(*dim).copied().unwrap_or(false)).peekable();
+    if checked_dims.peek().is_none() {
         return Err("no dimension has a bounds check");
     }
-    match checked.any(|dim| ty.kind == (ViewKind::Gather { sparse_dim: dim as u32 })) {
+    match checked_dims.any(|dim| ty.kind == (ViewKind::Gather { sparse_dim: dim as u32 })) {
         true => Err("a gather checks each row by itself"),
         false => Ok(()),
     }

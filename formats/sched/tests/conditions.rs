@@ -3,8 +3,8 @@
 use base::File;
 use sched::Module;
 
-/// Two warp roles that advance a pipeline in the iterations for which a table has a large enough number.
-const CONDITIONS: &str = include_str!("warp_roles/conditions.sched");
+/// Two warp roles that execute the pipeline steps of an iteration only if the number that it loads from a table is large enough.
+const CONDITIONAL_STEPS: &str = include_str!("warp_roles/conditions.sched");
 
 fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
@@ -16,25 +16,28 @@ fn edited(text: &str, from: &str, to: &str) -> String {
     text.replacen(from, to, 1)
 }
 
-fn refused(text: &str, expected: &str) {
+fn assert_refused(text: &str, expected: &str) {
     let message = hazard_checked(text).expect_err(expected);
     assert!(message.contains(expected), "{message}, not {expected}");
 }
 
 #[test]
 fn roles_that_repeat_a_load_take_the_same_path() {
-    hazard_checked(CONDITIONS).expect("both roles evaluate the same condition");
+    hazard_checked(CONDITIONAL_STEPS).expect("both roles evaluate the same condition");
 }
 
 #[test]
 fn other_conditions_do_not_match() {
     let load = "load_view(view: %4, index: [%42]";
     for other in ["load_view(view: %6, index: [%42]", "load_view(view: %4, index: [%7]"] {
-        refused(&edited(CONDITIONS, load, other), "SC133");
+        assert_refused(&edited(CONDITIONAL_STEPS, load, other), "SC133");
     }
     let compared = "lhs: %42, rhs: %47";
-    refused(&edited(CONDITIONS, compared, "lhs: %47, rhs: %42"), "SC133");
-    refused(&edited(CONDITIONS, "signedness: signed), lhs: %42, rhs: %47", "signedness: unsigned), lhs: %42, rhs: %47"), "SC133");
+    assert_refused(&edited(CONDITIONAL_STEPS, compared, "lhs: %47, rhs: %42"), "SC133");
+    assert_refused(
+        &edited(CONDITIONAL_STEPS, "signedness: signed), lhs: %42, rhs: %47", "signedness: unsigned), lhs: %42, rhs: %47"),
+        "SC133",
+    );
 }
 
 #[test]
@@ -46,22 +49,25 @@ fn loads_ordered_with_writes_may_differ() {
         "atom: vector(vector_bits: 0)) : token @0\n",
         "    barrier(id: 1, threads: 128) @0\n"
     );
-    let ordered = edited(CONDITIONS, token, &format!("{stored}{token}"));
+    let ordered = edited(CONDITIONAL_STEPS, token, &format!("{stored}{token}"));
     let ordered = edited(&ordered, "index: [%22], token: %10", "index: [%22], token: %61");
-    refused(&ordered, "SC133");
+    assert_refused(&ordered, "SC133");
 }
 
 #[test]
-fn each_path_keeps_the_steps_in_turn() {
+fn paths_that_break_the_stage_order_are_refused() {
     let skipped = "        yield(values: [%43, %44]) @0";
-    refused(
-        &edited(CONDITIONS, skipped, "        yield(values: [%8, %44]) @0"),
+    assert_refused(
+        &edited(CONDITIONAL_STEPS, skipped, "        yield(values: [%8, %44]) @0"),
         "pipeline0 is not the next one of warp role 'load'",
     );
-    refused(&edited(CONDITIONS, skipped, "        yield(values: [%43, %8]) @0"), "SC130");
+    assert_refused(&edited(CONDITIONAL_STEPS, skipped, "        yield(values: [%43, %8]) @0"), "SC130");
     let step = "        pipeline_commit(pipeline: 0, stage: %43) @0\n";
-    refused(&edited(CONDITIONS, step, ""), "SC13");
-    let both =
-        edited(CONDITIONS, skipped, &format!("        pipeline_acquire(pipeline: 0, stage: %43, phase: %44) @0\n{step}{skipped}"));
-    refused(&both, "SC13");
+    assert_refused(&edited(CONDITIONAL_STEPS, step, ""), "SC13");
+    let both = edited(
+        CONDITIONAL_STEPS,
+        skipped,
+        &format!("        pipeline_acquire(pipeline: 0, stage: %43, phase: %44) @0\n{step}{skipped}"),
+    );
+    assert_refused(&both, "SC13");
 }

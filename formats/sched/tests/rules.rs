@@ -1,9 +1,9 @@
-//! The verifier of `.sched` rejects each violation of V-SCHED with a message.
+//! The verifier of `.sched` rejects violations of V-SCHED with a message.
 
 use base::File;
 use sched::Module;
 
-/// Each line is an edit of the sample (of the first match of the text) and a part of the expected message.
+/// Each case has a text, its replacement (of the first match), and a part of the expected message.
 #[test]
 fn an_edited_schedule_is_refused() {
     let sample = include_str!("sample.sched");
@@ -21,10 +21,10 @@ fn an_edited_schedule_is_refused() {
         ("buffer: 0, stage: %65", "buffer: 0, stage: %15", "not the number of a stage"),
         ("buffer: 0, stage: %87", "buffer: 0", "the op does not name one"),
         ("buffer: 2, ", "buffer: 2, stage: %41, ", "not the number of a stage"),
-        // The program obeys the rules of `.as`.
+        // The verifier also checks the rules of `.as`.
         ("atom: async(bytes: 16)", "atom: async(bytes: 12)", "AS007"),
     ];
-    refused(sample, &cases);
+    assert_refused(sample, &cases);
 }
 
 /// ptxas of CUDA 13.5 crashes at 2^31, and LLVM drops an alignment of 2^32 or more.
@@ -44,7 +44,7 @@ fn an_alignment_is_a_power_of_two_up_to_a_gibibyte() {
     }
 }
 
-/// The same for a function with tensor memory.
+/// Edits of a function with tensor memory.
 #[test]
 fn edited_tensor_memory_is_refused() {
     let cases = [
@@ -62,10 +62,10 @@ fn edited_tensor_memory_is_refused() {
         ("consumers: [2]", "consumers: [0, 2]", "2 threads free a stage"),
         ("drain: mma", "drain: copies", "is not one of"),
     ];
-    refused(include_str!("tensor.sched"), &cases);
+    assert_refused(include_str!("tensor.sched"), &cases);
 }
 
-/// The same for a loop that prefetches the first fragments of the next iteration before its last MMAs.
+/// Edits of a loop that prefetches the first fragments of the next iteration before its last MMAs.
 #[test]
 fn invalid_prefetched_fragments_are_refused() {
     let cases = [
@@ -91,22 +91,22 @@ fn invalid_prefetched_fragments_are_refused() {
             "an op stands between its MMA",
         ),
     ];
-    refused(include_str!("prefetched_fragments.sched"), &cases);
+    assert_refused(include_str!("prefetched_fragments.sched"), &cases);
     let outside = (
         "warp_role(role: 0) @0 {",
         "warp_role(role: 0) @0 {\n    pipeline_wait(pipeline: 0, stage: %8, phase: %9) @0\n    %91 = shared_load(buffer: 0, stage: %8, atom: matrix, prefetch_next: true) : tile<128x64xf16, #1> @0",
         "it is in no loop",
     );
-    refused(include_str!("prefetched_fragments.sched"), &[outside]);
+    assert_refused(include_str!("prefetched_fragments.sched"), &[outside]);
 }
 
 /// Checks a valid file, and edits of it that the verifier must reject.
-fn refused(sample: &str, cases: &[(&str, &str, &str)]) {
+fn assert_refused(sample: &str, cases: &[(&str, &str, &str)]) {
     File::<Module>::read(sample.as_bytes(), "sample").expect("the sample is sound");
-    for (from, to, wanted) in cases {
+    for (from, to, expected) in cases {
         assert!(sample.contains(*from), "{from} is not in the sample");
         let error = File::<Module>::read(sample.replacen(from, to, 1).as_bytes(), "case").expect_err(to);
         let message = format!("{}: {}", error.code, error.message);
-        assert!(message.contains(*wanted), "{from} -> {to}: {message}");
+        assert!(message.contains(*expected), "{from} -> {to}: {message}");
     }
 }

@@ -1,25 +1,25 @@
-//! A pipeline that TMA fills: a loop as `tile-sched` writes it. Each test removes one step.
+//! A pipeline that TMA fills: a loop as `tile-sched` writes it. The tests remove a step or change an attribute.
 
 use base::File;
 use sched::Module;
 
-const TMA: &str = include_str!("tma.sched");
+const TMA_PROGRAM: &str = include_str!("tma.sched");
 
 fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
 
-/// The text without one of the lines that contain a word.
-fn without(word: &str, number: usize) -> String {
-    let lines: Vec<&str> = TMA.lines().collect();
+/// The text without one of the lines that contain `word`: the line with index `number` among them.
+fn without_line(word: &str, number: usize) -> String {
+    let lines: Vec<&str> = TMA_PROGRAM.lines().collect();
     let places: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains(word)).collect();
-    let gone = places.get(number).unwrap_or_else(|| panic!("there are {} of {word}", places.len()));
-    lines.iter().enumerate().filter(|(at, _)| at != gone).map(|(_, line)| format!("{line}\n")).collect()
+    let removed = places.get(number).unwrap_or_else(|| panic!("there are {} of {word}", places.len()));
+    lines.iter().enumerate().filter(|(at, _)| at != removed).map(|(_, line)| format!("{line}\n")).collect()
 }
 
 #[test]
-fn every_step_is_needed() {
-    hazard_checked(TMA).expect("the program is sound");
+fn removed_pipeline_steps_are_detected() {
+    hazard_checked(TMA_PROGRAM).expect("the program is sound");
     let cases = [
         ("pipeline_acquire(", 0, "is written by the CTA outside acquire and commit of pipeline0"),
         ("pipeline_acquire(", 3, "is written by the CTA outside acquire and commit of pipeline0"),
@@ -29,17 +29,17 @@ fn every_step_is_needed() {
         ("async_fence", 0, "is overwritten by TMA without a fence after accesses of threads"),
         ("pipeline_release(", 0, "is waited for and never released"),
     ];
-    for (word, number, wanted) in cases {
-        let message = hazard_checked(&without(word, number)).expect_err(&format!("without {word} {number}"));
-        assert!(message.contains(wanted), "without {word} {number}: {message}");
+    for (word, number, expected) in cases {
+        let message = hazard_checked(&without_line(word, number)).expect_err(&format!("without {word} {number}"));
+        assert!(message.contains(expected), "without {word} {number}: {message}");
     }
 }
 
 #[test]
-fn a_pipeline_states_how_it_is_filled() {
+fn wrong_pipeline_attributes_are_refused() {
     let edited = |from: &str, to: &str| {
-        assert!(TMA.contains(from), "{from} is not in the program");
-        hazard_checked(&TMA.replacen(from, to, 1)).expect_err(to)
+        assert!(TMA_PROGRAM.contains(from), "{from} is not in the program");
+        hazard_checked(&TMA_PROGRAM.replacen(from, to, 1)).expect_err(to)
     };
     let message = edited("fill: tma", "fill: threads");
     assert!(message.contains("no pipeline that TMA fills") || message.contains("128 threads fill a stage"), "{message}");

@@ -8,7 +8,7 @@ mod table;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::hash::{Hash, Hasher};
 
-pub use table::{Capabilities, Feature, Generation};
+pub use table::{Capabilities, Feature, LaunchFamily};
 
 /// A GPU architecture to compile for. It dereferences to its row of the table, as in `target.shared_memory`.
 #[derive(Clone, Copy)]
@@ -22,24 +22,25 @@ impl Target {
     /// Finds a target by name, with or without an architecture suffix: `sm_90` and `sm_90a` are one target.
     pub fn parse(name: &str) -> Option<Target> {
         let suffix = |target: &Target| name.strip_prefix(target.name).map(|suffix| (*target, suffix));
-        let known = |(target, suffix): &(Target, &str)| suffix.is_empty() || target.suffixes.contains(suffix);
-        Target::all().filter_map(|target| suffix(&target)).find(known).map(|(target, _)| target)
+        let is_valid = |(target, suffix): &(Target, &str)| suffix.is_empty() || target.suffixes.contains(suffix);
+        Target::all().filter_map(|target| suffix(&target)).find(is_valid).map(|(target, _)| target)
     }
     /// Returns the names of all targets, for messages.
     pub fn names() -> String {
         Target::all().map(|target| target.name).collect::<Vec<_>>().join(", ")
     }
-    /// Returns this target and the earlier targets of its generation, nearest first.
-    pub fn with_earlier_in_generation(self) -> impl Iterator<Item = Target> {
+    /// Returns this target and the earlier targets of its launch family, starting with this target.
+    pub fn with_earlier_in_launch_family(self) -> impl Iterator<Item = Target> {
         let up_to_self = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
-        up_to_self.take_while(move |other| other.generation == self.generation)
+        up_to_self.take_while(move |other| other.launch_family == self.launch_family)
     }
+    /// Returns whether the target has a feature.
     pub fn has(self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 }
 
-/// The name and title of every target, for option tables built at compile time.
+/// The name and title of every target, for option tables that are built at compile time.
 pub const NAMES_AND_TITLES: [(&str, &str); table::TARGETS.len()] = {
     let mut choices = [("", ""); table::TARGETS.len()];
     let mut i = 0;
@@ -122,26 +123,26 @@ mod tests {
         }
     }
 
-    /// The names that `ptxas --help` of CUDA 13.5 lists.
+    /// Compares the suffixes with the names that `ptxas --help` of CUDA 13.5 lists.
     #[test]
-    fn suffixes_are_those_of_ptxas() {
+    fn suffixes_match_ptxas() {
         for target in Target::all() {
-            let known: &[&str] = match target.name {
+            let expected: &[&str] = match target.name {
                 "sm_80" | "sm_86" | "sm_87" | "sm_88" | "sm_89" => &[],
                 "sm_90" => &["a"],
                 _ => &["a", "f"],
             };
             for suffix in ["a", "f", "b", "A", "af"] {
                 let found = Target::parse(&format!("{}{suffix}", target.name));
-                assert_eq!(found, known.contains(&suffix).then_some(target), "{target}{suffix}");
+                assert_eq!(found, expected.contains(&suffix).then_some(target), "{target}{suffix}");
             }
         }
     }
 
     #[test]
-    fn targets_of_a_generation_are_adjacent() {
+    fn targets_of_a_launch_family_are_adjacent() {
         let names =
-            |name: &str| Target::parse(name).unwrap().with_earlier_in_generation().map(|target| target.name).collect::<Vec<_>>();
+            |name: &str| Target::parse(name).unwrap().with_earlier_in_launch_family().map(|target| target.name).collect::<Vec<_>>();
         assert_eq!(names("sm_87"), ["sm_87", "sm_86", "sm_80"]);
         assert_eq!(names("sm_90"), ["sm_90"]);
         assert_eq!(names("sm_121"), ["sm_121", "sm_120"]);

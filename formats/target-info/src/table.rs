@@ -1,6 +1,6 @@
-//! The target table: one row per target with its features and limits. `machines/` has the throughput of its SMs.
+//! The target table: one row per target with its features and limits. The throughput of SMs is in `machines/`.
 //!
-//! Similar rows share a generation's constant and override the differences.
+//! Similar rows start from a common constant and override fields.
 
 /// A capability that only some targets have. Passes query it to choose between instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub enum Feature {
     LdMatrixTransB8,
     /// Moving registers between the warpgroups of a running CTA (`setmaxnreg`).
     SetMaxNReg,
-    /// `mma.sync` of 8-bit floats. Some later targets have such MMAs only in `wgmma` and `tcgen05`; for their `mma.sync` ptxas
-    /// emits conversions, two MMAs and separate additions.
+    /// `mma.sync` of 8-bit floats as one instruction. Some later targets have MMAs of 8-bit floats only in `wgmma` and `tcgen05`.
+    /// On these targets, ptxas translates `mma.sync` of 8-bit floats to conversions, two MMAs and separate additions.
     MmaFp8,
     /// `mma.sync` with block scales.
     MmaBlockScaled,
@@ -42,14 +42,17 @@ pub enum Feature {
     ConvertFp8,
     /// Conversions of pairs of 4-bit floats.
     ConvertFp4,
-    /// Conversion to tf32 with rounding to nearest even or to zero; all targets round to nearest, ties away from zero.
+    /// Conversion to tf32 with rounding to nearest even or to zero. All targets can convert with rounding to nearest, ties away
+    /// from zero.
     ConvertTf32,
     /// Pointers that a program declares unicast or multicast, and `multimem` instructions on multicast pointers.
     MultimemPointers,
 }
 
+/// Targets with the same launch interface. If a launch description has no value for a target, the value for an earlier target of
+/// the family applies. sm_89 (Ada) belongs to `Ampere`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Generation {
+pub enum LaunchFamily {
     Ampere,
     Hopper,
     Blackwell,
@@ -60,11 +63,12 @@ pub enum Generation {
 pub struct Capabilities {
     /// The name as `--gpu-name` spells it, and as documents print it.
     pub name: &'static str,
+    /// The title of the target in lists.
     pub title: &'static str,
-    /// Suffixes of the name: `a` for architecture-specific features, `f` for family-specific ones.
+    /// Valid suffixes of the name: `a` for architecture-specific features, `f` for family-specific features.
     pub suffixes: &'static [&'static str],
-    /// Targets with the same launch interface. A generation's rows are adjacent.
-    pub generation: Generation,
+    /// The targets with the same launch interface. Their rows are adjacent.
+    pub launch_family: LaunchFamily,
     /// PTX `.target`, with the suffix for architecture-specific features if the target has them.
     pub ptx_target: &'static str,
     /// PTX `.version`. The directive `.language`, which marks a tile kernel, needs PTX 9.2. `tile-link` lowers the version for an
@@ -73,14 +77,15 @@ pub struct Capabilities {
     /// The most similar processor (`-mcpu`) that LLVM supports.
     pub llvm_processor: &'static str,
     pub features: &'static [Feature],
-    /// Largest shared memory of one CTA, in bytes.
+    /// Maximum shared memory of one CTA, in bytes.
     pub shared_memory: u32,
-    /// TMEM columns of an SM, each of one 32-bit word in 128 lanes.
+    /// TMEM columns of an SM; 0 without tensor memory. A column has a 32-bit word in each of 128 lanes.
     pub tmem_columns: u32,
-    /// 32-bit registers of an SM, and the most that one thread can have.
+    /// 32-bit registers of an SM.
     pub registers: u32,
+    /// Maximum 32-bit registers of a thread.
     pub thread_registers: u32,
-    /// Offset of a kernel's parameters in the constant bank.
+    /// Offset in bytes of a kernel's parameters in the constant bank.
     pub parameter_offset: u32,
 }
 
@@ -92,7 +97,7 @@ const AMPERE: Capabilities = Capabilities {
     name: "sm_80",
     title: "SM 80",
     suffixes: &[],
-    generation: Generation::Ampere,
+    launch_family: LaunchFamily::Ampere,
     ptx_target: "sm_80",
     ptx_version: "9.2",
     llvm_processor: "sm_80",
@@ -104,11 +109,11 @@ const AMPERE: Capabilities = Capabilities {
     parameter_offset: 0x160,
 };
 
-/// SMs of the Ampere generation with less shared memory.
+/// Targets of the launch family `Ampere` with less shared memory.
 const AMPERE_SM86: Capabilities = Capabilities { shared_memory: 99 * KIB, ..AMPERE };
 
 const HOPPER: Capabilities = Capabilities {
-    generation: Generation::Hopper,
+    launch_family: LaunchFamily::Hopper,
     suffixes: &["a"],
     features: &[Clusters, Tma, TmaMulticast, StMatrix, SetMaxNReg, Wgmma, AtomicAddBf16, ConvertFp8, ConvertTf32],
     shared_memory: 227 * KIB,
@@ -117,7 +122,7 @@ const HOPPER: Capabilities = Capabilities {
 };
 
 const BLACKWELL: Capabilities = Capabilities {
-    generation: Generation::Blackwell,
+    launch_family: LaunchFamily::Blackwell,
     suffixes: &["a", "f"],
     features: &[
         Clusters,
@@ -165,7 +170,7 @@ const BLACKWELL_NO_INT8: &[Feature] = &[
 ];
 
 const BLACKWELL_SM120: Capabilities = Capabilities {
-    generation: Generation::BlackwellSm120,
+    launch_family: LaunchFamily::BlackwellSm120,
     suffixes: &["a", "f"],
     features: &[
         Clusters,

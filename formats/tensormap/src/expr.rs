@@ -7,28 +7,31 @@ use std::cell::Cell;
 const MAX_DEPTH: usize = 64;
 const TOO_DEEP: &str = "an expression is nested too deeply";
 
-/// A number computed from parameters, in wrapping 64-bit arithmetic.
+/// A number that is computed from parameters at launch, in wrapping 64-bit arithmetic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Expr {
     Const(i64),
-    /// A visible parameter by its number; integers are sign-extended.
+    /// A visible parameter, by its index; integers are sign-extended to 64 bits.
     Param(u32),
     Sum(Box<Expr>, Box<Expr>),
     Product(Box<Expr>, Box<Expr>),
-    /// Signed.
+    /// The signed minimum.
     Min(Box<Expr>, Box<Expr>),
+    /// The signed maximum.
     Max(Box<Expr>, Box<Expr>),
     /// Division by a non-zero constant, rounded up. A negative dividend counts as zero.
     CeilDiv(Box<Expr>, u32),
+    /// The bitwise OR.
     Or(Box<Expr>, Box<Expr>),
     ShiftLeft(Box<Expr>, u32),
     /// A logical shift.
     ShiftRight(Box<Expr>, u32),
-    /// 1 if the unsigned number is at least the constant; otherwise 0.
+    /// 1 if the operand, as an unsigned number, is at least the constant; otherwise 0.
     AtLeast(Box<Expr>, u64),
 }
 
+/// The constructors fold constants and neutral operands.
 impl Expr {
     pub fn sum(self, other: Expr) -> Expr {
         match (self, other) {
@@ -80,7 +83,7 @@ impl Expr {
         }
     }
 
-    /// Checks the nesting depth, parameter numbers, divisors and shift amounts.
+    /// Checks the nesting depth, parameter indices, divisors and shift amounts. `params` is the number of visible parameters.
     pub fn check(&self, params: usize) -> Result<(), String> {
         self.check_at(params, 0)
     }
@@ -98,7 +101,7 @@ impl Expr {
         self.operands().into_iter().try_for_each(|operand| operand.check_at(params, depth + 1))
     }
 
-    /// The value of an expression that passed [`Expr::check`] for the same number of parameters.
+    /// Evaluates the expression, which must have passed [`Expr::check`] with the number of `params`.
     pub fn eval(&self, params: &[i64]) -> i64 {
         let of = |value: &Expr| value.eval(params);
         match self {
@@ -128,7 +131,8 @@ thread_local! {
     static NESTING_DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Limits the nesting depth, because files are untrusted and not every codec has a limit.
+/// Rejects expressions that are nested too deeply. Reason: a file may be malicious, and some codecs have no depth limit of their
+/// own.
 impl<'de> Deserialize<'de> for Expr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expr, D::Error> {
         let depth = NESTING_DEPTH.get();

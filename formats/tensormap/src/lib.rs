@@ -2,13 +2,13 @@
 //! TMA tile of one copy.
 //!
 //! A [`Map`] is a recipe: its address, extents and strides are expressions ([`Expr`]) over a kernel's visible parameters, evaluated
-//! at launch. `.as` and `.sched` have a table of maps per function, `.ptx` has them in its envelope, `tile-link` compiles them, and
-//! the executors evaluate them.
-//! Invariant: only [`Map::words`] knows the positions of fields in the bytes. The words are expressions too, so every component
-//! computes the same map.
+//! at launch. `.as` and `.sched` have a table of maps per function; `.ptx` has its maps in its envelope. `tile-link` compiles the
+//! expressions to host code, and the executors evaluate them.
+//! Invariant: only [`Map::words`] defines the positions of fields in the bytes. Its words are expressions too, so host code and
+//! executors compute the same map.
 
 mod expr;
 mod map;
 
 pub use expr::Expr;
-pub use map::{BYTES, Element, Map, Swizzle, WORDS};
+pub use map::{BYTES, DataType, Map, Swizzle, WORDS};

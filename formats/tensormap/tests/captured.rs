@@ -1,25 +1,26 @@
-//! Decodes tensor maps captured from NVIDIA's host code and encodes them again: a recipe can express all of their bits.
+//! Decodes tensor maps captured from NVIDIA's host code and encodes them again. The bytes must be equal, so a recipe can express
+//! every bit of these maps.
 
-use tensormap::{BYTES, Element, Expr, Map, Swizzle, WORDS};
+use tensormap::{BYTES, DataType, Expr, Map, Swizzle, WORDS};
 
-/// Decodes the words of a map into a recipe without parameters.
-fn recipe(words: [u64; WORDS]) -> Map {
+/// Decodes the words of a map into a recipe whose expressions are constants.
+fn decode_map(words: [u64; WORDS]) -> Map {
     let bits = |word: usize, from: u32, count: u32| words[word] >> from & (u64::MAX >> (64 - count));
     let rank = bits(1, 4, 3) as usize + 1;
-    let [element, swizzle] = [bits(1, 7, 4), bits(1, 13, 2) | bits(1, 19, 1) << 2];
-    let element = match element {
-        0 => Element::Byte,
-        1 => Element::Int16,
-        2 => Element::Int32,
-        4 => Element::Int64,
-        6 => Element::F16,
-        7 => Element::F32,
-        9 => Element::F64,
-        10 => Element::Bf16,
+    let [element_bits, swizzle_bits] = [bits(1, 7, 4), bits(1, 13, 2) | bits(1, 19, 1) << 2];
+    let element = match element_bits {
+        0 => DataType::Byte,
+        1 => DataType::Int16,
+        2 => DataType::Int32,
+        4 => DataType::Int64,
+        6 => DataType::F16,
+        7 => DataType::F32,
+        9 => DataType::F64,
+        10 => DataType::Bf16,
         other => panic!("element type {other}"),
     };
     let swizzles = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
-    let swizzle = if swizzle == 7 { Swizzle::Bytes128Atom32 } else { swizzles[swizzle as usize] };
+    let swizzle = if swizzle_bits == 7 { Swizzle::Bytes128Atom32 } else { swizzles[swizzle_bits as usize] };
     let halves = |first: usize, index: usize| bits(first + index / 2, 32 * (index as u32 % 2), 32);
     let extent = |index: usize| if index == 0 { bits(6, 56, 8) } else { bits(7, 8 * (index as u32 - 1), 8) };
     Map {
@@ -34,13 +35,13 @@ fn recipe(words: [u64; WORDS]) -> Map {
 }
 
 fn check_round_trip(words: [u64; WORDS], what: &str) {
-    let encoded = recipe(words).encode(&[]).unwrap_or_else(|error| panic!("{what}: {}", error.message));
+    let encoded = decode_map(words).encode(&[]).unwrap_or_else(|error| panic!("{what}: {}", error.message));
     let encoded_words: Vec<u64> = encoded.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
     assert_eq!(encoded_words[..WORDS], words, "{what}");
     assert!(encoded_words[WORDS..].iter().all(|word| *word == 0), "{what}");
 }
 
-/// Large and small tensors of each rank and swizzle; the last one has zero strides and an extent of 2^32.
+/// Tensors of rank 1 to 5 with several swizzles and element types. The last map has zero strides and an extent of 2^32.
 #[test]
 fn selected_maps_round_trip() {
     let maps: [[u64; WORDS]; 9] = [
@@ -59,7 +60,7 @@ fn selected_maps_round_trip() {
     }
 }
 
-/// All maps of a folder whose files are concatenated 128-byte maps.
+/// Tests the maps in a folder; each file is a sequence of 128-byte maps. The test is skipped if the variable names no folder.
 #[test]
 fn maps_of_a_folder_round_trip() {
     let Some(folder) = std::env::var_os("TILEWORKS_TENSOR_MAPS") else {

@@ -1,9 +1,9 @@
 //! The `.aa` format (TileAA, the alias-aware dialect): a Tile IR program with explicit memory effects.
 //!
-//! Pointers have an address space. Memory is accessed through strided objects (memrefs) with an alias scope; views divide them into
-//! tiles. Every access consumes and returns a token, so the token graph alone orders memory accesses. A table per function holds
-//! facts about scalars and pointers (divisibility, bounds), which [`Facts::of`](facts::Facts::of) re-derives. The format has no
-//! layouts, threads or hardware atoms, and does not depend on the target.
+//! Pointers have an address space. Accesses go through strided objects (memrefs) with an alias scope, or through pointers. Views
+//! divide memrefs into tiles. Every access consumes and returns a token, so the token graph alone orders memory accesses. A table
+//! per function holds facts about values (divisibility, bounds, contiguity), which [`Facts::of`](facts::Facts::of) re-derives. The
+//! format has no layouts, threads or hardware atoms, and does not depend on the target.
 //!
 //! `tile-lower-aa` writes the format and `tile-lower-as` reads it; `tile-run` executes it.
 //!

@@ -14,31 +14,36 @@ pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 /// The attributes of a function, which is a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
-    /// The hints of the program's author, per target name or `default`, in source order; `tile-lower-as` selects the target's.
+    /// The hints of the program's author, in source order, each for a target or `default`. `tile-lower-as` selects the hint for its
+    /// target.
     pub hints: Vec<Hint>,
     pub private: bool,
-    /// The number of CTAs of a cluster, which shares a tile block; none if each CTA has a tile block of its own. `tile-lower-as`
+    /// The number of CTAs of a cluster that share a tile block; `None` if each CTA has a tile block of its own. `tile-lower-as`
     /// sets it.
     #[serde(default)]
     pub cluster: Option<u32>,
-    /// How several devices share the memory that the program's pointers refer to: each kind that occurs, once. Not every target
-    /// supports such pointers.
+    /// The kinds of sharing between devices that the program's pointers have, each kind once. Not every target supports such
+    /// pointers.
     #[serde(default)]
     pub shares: Vec<Sharing>,
-    /// The facts about values; separate lines in the text form.
+    /// The facts about values. The text form prints them as separate lines after the function.
     pub facts: Vec<ValueFacts>,
 }
 
+/// The hints of the program's author for a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hint {
+    /// The name of a target, or `default` for all other targets.
     pub target: String,
     pub spec: KernelSpec,
 }
 
+/// A hint on the launch shape of a kernel. `None` leaves the choice to `tile-lower-as`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSpec {
     pub ctas_per_cluster: Option<u32>,
     pub worker_warps: Option<u32>,
+    /// Resident CTAs per SM.
     pub occupancy: Option<u32>,
 }
 
@@ -48,19 +53,19 @@ pub struct Module {
     pub functions: Vec<Function>,
 }
 
-/// Renumbers the ids of a function in program order, also in its table of facts.
-pub fn in_order(mut function: Function) -> Function {
+/// Renumbers the ids of a function in program order, also in its table of facts. Drops facts about unreachable values.
+pub fn compact_with_facts(mut function: Function) -> Function {
     let mut facts = std::mem::take(&mut function.attrs.facts);
-    let (mut ordered, values) = base::text::compact_with_map(&function);
-    facts.retain_mut(|known| match values.get(known.value.0 as usize) {
+    let (mut compacted, new_ids) = base::text::compact_with_map(&function);
+    facts.retain_mut(|known| match new_ids.get(known.value.0 as usize) {
         Some(Some(value)) => {
             known.value = *value;
             true
         }
         _ => false,
     });
-    ordered.attrs.facts = facts;
-    ordered
+    compacted.attrs.facts = facts;
+    compacted
 }
 
 impl Payload for Module {
@@ -68,7 +73,7 @@ impl Payload for Module {
     const VERSION: u32 = 4;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        crate::verify::module(self, envelope)
+        crate::verify::check_module(self, envelope)
     }
 
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {
@@ -92,7 +97,7 @@ impl Payload for Module {
                 while reader.eat("fact") {
                     function.attrs.facts.push(reader.value()?);
                 }
-                module.functions.push(in_order(function));
+                module.functions.push(compact_with_facts(function));
             }
         }
         Ok(module)

@@ -17,10 +17,10 @@ pub struct AccessHint {
 }
 
 impl AccessHint {
-    /// The field `what` of the hint for this target, or else of the default hint.
-    pub fn of<T>(hints: &[AccessHint], target: Target, what: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
-        let named = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(&what);
-        named(target.name).or_else(|| named("default"))
+    /// The value that `field` reads from the hint for this target, or else from the default hint.
+    pub fn of<T>(hints: &[AccessHint], target: Target, field: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
+        let from_hint = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(&field);
+        from_hint(target.name).or_else(|| from_hint("default"))
     }
 }
 
@@ -33,31 +33,32 @@ pub struct Identity(pub u64);
 base::ops! {
     /// An op of `.aa`.
     pub enum Op includes Core {
-        /// The tile of a view at an index; elements outside are the view's padding. `in_bounds[t]` promises that tile
-        /// dimension `t` lies inside. Results: tile, token.
+        /// Loads the tile of a view at an index. Elements outside the memref have the value of the view's padding. `in_bounds[t]`
+        /// promises that the tile is inside along tile dimension `t`. Results: tile, token.
         LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
-        /// Elements outside are not written. Result: token.
+        /// Stores the tile of a view at an index, except the elements outside the memref. Result: token.
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
         /// Combines the tile into memory atomically, element by element. Result: token.
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode },
-        /// Combines, element by element, the copies of all devices under multicast pointers; elements outside are the view's
-        /// padding. Results: tile, token.
+        /// Loads through multicast pointers: combines, element by element, the copies of all devices. Elements outside the memref
+        /// have the value of the view's padding. Results: tile, token.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction },
         /// Writes the tile to the memory of each device, or combines it there. Result: token.
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite },
-        /// Element by element; where the mask is false the element is `other`, or unspecified. Results: tile, token.
+        /// Loads an element through each pointer. Where the mask is false, the element is `other`, or unspecified without `other`.
+        /// Results: tile, token.
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, hints: Vec<AccessHint> },
-        /// Result: token.
+        /// Stores an element through each pointer where the mask is true. Result: token.
         Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, hints: Vec<AccessHint> },
-        /// Results: the old elements, token.
+        /// An atomic read-modify-write through each pointer. Results: the old elements, token.
         AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode },
-        /// Compares bits. Results: the old elements, token.
+        /// An atomic compare-and-swap through each pointer, which compares bits. Results: the old elements, token.
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
 
         /// Combines the elements along `dim`. The body takes for each operand a left and a right value, each an element or the
-        /// result of a combination, and yields one. The left value starts at a lower index. The body
-        /// must be associative. Apart from that rule, elements may be combined in any order, and the identities may be operands of
-        /// further combinations.
+        /// result of a combination, and yields one value. The first element of the left value has a lower index than the first
+        /// element of the right value. Apart from this rule, executors may combine the elements in any order, and may add the
+        /// identities as operands. The body must be associative.
         Reduce "reduce" { operands: Vec<Value>, dim: u32, identities: Vec<Identity>, body: Region },
         /// The inclusive prefix scan along `dim`, from the end if `reverse`. The body takes for each operand the prefix so far and
         /// the next value, and yields their combination. The prefix is the left value: it combines the elements at lower indices,
@@ -66,13 +67,14 @@ base::ops! {
         /// `acc + lhs * rhs`, with an optional leading batch dimension. `signed_lhs` and `signed_rhs` give the signedness of
         /// integer operands.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, fast_acc: bool },
-        /// Each block of elements along K is multiplied by its scale. Bytes are pairs of 4-bit floats along K, the lower half
-        /// first.
+        /// An MMA that multiplies each block of elements along K by its scale. Operands of type i8 hold pairs of 4-bit floats,
+        /// adjacent along K; the low four bits are the first float.
         MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value },
     }
 }
 
 impl Op {
+    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     pub fn is_pure(&self) -> bool {
         match self {
             Op::Core(core) => core.is_pure(),

@@ -1,7 +1,7 @@
 //! The types of `.aa` values.
 
 use base::text::TypeText;
-use core_dialect::rules::{MiddleType, Seen};
+use core_dialect::rules::{CoreType, MiddleType};
 use core_dialect::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 use serde::{Deserialize, Serialize};
 
@@ -37,12 +37,12 @@ impl Type {
 }
 
 impl MiddleType for Type {
-    fn seen(&self) -> Seen<'_> {
+    fn core_type(&self) -> CoreType<'_> {
         match self {
-            Type::Tile { elem, shape } => Seen::Tile { elem: *elem, shape },
-            Type::MemRef(memref) => Seen::MemRef(memref),
-            Type::View(view) => Seen::View(view),
-            Type::Token => Seen::Token,
+            Type::Tile { elem, shape } => CoreType::Tile { elem: *elem, shape },
+            Type::MemRef(memref) => CoreType::MemRef(memref),
+            Type::View(view) => CoreType::View(view),
+            Type::Token => CoreType::Token,
         }
     }
 }
@@ -72,7 +72,7 @@ impl TypeText for Type {
             Some(Type::Tile { elem: Elem::parse(text)?, shape: Shape::new() })
         }
     }
-    fn parts(&self) -> Vec<String> {
+    fn table_types(&self) -> Vec<String> {
         match self {
             Type::MemRef(memref) => vec![memref.print()],
             Type::View(view) => vec![view.memref.print(), view.print()],
@@ -82,7 +82,7 @@ impl TypeText for Type {
     fn literal(&self, bits: u64) -> Option<String> {
         self.tile().map(|(elem, _)| elem).map(|elem| print_literal(elem, bits))
     }
-    fn bits(&self, literal: &str) -> Option<u64> {
+    fn literal_bits(&self, literal: &str) -> Option<u64> {
         self.tile().map(|(elem, _)| elem).and_then(|elem| parse_literal(elem, literal))
     }
 }

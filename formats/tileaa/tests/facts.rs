@@ -9,8 +9,8 @@ fn function(body: &str) -> Function {
     File::<Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}")).payload.functions.remove(0)
 }
 
-/// The last value that the function defines at its outer level.
-fn last(function: &Function) -> Value {
+/// The last value that the function defines outside loops and branches.
+fn last_value(function: &Function) -> Value {
     let block = &function.body.blocks[function.entry()];
     let ops = block.ops.iter().rev().map(|op| &function.body.ops[*op]);
     ops.flat_map(|op| op.results.first()).next().copied().unwrap()
@@ -29,8 +29,8 @@ fn assumptions_and_constants_become_divisors_and_ranges() {
          %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32",
     );
     let facts = Facts::of(&f);
-    assert_eq!(facts.divisor(last(&f)), 32);
-    assert_eq!(facts.range(last(&f)), (i32::MIN.into(), i32::MAX.into()), "six times it may wrap");
+    assert_eq!(facts.divisor(last_value(&f)), 32);
+    assert_eq!(facts.range(last_value(&f)), (i32::MIN.into(), i32::MAX.into()), "the multiplication by six may wrap");
 }
 
 #[test]
@@ -49,18 +49,18 @@ fn pointers_of_a_block_of_elements_are_contiguous_and_aligned() {
          %10 = broadcast(x: %9) : tile<128xptr<f32>>
          %11 = offset(ptr: %10, offset: %8) : tile<128xptr<f32>>",
     );
-    assert_eq!(Facts::of(&f).axis(last(&f), 0), axis(128, 16, 1));
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0), axis(128, 16, 1));
 }
 
 #[test]
-fn a_mask_of_contiguous_numbers_is_constant_as_far_as_the_bound_divides() {
+fn a_bounds_mask_is_constant_in_groups_that_divide_the_bound() {
     let f = function(
         "%0 = assume(value: %n, fact: div_by(divisor: 8)) : i32
          %1 = broadcast(x: %0) : tile<64xi32>
          %2 = iota : tile<64xi32>
          %3 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %2, rhs: %1) : tile<64xi1>",
     );
-    assert_eq!(Facts::of(&f).axis(last(&f), 0).constancy, 8);
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).constancy, 8);
 }
 
 #[test]
@@ -72,20 +72,20 @@ fn shape_ops_keep_facts_along_each_dimension() {
          %3 = permute(x: %2, order: [1, 0]) : tile<64x16xi32>",
     );
     let facts = Facts::of(&f);
-    assert_eq!(facts.axis(last(&f), 0).contiguity, 64);
-    assert_eq!(facts.axis(last(&f), 1).constancy, 16);
+    assert_eq!(facts.axis(last_value(&f), 0).contiguity, 64);
+    assert_eq!(facts.axis(last_value(&f), 1).constancy, 16);
     let f = function("%0 = iota : tile<64xi32>\n%1 = reshape(x: %0) : tile<4x16xi32>");
     let facts = Facts::of(&f);
-    assert_eq!(facts.axis(last(&f), 1), axis(16, 16, 1));
-    assert_eq!(facts.axis(last(&f), 0), axis(1, 1, 1));
+    assert_eq!(facts.axis(last_value(&f), 1), axis(16, 16, 1));
+    assert_eq!(facts.axis(last_value(&f), 0), axis(1, 1, 1));
 }
 
 #[test]
 fn remainders_are_contiguous_up_to_the_divisor() {
-    let rows = |signedness: &str, known: &str| {
+    let remainder_function = |signedness: &str, definition: &str| {
         function(&format!(
             "%0 = assume(value: %n, fact: div_by(divisor: 16)) : i32
-             {known}
+             {definition}
              %2 = constant(128) : i32
              %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32
              %4 = iota : tile<128xi32>
@@ -95,14 +95,14 @@ fn remainders_are_contiguous_up_to_the_divisor() {
              %8 = binary(kind: rem_i(signedness: {signedness}), lhs: %6, rhs: %7) : tile<128xi32>"
         ))
     };
-    let f = rows("signed", "%1 = block_id(axis: 0) : i32");
-    assert_eq!(Facts::of(&f).axis(last(&f), 0), axis(16, 16, 1));
-    assert_eq!(Facts::of(&f).range(last(&f)).0, 0);
-    let f = rows("unsigned", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
-    assert_eq!(Facts::of(&f).axis(last(&f), 0), axis(16, 16, 1));
-    // Among negative numbers a multiple of the divisor ends a group instead of starting it.
-    let f = rows("signed", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
-    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 1);
+    let f = remainder_function("signed", "%1 = block_id(axis: 0) : i32");
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0), axis(16, 16, 1));
+    assert_eq!(Facts::of(&f).range(last_value(&f)).0, 0);
+    let f = remainder_function("unsigned", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0), axis(16, 16, 1));
+    // Among negative numbers, a multiple of the divisor ends a group instead of starting it.
+    let f = remainder_function("signed", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 1);
     // Different divisors leave different remainders.
     let f = function(
         "%0 = iota : tile<64xi32>
@@ -111,24 +111,24 @@ fn remainders_are_contiguous_up_to_the_divisor() {
          %3 = binary(kind: mul_i(overflow: none), lhs: %2, rhs: %1) : tile<64xi32>
          %4 = binary(kind: rem_i(signedness: signed), lhs: %0, rhs: %3) : tile<64xi32>",
     );
-    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 1);
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 1);
 }
 
 #[test]
-fn division_by_a_power_of_two_makes_runs_of_equal_numbers() {
+fn division_by_a_power_of_two_gives_groups_of_equal_numbers() {
     let f = function(
         "%0 = iota : tile<64xi32>
          %1 = constant(16) : tile<64xi32>
          %2 = binary(kind: div_i(signedness: signed, rounding: zero), lhs: %0, rhs: %1) : tile<64xi32>",
     );
     let facts = Facts::of(&f);
-    assert_eq!((facts.axis(last(&f), 0).constancy, facts.range(last(&f))), (16, (0, 3)));
+    assert_eq!((facts.axis(last_value(&f), 0).constancy, facts.range(last_value(&f))), (16, (0, 3)));
     let f = function(
         "%0 = iota : tile<64xi32>
          %1 = constant(16) : tile<64xi32>
          %2 = binary(kind: rem_i(signedness: signed), lhs: %0, rhs: %1) : tile<64xi32>",
     );
-    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 16);
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 16);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn numbers_that_may_wrap_are_contiguous_only_up_to_their_alignment() {
          %2 = binary(kind: add_i(overflow: none), lhs: %0, rhs: %1) : tile<64xi32>
          %3 = convert(kind: ext_i(signedness: signed), x: %2) : tile<64xi64>",
     );
-    assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 1);
+    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 1);
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn loops_keep_facts_that_every_iteration_confirms() {
     );
     let facts = Facts::of(&f);
     let outer = &f.body.blocks[f.entry()].ops;
-    let looped = &f.body.ops[outer[outer.len() - 2]];
-    assert_eq!(facts.divisor(looped.results[0]), 32);
-    assert_eq!(facts.range(looped.results[1]), (0, 999));
+    let for_op = &f.body.ops[outer[outer.len() - 2]];
+    assert_eq!(facts.divisor(for_op.results[0]), 32);
+    assert_eq!(facts.range(for_op.results[1]), (0, 999));
 }
 
 #[test]
@@ -169,12 +169,12 @@ fn memrefs_collect_the_facts_of_their_operands() {
          %1 = assume(value: %n, fact: div_by(divisor: 4)) : i32
          %2 = make_memref(base: %0, sizes: [%n], strides: [%1]) : memref<?x8xf32, strides: [?, 1], scope: 1>",
     );
-    let found = Facts::of(&f).memref(last(&f)).unwrap();
-    assert_eq!((found.base, &found.sizes[..], &found.strides[..]), (256, &[1, 8][..], &[4, 1][..]));
+    let memref = Facts::of(&f).memref(last_value(&f)).unwrap();
+    assert_eq!((memref.base_divisor, &memref.size_divisors[..], &memref.stride_divisors[..]), (256, &[1, 8][..], &[4, 1][..]));
 }
 
 #[test]
-fn deep_nests_of_loops_end() {
+fn the_analysis_of_deep_loop_nests_terminates() {
     let depth = 150;
     let mut body = String::from("%z = constant(0) : i32\n%s = constant(64) : i32\n");
     for level in 0..depth {
@@ -188,6 +188,6 @@ fn deep_nests_of_loops_end() {
         body += &format!("continue(values: [%r{}])\n}}\n", level + 1);
     }
     let f = function(&body);
-    let divisor = Facts::of(&f).divisor(last(&f));
+    let divisor = Facts::of(&f).divisor(last_value(&f));
     assert!(divisor == 64 || divisor == 1);
 }

@@ -45,9 +45,9 @@ fn the_sample_round_trips() {
     assert_eq!(file.payload.functions.len(), 1);
 }
 
-/// Each line is a body that the verifier rejects and a part of its message.
+/// Each case is a body that the reader or the verifier rejects, and a part of the message.
 #[test]
-fn type_errors_are_refused() {
+fn invalid_bodies_are_rejected() {
     let cases = [
         ("%1 = binary(kind: add_f(rounding: nearest_even), lhs: %0, rhs: %0) : f32\nreturn", "another type"),
         ("%1 = binary(kind: add_f(rounding: nearest_even), lhs: %0, rhs: %0) : i32\nreturn", "not defined on elements"),
@@ -63,16 +63,16 @@ fn type_errors_are_refused() {
         ("%1 = int_to_ptr(x: %0) : ptr<i32>\nreturn", "not defined on elements"),
         ("%1 = global_address(name: \"x\") : ptr<i32>\nreturn", "no global"),
     ];
-    for (body, wanted) in cases {
+    for (body, expected) in cases {
         let text = format!("{HEAD}func \"k\"(%0: i32) () @0 {{\n{body}\n}}\n");
         let error = File::<Module>::read(text.as_bytes(), "case").expect_err(body);
-        assert!(error.message.contains(wanted), "{body}: {}", error.message);
+        assert!(error.message.contains(expected), "{body}: {}", error.message);
     }
 }
 
-/// Ids of a file are in program order; hand-written text may use any order.
+/// The verifier requires ids in program order. The reader of the text form renumbers the ids of hand-written text.
 #[test]
-fn files_keep_program_order() {
+fn ids_must_be_in_program_order() {
     let text = format!("{HEAD}func \"k\"(%0: i32) () @0 {{\n%7 = unary(kind: abs_i, x: %0) : i32\nreturn\n}}\n");
     let mut file = File::<Module>::read(text.as_bytes(), "case").unwrap();
     let function = &mut file.payload.functions[0];

@@ -1,5 +1,5 @@
-//! Resource limits of an SM per function. Every stage that decides about memory or registers uses these functions, so each stage
-//! accepts the decisions of the stage before.
+//! Resource limits of an SM for the CTAs of a function. Every stage that decides about memory or registers uses these functions, so
+//! each stage accepts the decisions of the previous stage.
 
 use base::Target;
 use target_info::Feature;
@@ -9,7 +9,7 @@ pub fn shared_memory(target: Target) -> u32 {
     target.shared_memory
 }
 
-/// TMEM columns of a CTA if `occupancy` CTAs are resident on an SM: a power of two.
+/// Maximum TMEM columns of a CTA if `occupancy` CTAs are resident on an SM, rounded down to a power of two.
 pub fn tmem_columns(target: Target, occupancy: u32) -> u32 {
     (target.tmem_columns / occupancy.max(1)).checked_ilog2().map_or(0, |bits| 1 << bits)
 }
@@ -18,25 +18,26 @@ pub fn tmem_columns(target: Target, occupancy: u32) -> u32 {
 /// multiples of four. NVIDIA's occupancy calculator calls this the "warp allocation granularity".
 const SUB_PARTITIONS: u32 = 4;
 
-/// The registers of a thread that let `occupancy` CTAs of `warps` warps be resident on an SM.
+/// Maximum registers of a thread that let `occupancy` CTAs of `warps` warps be resident on an SM.
 pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
     let warps = warps.saturating_mul(occupancy).checked_next_multiple_of(SUB_PARTITIONS).unwrap_or(u32::MAX);
     let threads = warps.saturating_mul(32).max(1);
     (target.registers / threads).min(target.thread_registers)
 }
 
-/// Registers of a thread for the accumulators of MMAs that are live together. More accumulators would make the rest of a kernel
-/// spill.
+/// Maximum registers of a thread for accumulators that are live together: half of its registers. With more, the other values of a
+/// kernel spill.
 pub fn accumulator_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 2
 }
 
-/// Registers of a thread for accumulators that are live together, and MMA operands in registers.
+/// Maximum registers of a thread for accumulators that are live together and MMA operands in registers: three quarters of its
+/// registers.
 pub fn mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
-/// The same budget for chained MMAs whose other operands are in shared memory.
+/// As [`mma_registers`], for chained MMAs whose other operands are in shared memory: seven eighths of the registers.
 pub fn async_mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(8) * 7
 }
@@ -53,7 +54,7 @@ mod tests {
     #[test]
     fn more_ctas_leave_each_thread_fewer_registers() {
         let target = Target::parse("sm_90").unwrap();
-        assert_eq!([1, 2, 4, 8].map(|blocks| registers(target, 4, blocks)), [255, 255, 128, 64]);
+        assert_eq!([1, 2, 4, 8].map(|ctas| registers(target, 4, ctas)), [255, 255, 128, 64]);
         // Ten warps put three on two of the four sub-partitions: 16384 / 3 / 32 registers.
         assert_eq!([registers(target, 5, 1), registers(target, 5, 2)], [255, 170]);
         assert_eq!(registers(target, u32::MAX, 2), 0);

@@ -1,7 +1,7 @@
-//! The effects of `.as` and `.sched` ops besides computing results from operands: the last column of both op tables.
+//! The effects of `.as` and `.sched` ops besides the computation of results from operands: the last column of both op tables.
 //!
-//! Every client of an op's memory accesses, completion or synchronisation uses this table: the scheduler, the verifiers, the hazard
-//! checker and the executors. An op without the column does not compile.
+//! All code that needs the memory accesses, completion or synchronisation of an op reads this column: the scheduler, the verifiers,
+//! the hazard checker and the executors. An op without the column does not compile.
 
 use crate::Buffer;
 use base::Value;
@@ -18,13 +18,13 @@ pub struct Effects<'a> {
     pub synchronises: Option<Synchronises>,
     pub completes: Completes,
     /// The effect of a core op.
-    pub other: Effect,
+    pub core_effect: Effect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferAccess {
     pub buffer: Buffer,
-    /// The stage of a staged buffer; a buffer with one stage has no stage number.
+    /// The stage index; `None` for a buffer with one stage.
     pub stage: Option<Value>,
     pub access_kind: AccessKind,
     pub proxy: Proxy,
@@ -34,13 +34,13 @@ pub struct BufferAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessKind {
     Reads,
-    /// Writes all of it.
+    /// Writes all of the accessed memory.
     Writes,
-    /// Writes part of it, regardless of the old content.
+    /// Writes part of the accessed memory, regardless of the old content.
     Fills,
-    /// Writes part of it, or values that depend on the old content.
+    /// Writes part of the accessed memory, or writes values that depend on the old content.
     Changes,
-    /// Writes all of it if the scalar is true, and otherwise updates it.
+    /// Writes all of the accessed memory if the scalar is true. Otherwise changes it, depending on the old content.
     WritesIf(Value),
 }
 
@@ -58,40 +58,42 @@ pub enum Proxy {
     Tma,
 }
 
-/// The completion of an op.
+/// The point at which an op is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Completes {
     /// Before the next op of the thread.
     #[default]
     AtOnce,
-    /// In a program with waits (`.sched` from phase materialize on), when a thread has waited for its copy group; otherwise at
-    /// once.
+    /// In a program with waits (`.sched` from phase `materialize` on), when a thread has waited for its copy group. Otherwise as
+    /// [`Self::AtOnce`].
     WithItsCopies,
-    /// When a wait for its MMA group has completed.
+    /// When a wait for the op's MMA group has completed.
     WithMmaGroup,
-    /// In a program with waits, when a wait for the pipeline stage to which its warp role committed it has completed; otherwise at
-    /// once.
+    /// In a program with waits, when a wait for the pipeline stage to which the warp role committed the op has completed. Otherwise
+    /// as [`Self::AtOnce`].
     WithItsCommit,
-    /// In a program with waits, when a wait for the pipeline stage that it fills has completed; otherwise at once.
+    /// In a program with waits, when a wait for the pipeline stage that the op fills has completed. Otherwise as [`Self::AtOnce`].
     WithItsStage,
 }
 
 /// The synchronisation that an op performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronises {
-    /// Threads wait for each other.
+    /// The threads wait for each other.
     Barrier,
-    /// Ends a group of copies, which threads can then wait for.
+    /// Ends a group of `cp.async` copies. Threads can then wait for the group.
     EndsCopies,
     WaitsForCopies,
     WaitsForMmas,
     /// Makes earlier writes of the thread visible to other proxies.
     Fence,
-    /// The steps of a pipeline. Acquire waits until a stage is free, and commit marks it full. Wait waits until it is full, and
-    /// release marks it free.
+    /// The producer waits until a pipeline stage is empty.
     Acquires,
+    /// The producer signals that a pipeline stage is full.
     Commits,
+    /// A consumer waits until a pipeline stage is full.
     WaitsForStage,
+    /// A consumer signals that a pipeline stage is empty.
     Releases,
 }
 
@@ -99,11 +101,11 @@ pub enum Synchronises {
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalAccess<'a> {
     pub access_kind: AccessKind,
-    /// A view, or pointers.
+    /// The accessed view, or the tile of pointers.
     pub base: Value,
-    /// The index of a view's tile.
+    /// The index of the tile in the view; empty for pointers.
     pub index: &'a [Value],
-    pub moved: Moved,
+    pub moved_tile: MovedTile,
     pub token: Option<Value>,
     pub order: Order,
     /// Whether a single thread accesses each element for all threads that hold it, as for atomics and ordered accesses. Reason:
@@ -111,13 +113,13 @@ pub struct GlobalAccess<'a> {
     pub by_one_thread: bool,
 }
 
-/// The tile that a global access moves; its layout determines which thread accesses which element.
+/// The tile that a global access moves. Its layout determines which thread accesses which element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum MovedTile {
     /// The op's first result.
     Result,
     Operand(Value),
-    /// No tile in registers.
+    /// No tile in registers: the access moves data to or from a buffer.
     Buffer,
 }
 
@@ -134,22 +136,22 @@ impl AccessKind {
 impl Effects<'_> {
     /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     pub fn is_pure(&self) -> bool {
-        self.buffers.is_empty() && self.global.is_none() && self.synchronises.is_none() && self.other == Effect::Nothing
+        self.buffers.is_empty() && self.global.is_none() && self.synchronises.is_none() && self.core_effect == Effect::Nothing
     }
 
     /// Returns whether a single thread computes each element of the first result for all threads that hold it (the single-thread
     /// rule AS014). Within a warp that thread broadcasts the element; other warps load it from a buffer.
     pub fn is_computed_by_one_thread(&self) -> bool {
-        self.global.is_some_and(|access| access.by_one_thread) || self.other == Effect::Allocates
+        self.global.is_some_and(|access| access.by_one_thread) || self.core_effect == Effect::Allocates
     }
 
-    /// The buffer that TMA copies fill.
+    /// The buffer that the op fills by TMA, if it does.
     pub fn filled_by_tma(&self) -> Option<Buffer> {
         let fills = |access: &&BufferAccess| access.proxy == Proxy::Tma && access.access_kind.writes();
         self.buffers.iter().find(fills).map(|access| access.buffer)
     }
 
-    /// The buffer that an asynchronous copy fills.
+    /// The buffer that the op fills by an asynchronous copy (`cp.async` or TMA), if it does.
     pub fn copied_to(&self) -> Option<Buffer> {
         let copied = |access: &&BufferAccess| matches!(access.proxy, Proxy::Copies | Proxy::Tma) && access.access_kind.writes();
         self.buffers.iter().find(copied).map(|access| access.buffer)
@@ -157,8 +159,8 @@ impl Effects<'_> {
 }
 
 impl From<Effect> for Effects<'_> {
-    fn from(other: Effect) -> Self {
-        Effects { other, ..Effects::default() }
+    fn from(core_effect: Effect) -> Self {
+        Effects { core_effect, ..Effects::default() }
     }
 }
 
@@ -195,7 +197,7 @@ pub mod constructors {
         access_kind: AccessKind,
         view: &Value,
         index: &'a [Value],
-        moved: Moved,
+        moved_tile: MovedTile,
         token: &Option<Value>,
         order: &Order,
     ) -> Effects<'a> {
@@ -203,7 +205,7 @@ pub mod constructors {
             access_kind,
             base: *view,
             index,
-            moved,
+            moved_tile,
             token: *token,
             order: *order,
             by_one_thread: is_by_one_thread(access_kind, order),
@@ -213,7 +215,7 @@ pub mod constructors {
     pub fn at_pointers<'a>(
         access_kind: AccessKind,
         ptr: &Value,
-        moved: Moved,
+        moved_tile: MovedTile,
         token: &Option<Value>,
         order: &Order,
     ) -> Effects<'a> {
@@ -221,7 +223,7 @@ pub mod constructors {
             access_kind,
             base: *ptr,
             index: &[],
-            moved,
+            moved_tile,
             token: *token,
             order: *order,
             by_one_thread: is_by_one_thread(access_kind, order),
@@ -229,12 +231,13 @@ pub mod constructors {
     }
 
     impl<'a> Effects<'a> {
-        /// Both effects.
+        /// The accesses of both effects. The other fields are those of `self`.
         pub(crate) fn and(mut self, other: Effects<'a>) -> Effects<'a> {
             self.buffers.extend(other.buffers);
             self.global = self.global.or(other.global);
             self
         }
+        /// The same effects, but a single thread accesses each element in global memory.
         pub(crate) fn by_one_thread(mut self) -> Effects<'a> {
             self.global.iter_mut().for_each(|access| access.by_one_thread = true);
             self

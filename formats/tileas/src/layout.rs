@@ -1,9 +1,9 @@
 //! Layouts: the map from registers of lanes of warps, or from offsets of a buffer, to elements of a tile.
 //!
 //! All extents are powers of two, so a layout is a linear map over GF(2), like Triton's linear layouts. Elements of a tile are
-//! numbered row by row. Bit `k` of an input such as `lane` contributes, by XOR, one fixed element number: its *basis*. A basis of 0
-//! on a lane or warp bit means replication: the lanes or warps that differ in that bit hold the same elements. Reshapes keep
-//! element numbers and therefore layouts; permutations and broadcasts act on the bits of the bases.
+//! numbered in row-major order. Bit `k` of an input such as `lane` contributes, by XOR, one fixed element number: its *basis*. A
+//! basis of 0 on a lane or warp bit means replication: the lanes or warps that differ in that bit hold the same elements. Reshapes
+//! keep element numbers, so they keep layouts. Permutations and broadcasts move the bits of the bases.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +17,13 @@ base::entity! {
 pub struct Layout {
     /// Bases of the register number's bits, lowest first; never 0.
     pub register: Vec<u32>,
-    /// Five bases.
+    /// Bases of the five bits of the lane number.
     pub lane: Vec<u32>,
+    /// Bases of the warp number's bits.
     pub warp: Vec<u32>,
 }
 
+/// The number of bits of a lane number.
 pub const LANE_BITS: usize = 5;
 
 /// The XOR of the bases of the bits set in `number`.
@@ -45,13 +47,15 @@ impl Layout {
         Layout { register: register.into_iter().chain(bits).collect(), lane, warp }
     }
 
+    /// The number of registers of each thread.
     pub fn registers(&self) -> usize {
         1 << self.register.len()
     }
+    /// The number of warps.
     pub fn warps(&self) -> usize {
         1 << self.warp.len()
     }
-    /// The element that a register holds.
+    /// The number of the element that a register holds.
     pub fn element(&self, register: usize, lane: usize, warp: usize) -> usize {
         (apply(&self.register, register as u32) ^ apply(&self.lane, lane as u32) ^ apply(&self.warp, warp as u32)) as usize
     }
@@ -60,8 +64,8 @@ impl Layout {
         self.register.iter().chain(&self.lane).chain(&self.warp).copied()
     }
 
-    /// Checks that the layout covers a tile of `1 << bits` elements: every element is present, no register holds a copy, and no
-    /// basis is outside.
+    /// Checks that the layout covers a tile of `1 << bits` elements: every element is present, no basis is outside, and copies
+    /// result only from zero bases of lanes and warps.
     pub fn covers(&self, bits: u32) -> Result<(), String> {
         if let Some(basis) = self.bases().find(|basis| u64::from(*basis) >> bits != 0) {
             return Err(format!("basis {basis} lies outside a tile of {} elements", 1u64 << bits));
@@ -78,12 +82,12 @@ impl Layout {
         Ok(())
     }
 
-    /// Applies a linear map of element numbers to each basis; registers with a zero basis are dropped.
+    /// Applies a linear map of element numbers to each basis. Drops register bits whose basis becomes 0.
     pub fn map(&self, f: impl Fn(u32) -> u32) -> Layout {
-        let all = |bases: &[u32]| bases.iter().map(|basis| f(*basis)).collect::<Vec<u32>>();
-        let mut register = all(&self.register);
+        let map_bases = |bases: &[u32]| bases.iter().map(|basis| f(*basis)).collect::<Vec<u32>>();
+        let mut register = map_bases(&self.register);
         register.retain(|basis| *basis != 0);
-        Layout { register, lane: all(&self.lane), warp: all(&self.warp) }
+        Layout { register, lane: map_bases(&self.lane), warp: map_bases(&self.warp) }
     }
 
     /// The layout of the operand of a permutation whose result has this layout. Dimension `k` of the result is dimension `order[k]`
@@ -97,7 +101,8 @@ impl Layout {
         self.map(|basis| (0..shape.len()).map(|k| from.coordinate(basis, k) << to.shift[order[k] as usize]).sum())
     }
 
-    /// The layout of the operand of a broadcast whose result has this layout: dimensions of extent 1 lose their bits.
+    /// The layout of the operand of a broadcast whose result has this layout. Dimensions of extent 1 in the operand lose their
+    /// bits.
     pub fn unbroadcast(&self, operand: &[u32], result: &[u32]) -> Layout {
         let (from, to) = (Strides::of(result), Strides::of(operand));
         self.map(|basis| (0..result.len()).filter(|&d| operand[d] != 1).map(|d| from.coordinate(basis, d) << to.shift[d]).sum())
@@ -116,35 +121,38 @@ impl Layout {
         (0..self.registers()).map(|register| registers.solve(f(apply(&self.register, register as u32)))).collect()
     }
 
-    /// The shuffle that converts `from` to this layout within a warp. `None` if an element is in another warp, or if lanes would
+    /// The shuffles that convert `from` to this layout within a warp. `None` if an element is in another warp, or if lanes would
     /// have to read different registers in one shuffle.
     pub fn exchange(&self, from: &Layout) -> Option<Exchange> {
         let span_of_warp = Span::of(&[&from.register[..], &from.lane].concat());
-        let split = |element: u32| {
+        // The register and lane of `from` that hold an element.
+        let locate = |element: u32| {
             let found = span_of_warp.solve(element)?;
             Some((found & ((1 << from.register.len()) - 1), (found >> from.register.len()) as u32))
         };
-        let lane_of = |element: u32| split(element).filter(|(register, _)| *register == 0).map(|(_, lane)| lane);
-        let moved = self.warp.iter().zip(&from.warp).map(|(to, from)| to ^ from);
-        let lanes = self.lane.iter().copied().chain(moved).map(lane_of).collect::<Option<Vec<u32>>>()?;
-        let sources = (0..self.registers()).map(|register| split(apply(&self.register, register as u32))).collect::<Option<_>>()?;
+        let lane_of = |element: u32| locate(element).filter(|(register, _)| *register == 0).map(|(_, lane)| lane);
+        let warp_differences = self.warp.iter().zip(&from.warp).map(|(to, from)| to ^ from);
+        let lanes = self.lane.iter().copied().chain(warp_differences).map(lane_of).collect::<Option<Vec<u32>>>()?;
+        let sources =
+            (0..self.registers()).map(|register| locate(apply(&self.register, register as u32))).collect::<Option<_>>()?;
         (self.warp.len() == from.warp.len()).then_some(Exchange { lanes, sources })
     }
 }
 
-/// A shuffle within a warp.
+/// A layout conversion by shuffles within each warp, one shuffle per register.
 pub struct Exchange {
-    /// The bases of the source lane: one for each bit of the reading lane and warp.
+    /// The bases of the source lane's number, one for each bit of the reading lane's number, then one for each bit of its warp's
+    /// number.
     pub lanes: Vec<u32>,
-    /// For each register, the source register and the lane offset (XOR).
+    /// For each register, the source register, and a number that is XORed to the source lane's number.
     pub sources: Vec<(usize, u32)>,
 }
 
-/// The number of independent bases.
+/// The rank: the number of linearly independent bases.
 pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
     let mut reduced: Vec<u32> = Vec::new();
     for basis in bases {
-        let rest = reduced.iter().fold(basis, |rest, r| rest.min(rest ^ r));
+        let rest = reduced.iter().fold(basis, |rest, reduced| rest.min(rest ^ reduced));
         if rest != 0 {
             reduced.push(rest);
         }
@@ -152,7 +160,7 @@ pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
     reduced.len() as u32
 }
 
-/// The number whose bits select bases with XOR `target`.
+/// The number whose set bits select bases with XOR `target`; the inverse of [`apply`]. `None` if no bases have this XOR.
 pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
     Span::of(bases).solve(target)
 }
@@ -160,7 +168,7 @@ pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
 /// The span of some bases in reduced form, for many calls of [`Span::solve`].
 #[derive(Clone, Copy)]
 pub struct Span {
-    /// Indexed by highest bit: a combination of bases with that highest bit and the bases in it, or 0.
+    /// By bit: a XOR of bases whose highest set bit is this bit, and the bases in it; 0 if there is none.
     pivots: [(u32, usize); u32::BITS as usize],
 }
 
@@ -176,29 +184,32 @@ impl Span {
         span
     }
 
-    /// The number whose bits select bases with XOR `target`. It selects no basis that is a combination of earlier bases.
+    /// The number whose set bits select bases with XOR `target`, or `None`. It selects no basis that is a combination of earlier
+    /// bases.
     pub fn solve(&self, target: u32) -> Option<usize> {
         let (rest, selected) = self.reduce(target, 0);
         (rest == 0).then_some(selected)
     }
 
-    /// Eliminates the highest bits of a number by pivots. Returns the remainder, and the bases used.
+    /// Eliminates the highest bits of a number by pivots. Returns the remainder, and `selected` with the used bases toggled.
     fn reduce(&self, mut rest: u32, mut selected: usize) -> (u32, usize) {
         while rest != 0 {
-            let (pivot, of) = self.pivots[rest.ilog2() as usize];
+            let (pivot, pivot_bases) = self.pivots[rest.ilog2() as usize];
             if pivot == 0 {
                 break;
             }
             rest ^= pivot;
-            selected ^= of;
+            selected ^= pivot_bases;
         }
         (rest, selected)
     }
 }
 
-/// The bit positions of each dimension in the element number of a row-major tile.
+/// The bits of each dimension in the element number of a row-major tile: the strides and extents as powers of two.
 pub struct Strides {
+    /// By dimension, the position of its lowest bit: log2 of the stride in elements.
     pub shift: Vec<u32>,
+    /// By dimension, the number of its bits: log2 of the extent.
     pub bits: Vec<u32>,
 }
 
@@ -233,15 +244,15 @@ mod tests {
     fn a_blocked_layout_covers_its_tile() {
         for bits in 0..12 {
             let order: Vec<u32> = (0..bits).collect();
-            for vector in 0..3 {
-                let layout = Layout::blocked(&order, vector.min(bits as usize), 2);
+            for vector_bits in 0..3 {
+                let layout = Layout::blocked(&order, vector_bits.min(bits as usize), 2);
                 layout.covers(bits).unwrap();
             }
         }
     }
 
     #[test]
-    fn solving_inverts_applying() {
+    fn solve_inverts_apply() {
         let bases = [3, 6, 8, 1];
         for number in 0..16 {
             assert_eq!(solve(&bases, apply(&bases, number)), Some(number as usize));
@@ -250,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_read_from_those_that_have_the_elements() {
+    fn exchanges_read_from_lanes_that_hold_the_elements() {
         let layout = |register: &[u32], lane: &[u32], warp: &[u32]| Layout {
             register: register.into(),
             lane: lane.into(),
@@ -272,7 +283,7 @@ mod tests {
                 }
             }
         }
-        // Lanes would read different registers, or those of another warp.
+        // Lanes would read different registers, or registers of another warp.
         assert!(layout(&[1], &[16, 2, 4, 8, 0], &[32]).exchange(&from).is_none());
         assert!(layout(&[32], &[1, 2, 4, 8, 0], &[16]).exchange(&from).is_none());
     }
@@ -280,12 +291,12 @@ mod tests {
     #[test]
     fn a_permutation_of_a_layout_is_undone_by_its_inverse() {
         let layout = Layout::blocked(&[0, 1, 5, 6, 2, 3, 4, 7, 8], 2, 2);
-        let there = layout.unpermute(&[4, 16, 8], &[2, 0, 1]);
-        assert_eq!(there.unpermute(&[16, 8, 4], &[1, 2, 0]), layout);
+        let unpermuted = layout.unpermute(&[4, 16, 8], &[2, 0, 1]);
+        assert_eq!(unpermuted.unpermute(&[16, 8, 4], &[1, 2, 0]), layout);
     }
 
     #[test]
-    fn a_broadcast_needs_only_renaming() {
+    fn a_broadcast_renames_registers() {
         let wide = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
         let narrow = wide.unbroadcast(&[1, 32], &[32, 32]);
         let strides = Strides::of(&[32, 32]);

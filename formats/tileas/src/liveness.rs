@@ -1,5 +1,5 @@
-//! Live ranges of buffers, and their placement in shared memory: how much shared memory a function needs. `tile-lower-as` calls it
-//! with one stage per buffer, `tile-sched` with the final stage counts.
+//! Live ranges of buffers, and their placement in shared memory, which gives the shared memory that a function needs.
+//! `tile-lower-as` uses it with one stage per buffer, `tile-sched` with the final stage counts.
 
 use crate::effects::{Effects, Proxy};
 use crate::{Buffer, BufferInfo};
@@ -14,7 +14,7 @@ pub struct LiveRange {
     pub last: usize,
 }
 
-/// A buffer that copies of a loop fill while the loop reads it: it is live throughout the loop.
+/// A multi-stage buffer, which copies of a loop fill for later iterations. It is live throughout the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct StagedBuffer {
     /// The loop's body.
@@ -28,12 +28,14 @@ impl LiveRange {
     /// The range of a buffer that is never live.
     pub const NEVER_LIVE: LiveRange = LiveRange { first: usize::MAX, last: 0 };
 
-    pub fn meets(self, other: LiveRange) -> bool {
+    /// Returns whether two live ranges have a common op.
+    pub fn overlaps(self, other: LiveRange) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
 
-/// The buffers that are staged even if no copy prefetches: those of loops with TMA copies, because TMA fills pipeline stages.
+/// The buffers that are staged even if no copy prefetches: the buffers that asynchronous copies fill in blocks with TMA copies.
+/// Reason: TMA fills pipeline stages.
 pub fn min_staged_buffers<O: Operation, T>(
     (body, region): (&Body<O, T>, Region),
     effects: for<'a> fn(&'a O) -> Effects<'a>,
@@ -60,7 +62,7 @@ pub fn liveness<O: Operation, T>(
 ) -> Arena<Buffer, LiveRange> {
     let liveness = buffers.ids().map(|_| LiveRange::NEVER_LIVE).collect();
     let mut walk = Walk { body, effects, staged_buffers, position: 0, liveness };
-    walk.region(region);
+    walk.walk_region(region);
     // TMA copies outside loops may be issued as soon as the function starts.
     for op in &body.blocks[body.block_of(region)].ops {
         let filled = effects(&body.ops[*op].kind)
@@ -76,14 +78,15 @@ struct Walk<'a, O, T> {
     body: &'a Body<O, T>,
     effects: for<'b> fn(&'b O) -> Effects<'b>,
     staged_buffers: &'a BTreeMap<Buffer, StagedBuffer>,
+    /// The number of ops visited so far.
     position: usize,
     liveness: Arena<Buffer, LiveRange>,
 }
 
 impl<O: Operation, T> Walk<'_, O, T> {
-    fn region(&mut self, at: Region) {
+    fn walk_region(&mut self, region: Region) {
         let body = self.body;
-        for &op in &body.blocks[body.block_of(at)].ops {
+        for &op in &body.blocks[body.block_of(region)].ops {
             self.position += 1;
             let kind = &body.ops[op].kind;
             for access in (self.effects)(kind).buffers {
@@ -95,7 +98,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
             if inner.is_empty() {
                 continue;
             }
-            inner.iter().for_each(|inner| self.region(*inner));
+            inner.iter().for_each(|inner| self.walk_region(*inner));
             // A buffer that is live before a loop and used in it stays live to the end of the loop, because the next iteration uses
             // it again.
             for live_range in self.liveness.values_mut().filter(|live_range| live_range.last > start && live_range.first < start) {
@@ -114,11 +117,12 @@ impl<O: Operation, T> Walk<'_, O, T> {
     }
 }
 
-/// Assigns each buffer a byte offset such that buffers that `meets` reports as simultaneously live do not overlap. First fit,
-/// largest first: small buffers fit into the remaining gaps.
-pub fn places(
+/// Assigns each buffer a byte offset in shared memory, so that two buffers with `conflicts` do not overlap. `depth` is the number
+/// of stages. Places the largest buffers first, each at the first gap that fits (first fit), because small buffers fit into the
+/// remaining gaps.
+pub fn place_buffers(
     buffers: &Arena<Buffer, BufferInfo>,
-    meets: impl Fn(Buffer, Buffer) -> bool,
+    conflicts: impl Fn(Buffer, Buffer) -> bool,
     depth: impl Fn(Buffer) -> u32,
 ) -> Arena<Buffer, u32> {
     let bytes = |buffer: Buffer| buffers[buffer].bytes().saturating_mul(depth(buffer));
@@ -127,18 +131,19 @@ pub fn places(
     let mut placed: Vec<(Buffer, u32)> = Vec::new();
     for buffer in order {
         let align = buffers[buffer].align.max(1);
-        let conflicting = placed.iter().filter(|(other, _)| meets(buffer, *other));
-        let mut taken: Vec<(u32, u32)> = conflicting.map(|(other, at)| (*at, at.saturating_add(bytes(*other)))).collect();
-        taken.sort_unstable();
-        let mut at = 0u32;
-        for (start, end) in taken {
-            if at.saturating_add(bytes(buffer)) <= start {
+        let conflicting = placed.iter().filter(|(other, _)| conflicts(buffer, *other));
+        let mut occupied: Vec<(u32, u32)> =
+            conflicting.map(|(other, offset)| (*offset, offset.saturating_add(bytes(*other)))).collect();
+        occupied.sort_unstable();
+        let mut offset = 0u32;
+        for (start, end) in occupied {
+            if offset.saturating_add(bytes(buffer)) <= start {
                 break;
             }
-            at = at.max(end.next_multiple_of(align));
+            offset = offset.max(end.next_multiple_of(align));
         }
-        placed.push((buffer, at));
+        placed.push((buffer, offset));
     }
     placed.sort_unstable();
-    placed.into_iter().map(|(_, at)| at).collect()
+    placed.into_iter().map(|(_, offset)| offset).collect()
 }

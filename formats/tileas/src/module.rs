@@ -23,7 +23,7 @@ pub enum Space {
     Tensor,
 }
 
-/// The text form of a space: shared memory is the default and is omitted.
+/// The text form of a space. Shared memory is the default, which the text form omits.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum SpaceText {
@@ -31,8 +31,8 @@ enum SpaceText {
 }
 
 impl From<Option<SpaceText>> for Space {
-    fn from(named: Option<SpaceText>) -> Space {
-        if named.is_some() { Space::Tensor } else { Space::Shared }
+    fn from(text: Option<SpaceText>) -> Space {
+        if text.is_some() { Space::Tensor } else { Space::Shared }
     }
 }
 impl From<Space> for Option<SpaceText> {
@@ -46,10 +46,10 @@ impl From<Space> for Option<SpaceText> {
 pub struct BufferInfo {
     pub elem: core_dialect::tile::Elem,
     pub shape: Shape,
-    /// For each bit of an offset in the buffer, lowest first, the element number that it contributes by XOR. The bases include the
-    /// swizzle.
+    /// The basis of each bit of an offset in the buffer, lowest bit first: the element number that the bit contributes by XOR. The
+    /// bases include the swizzle. An offset counts elements.
     pub offsets: Vec<u32>,
-    /// Alignment of its first byte, or column.
+    /// Alignment in bytes; for tensor memory, in TMEM columns.
     pub align: u32,
     pub space: Space,
 }
@@ -60,12 +60,13 @@ pub struct FunctionAttrs {
     pub private: bool,
     /// Warps of the CTA: a power of two.
     pub warps: u32,
+    /// The number of resident CTAs per SM that the author or the compiler requires.
     pub occupancy: Option<u32>,
     /// The number of CTAs of a cluster that compute each tile block together. `None` if each CTA computes its own tile block.
     #[serde(default)]
     pub cluster: Option<u32>,
-    /// Whether the two CTAs of the cluster issue tensor-memory MMAs as a CTA pair, each with half of the columns of a right
-    /// operand. Only `.sched` sets it.
+    /// Whether the two CTAs of the cluster issue `tcgen05` MMAs as a CTA pair, each with half of the columns of the right operand.
+    /// Only `.sched` sets it.
     #[serde(default)]
     pub cta_pair: bool,
     pub buffers: Arena<Buffer, BufferInfo>,
@@ -74,7 +75,7 @@ pub struct FunctionAttrs {
 }
 
 impl BufferInfo {
-    /// Bytes of shared memory of one stage.
+    /// Bytes of one stage in shared memory; 0 for a buffer in tensor memory.
     pub fn bytes(&self) -> u32 {
         match self.space {
             Space::Shared => core_dialect::tile::element_count(&self.shape) as u32 * self.elem.bytes(),
@@ -91,11 +92,12 @@ pub struct Module {
 }
 
 impl Module {
-    /// The id of a layout, which is added to the table if it is missing.
+    /// The id of a layout. Adds the layout to the table if it is missing.
     pub fn layout_id(&mut self, layout: Layout) -> LayoutId {
-        let known = self.layouts.iter().find(|(_, known)| **known == layout).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.layouts.push(layout))
+        let existing = self.layouts.iter().find(|(_, row)| **row == layout).map(|(id, _)| id);
+        existing.unwrap_or_else(|| self.layouts.push(layout))
     }
+    /// The layout of a tile type; `None` for other types.
     pub fn layout_of(&self, ty: &Type) -> Option<&Layout> {
         ty.layout().map(|id| &self.layouts[id])
     }
@@ -106,7 +108,7 @@ impl Payload for Module {
     const VERSION: u32 = 7;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        crate::verify::module(self, envelope)
+        crate::verify::check_module(self, envelope)
     }
 
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {
@@ -133,16 +135,16 @@ impl Payload for Module {
     }
 }
 
-/// The table of layouts, one row per line.
+/// The text of the layout table, one row per line.
 pub fn print_layouts(layouts: &Arena<LayoutId, Layout>) -> Vec<String> {
     layouts.iter().map(|(id, layout)| format!("layout {id} = {}\n", to_text(layout))).collect()
 }
 
-/// A row of the table after the word `layout`.
+/// Parses a row of the layout table after the word `layout`, and adds it to the table.
 pub fn parse_layout(reader: &mut Reader<'_>, layouts: &mut Arena<LayoutId, Layout>) -> Result<()> {
-    let next = LayoutId(layouts.len() as u32);
-    if !reader.eat(&next.to_string()) {
-        return Err(reader.error(format!("the layouts are numbered in order, and the next is {next}")));
+    let next_id = LayoutId(layouts.len() as u32);
+    if !reader.eat(&next_id.to_string()) {
+        return Err(reader.error(format!("the layouts are numbered in order, and the next is {next_id}")));
     }
     reader.expect("=")?;
     layouts.push(reader.value()?);

@@ -1,9 +1,9 @@
-//! The ops of `.as`: the core ops, and the ops that name how data moves between threads and memory.
+//! The ops of `.as`: the core ops, and the ops that move data between threads and memory or combine elements.
 
 use crate::atoms::MmaAtom;
 use crate::atoms::tensor_memory::LaneMove;
 use crate::effects::constructors::{at_pointers, at_view, changes, computes, fills, reads, touches, writes};
-use crate::effects::{AccessKind, Completes, Effects, Moved, Proxy};
+use crate::effects::{AccessKind, Completes, Effects, MovedTile, Proxy};
 use crate::layout::LayoutId;
 use base::ir::Dense;
 use base::ops::Field;
@@ -27,7 +27,8 @@ base::entity! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyAtom {
-    /// `ld`/`st` of `1 << vector_bits` neighbouring elements, which are the lowest register bits.
+    /// `ld` or `st` of a vector of `1 << vector_bits` neighbouring elements. The lowest register bits number the elements of a
+    /// vector.
     Vector { vector_bits: u32 },
     /// `ldmatrix` or `stmatrix`: eight lanes supply the addresses of the eight rows of each 16-byte-wide matrix. `trans` transposes
     /// its 16-bit elements.
@@ -45,7 +46,7 @@ pub enum CopyAtom {
 pub enum MmaOperand {
     /// In registers, in the layout that the atom requires.
     Registers(Value),
-    /// In a buffer, in the buffer's layout, which holds the operand transposed if `transposed`.
+    /// In a buffer, in the buffer's layout. `transposed`: the buffer holds the transposed operand.
     Memory {
         buffer: Buffer,
         #[serde(default)]
@@ -68,10 +69,11 @@ impl MmaOperand {
             MmaOperand::Memory { .. } => None,
         }
     }
-    fn effects<'a>(&self, proxy: Proxy) -> Effects<'a> {
-        self.touched(AccessKind::Reads, proxy)
+    fn read_effects<'a>(&self, proxy: Proxy) -> Effects<'a> {
+        self.access_effects(AccessKind::Reads, proxy)
     }
-    fn touched<'a>(&self, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
+    /// The effects of an access to the operand; none if it is in registers.
+    fn access_effects<'a>(&self, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
         match self {
             MmaOperand::Registers(_) => computes(),
             MmaOperand::Memory { buffer, stage, .. } => touches(buffer, stage, access_kind, proxy),
@@ -94,8 +96,8 @@ impl Field for MmaOperand {
     }
 }
 
-/// The proxy through which MMAs with this atom read buffers.
-fn proxy(atom: &MmaAtom) -> Proxy {
+/// The proxy through which MMAs with this atom access buffers.
+fn mma_proxy(atom: &MmaAtom) -> Proxy {
     match atom {
         MmaAtom::Group(_) | MmaAtom::Tensor(_) => Proxy::Mma,
         MmaAtom::Sync(_) | MmaAtom::MultiplyAdd(_) => Proxy::Generic,
@@ -108,7 +110,7 @@ fn accumulator_access(zero_init: &Option<Value>) -> AccessKind {
 }
 
 /// The completion of an MMA with this atom.
-fn completes(atom: &MmaAtom, in_flight: bool) -> Completes {
+fn mma_completion(atom: &MmaAtom, in_flight: bool) -> Completes {
     match atom {
         MmaAtom::Tensor(_) => Completes::WithItsCommit,
         _ if in_flight => Completes::WithMmaGroup,
@@ -116,12 +118,12 @@ fn completes(atom: &MmaAtom, in_flight: bool) -> Completes {
     }
 }
 
-/// The effects of an optional operand.
+/// The effects of reading the scales of an operand, if it has scales.
 fn scale_effects<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
-    scales.map_or(computes(), |place| place.effects(proxy))
+    scales.map_or(computes(), |scales| scales.read_effects(proxy))
 }
 
-/// The maximum latency hint.
+/// The maximum latency hint of a copy; the minimum is 1.
 pub const MAX_LATENCY: u32 = 10;
 
 /// The conversion between two register layouts.
@@ -146,106 +148,114 @@ base::ops! {
         ConvertLayout "convert_layout" { x: Value, route: Route }
             = computes(),
 
-        /// As in `.aa`, by an atom. In `.sched`, a `versioned` access has two versions. One checks the bounds of each vector, the
-        /// other is for a tile that is fully inside. Results: tile, token.
+        /// As in `.aa`, by an atom. In `.sched`, a `versioned` access has two versions. One checks the bounds of each vector. The
+        /// other has no checks, and executes if the tile is fully inside. Results: tile, token.
         LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
-            = at_view(AccessKind::Reads, view, index, Moved::Result, token, order),
+            = at_view(AccessKind::Reads, view, index, MovedTile::Result, token, order),
+        /// As in `.aa`, by an atom. `versioned` is as for `load_view`. Result: token.
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
-            = at_view(AccessKind::Writes, view, index, Moved::Operand(*tile), token, order),
-        /// Copies a tile of a view straight into a buffer. Each thread copies the elements that `layout` assigns to it, in vectors
-        /// of the atom's bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no vector
-        /// crosses a bound. `latency` is the author's hint on the memory latency, from 1 to 10. Complete when executed. Result:
-        /// token.
+            = at_view(AccessKind::Writes, view, index, MovedTile::Operand(*tile), token, order),
+        /// Copies a tile of a view into a buffer by `cp.async`. Each thread copies the elements that `layout` assigns to it, in
+        /// vectors of the atom's bytes. The lowest registers of the layout are the elements of a vector. Elements outside become
+        /// zero. `whole` promises that no vector crosses a bound. `latency` is the author's hint on the memory latency, from 1 to
+        /// 10. In `.as`, the copy is complete when the op ends. Result: token.
         CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, stage: Option<Value>, layout: LayoutId, latency: Option<u32>, atom: CopyAtom, versioned: bool }
-            = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
-        /// The same through pointers, whose layout assigns elements to threads. Where the mask is false, zeros are written.
+            = at_view(AccessKind::Reads, view, index, MovedTile::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
+        /// Copies elements through pointers into a buffer by `cp.async`. The layout of the pointers assigns elements to threads.
+        /// Where the mask is false, the copy writes zeros. `latency` and the completion are as for `copy_view`. Result: token.
         Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, atom: CopyAtom }
-            = at_pointers(AccessKind::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
-        /// Copies a tile of a view to a buffer through a tensor map: one thread issues the TMA copies. Elements outside become
-        /// zero. Complete when executed. Result: token.
+            = at_pointers(AccessKind::Reads, ptr, MovedTile::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
+        /// Copies a tile of a view to a buffer through a tensor map. One thread issues the TMA copies. Elements outside become
+        /// zero. In `.as`, the copy is complete when the op ends. Result: token.
         TmaLoad "tma_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, map: MapId }
-            = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Tma)).completing(Completes::WithItsStage),
+            = at_view(AccessKind::Reads, view, index, MovedTile::Buffer, token, order).and(writes(buffer, stage, Proxy::Tma)).completing(Completes::WithItsStage),
+        /// As in `.aa`. `versioned` is as for `load_view`. Result: token.
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode, versioned: bool }
-            = at_view(AccessKind::Changes, view, index, Moved::Operand(*tile), token, order),
-        /// `multimem` instructions access whole words: 16-bit elements in pairs of neighbours.
+            = at_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
+        /// As in `.aa`. `multimem` instructions access 32-bit words, so 16-bit elements are accessed in pairs of neighbours.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
-            = at_view(AccessKind::Reads, view, index, Moved::Result, token, order).by_one_thread(),
+            = at_view(AccessKind::Reads, view, index, MovedTile::Result, token, order).by_one_thread(),
+        /// As in `.aa`, in the vectors of `multicast_load`. Result: token.
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
-            = at_view(AccessKind::Changes, view, index, Moved::Operand(*tile), token, order),
+            = at_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
-            = at_pointers(AccessKind::Reads, ptr, Moved::Result, token, order),
+            = at_pointers(AccessKind::Reads, ptr, MovedTile::Result, token, order),
         Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
-            = at_pointers(AccessKind::Writes, ptr, Moved::Operand(*value), token, order),
+            = at_pointers(AccessKind::Writes, ptr, MovedTile::Operand(*value), token, order),
         AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode }
-            = at_pointers(AccessKind::Changes, ptr, Moved::Operand(*value), token, order),
+            = at_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order }
-            = at_pointers(AccessKind::Changes, ptr, Moved::Operand(*value), token, order),
+            = at_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
 
         /// Stores a tile to a buffer, each element at its offset in the buffer's layout.
         SharedStore "shared_store" { x: Value, buffer: Buffer, stage: Option<Value>, atom: CopyAtom }
             = writes(buffer, stage, Proxy::Generic),
-        /// Loads a whole buffer into the result's layout. In `.sched`, `per_k_step` loads each fragment right before its MMA step.
+        /// Loads a full buffer into the result's layout. In `.sched`, `per_k_step` loads each fragment right before its MMA step.
         /// `prefetch_next` loads the first fragments of a loop's next iteration, after the waits that they need, before the last
         /// MMAs of this iteration.
         SharedLoad "shared_load" { buffer: Buffer, stage: Option<Value>, atom: CopyAtom, per_k_step: bool, prefetch_next: bool }
             = reads(buffer, stage, Proxy::Generic),
-        /// Loads, for each element of `index` (an element number of the buffer), the element there.
+        /// Loads, for each element of `index`, the buffer element with this element number.
         SharedGather "shared_gather" { buffer: Buffer, stage: Option<Value>, index: Value }
             = reads(buffer, stage, Proxy::Generic),
 
-        /// Stores each element of a tile at the element number in `index`.
+        /// Stores each element of a tile as the buffer element whose number is in `index`.
         SharedScatter "shared_scatter" { x: Value, buffer: Buffer, stage: Option<Value>, index: Value }
             = changes(buffer, stage, Proxy::Generic),
 
-        /// Combines the registers of each thread along `dim`; the result has one element along it for each thread along the
-        /// dimension. The body takes for each operand a left and a right value; the left one is from the lower registers.
+        /// Combines the registers of each thread along `dim`. Along this dimension, the result has one element for each thread. The
+        /// body takes for each operand a left and a right value. The left value is from the lower registers.
         ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region }
             = computes(),
-        /// Combines over the lanes that differ only along `dim`, those with the highest numbers first; the left value is that of
-        /// the lower lane. All these lanes receive the result.
+        /// Combines the values of the lanes that differ only along `dim`. It first combines lanes that differ in the highest bit of
+        /// the lane number. The left value is that of the lower lane. All these lanes receive the result.
         ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region }
             = computes(),
-        /// Inclusive prefixes along `dim`, from the end if `reverse`. The dimension occupies registers and lanes only, its low bits
-        /// in registers. The body takes for each operand the prefix so far and the next value.
+        /// The inclusive prefix scan along `dim`, from the end if `reverse`. The dimension occupies registers and lanes only, its
+        /// low bits in registers. The body takes for each operand the prefix so far and the next value.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region }
             = computes(),
 
         /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand names its location:
-        /// `registers(%7)`, or `memory(buffer: 0, stage: %8, transposed: true)`. So does the accumulator: one in registers produces
-        /// a result, one in tensor memory is updated in place. If `zero_init` is true, the accumulator counts as zero whatever it
-        /// contains (PTX `scale-d = 0`); only wgmma and tcgen05 atoms support it. Atoms with block scales take one scale for each
-        /// block of elements along K, in their scale layout. The op is complete when executed, unless it is `in_flight`. Up to its
-        /// `group_wait`, only the next such MMA may then access the accumulator, and no op may change the operands. In a program
-        /// with waits, an MMA in tensor memory is complete after a wait for the pipeline stage to which its role committed it.
+        /// `registers(%7)`, or `memory(buffer: 0, stage: %8, transposed: true)`. The accumulator does, too. An accumulator in
+        /// registers gives a result; the op updates an accumulator in tensor memory in place. If `zero_init` is true, the
+        /// accumulator counts as zero whatever it contains (PTX `scale-d = 0`); only wgmma and tcgen05 atoms support it. Atoms with
+        /// block scales take one scale for each block of elements along K, in their scale layout. The op is complete when executed,
+        /// unless it is `in_flight`. Up to the `group_wait` of an MMA in flight, only another MMA in flight may access the
+        /// accumulator, and no op may change the operands. In a program with waits, an MMA in tensor memory is complete after a
+        /// wait for the pipeline stage to which its role committed it.
         Mma "mma" { in_flight: bool, lhs: MmaOperand, rhs: MmaOperand, acc: MmaOperand, zero_init: Option<Value>, lhs_scale: Option<MmaOperand>, rhs_scale: Option<MmaOperand>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
-            = lhs.effects(proxy(atom)).and(rhs.effects(proxy(atom))).and(scale_effects(lhs_scale, proxy(atom))).and(scale_effects(rhs_scale, proxy(atom)))
-                .and(acc.touched(accumulator_access(zero_init), proxy(atom))).completing(completes(atom, *in_flight)),
-        /// Loads part of a buffer in tensor memory: from element `from` of each row on, as many elements as the result has.
+            = lhs.read_effects(mma_proxy(atom)).and(rhs.read_effects(mma_proxy(atom))).and(scale_effects(lhs_scale, mma_proxy(atom))).and(scale_effects(rhs_scale, mma_proxy(atom)))
+                .and(acc.access_effects(accumulator_access(zero_init), mma_proxy(atom))).completing(mma_completion(atom, *in_flight)),
+        /// Loads a slice of a buffer in tensor memory. From each row, it loads as many elements as a row of the result has, from
+        /// element `from` on.
         TmemLoad "tmem_load" { buffer: Buffer, stage: Option<Value>, from: u32, atom: LaneMove }
             = reads(buffer, stage, Proxy::Generic),
-        /// Stores to part of a buffer in tensor memory.
+        /// Stores a tile to a slice of a buffer in tensor memory, as `tmem_load` loads it.
         TmemStore "tmem_store" { x: Value, buffer: Buffer, stage: Option<Value>, from: u32, atom: LaneMove }
             = fills(buffer, stage, Proxy::Generic),
-        /// Multiplies each row of an accumulator in tensor memory by its factor in `by`. A zero-initialised accumulator counts as
-        /// zero, and is written as such. The threads hold the rows as if they loaded the whole buffer with the atom. Rows with
-        /// factor 1 need not be accessed.
+        /// Multiplies each row of an accumulator in tensor memory by its factor in `by`. If `zero_init` is true, the accumulator
+        /// counts as zero, and the op writes zeros. The threads hold the factors as if they loaded the full buffer with the atom.
+        /// The op need not access rows with factor 1.
         TmemScale "tmem_scale" { by: Value, buffer: Buffer, stage: Option<Value>, zero_init: Value, atom: LaneMove }
             = touches(buffer, stage, AccessKind::WritesIf(*zero_init), Proxy::Generic),
-        /// Stores a buffer to a tile of a view through a tensor map, or with a `mode` reduces it into memory. One thread issues the
-        /// TMA copies. Elements outside are skipped. The buffer has been read when the op completes; no later access of the kernel
-        /// sees the stored data. In `.sched`, `waits` delays the store until all earlier TMA stores are complete. Result: token.
+        /// Stores a buffer to a tile of a view through a tensor map; with a `mode`, reduces it into memory. One thread issues the
+        /// TMA copies, which skip elements outside. When the op is complete, the buffer has been read, but the data may not be in
+        /// memory yet: later accesses of the kernel need not see it. In `.sched`, `waits` delays the store until all earlier TMA
+        /// stores are complete. Result: token.
         TmaStore "tma_store" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, map: MapId, mode: Option<AtomicMode>, waits: bool }
-            = at_view(mode.map_or(AccessKind::Writes, |_| AccessKind::Changes), view, index, Moved::Buffer, token, order).and(reads(buffer, stage, Proxy::Tma)),
+            = at_view(mode.map_or(AccessKind::Writes, |_| AccessKind::Changes), view, index, MovedTile::Buffer, token, order).and(reads(buffer, stage, Proxy::Tma)),
     }
 }
 
 impl Op {
+    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     pub fn is_pure(&self) -> bool {
         self.effects().is_pure()
     }
 
-    /// The stage operands of the op's accesses, each with its buffer. The verifier would reject an access that is missing here as
-    /// an access to a staged buffer without a stage.
+    /// The buffers that the op accesses, each with its stage operand. If an access were missing here, it would get no stage, and
+    /// the verifier would reject it.
     pub fn stages_mut(&mut self) -> Vec<(Buffer, &mut Option<Value>)> {
         match self {
             Op::CopyView { buffer, stage, .. }
@@ -260,11 +270,11 @@ impl Op {
             | Op::TmemStore { buffer, stage, .. }
             | Op::TmemScale { buffer, stage, .. } => vec![(*buffer, stage)],
             Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, .. } => {
-                let stage = |place| match place {
+                let buffer_and_stage = |operand| match operand {
                     &mut MmaOperand::Memory { buffer, ref mut stage, .. } => Some((buffer, stage)),
                     MmaOperand::Registers(_) => None,
                 };
-                [lhs, rhs, acc].into_iter().chain(lhs_scale).chain(rhs_scale).filter_map(stage).collect()
+                [lhs, rhs, acc].into_iter().chain(lhs_scale).chain(rhs_scale).filter_map(buffer_and_stage).collect()
             }
             Op::Core(_)
             | Op::Coordinate { .. }

@@ -1,13 +1,13 @@
-//! Purpose: finds two independent components of a function for ping-pong scheduling. Each has its own accumulators in tensor
-//! memory, from which its threads compute MMA operands.
-//! Requires: a verified program, with or without the steps of a schedule.
+//! Purpose: finds two independent components of a function for ping-pong scheduling. Each component has its own accumulators in
+//! tensor memory, from which its threads compute MMA operands.
+//! Requires: a verified program, before or after scheduling.
 //! Establishes: nothing; it is an analysis. The result assigns ops and buffers to two warp roles.
 //! Preserves: the program.
 //! See also: the ping-pong warp-group scheduling of FlashAttention-3 and of CUTLASS's `KernelTmaWarpSpecializedPingpong`.
 //!
 //! The components share only the buffers that TMA copies fill for the MMAs of both.
 
-use crate::verify::Program;
+use crate::verify::TileAsOp;
 use crate::{Buffer, BufferInfo, MmaAtom, Op, Space, Type};
 use base::ir::Op as OpId;
 use base::{Arena, Body, Region};
@@ -25,94 +25,95 @@ pub struct PingPong {
     pub ops: BTreeMap<OpId, usize>,
     /// The accumulators of the second component.
     pub second_accumulators: BTreeSet<Buffer>,
-    /// The used buffers of shared memory, each with its only component.
+    /// The used buffers in shared memory, each with its component; `None` if both components or other roles use it.
     pub buffers: BTreeMap<Buffer, Option<usize>>,
 }
 
 impl PingPong {
-    /// Returns whether two buffers can share memory: they belong to the same component, or not both are in the table. Reason: a
-    /// warp role does not know when the buffers of another role are dead.
-    pub fn share(&self, one: Buffer, other: Buffer) -> bool {
-        let of = |buffer: Buffer| self.buffers.get(&buffer);
-        of(one).zip(of(other)).is_none_or(|(one, other)| one.is_some() && one == other)
+    /// Returns whether two buffers can share memory: they belong to the same component, or one of them is not in the table. Reason:
+    /// a warp role does not know when the buffers of another role are dead.
+    pub fn can_share_memory(&self, a: Buffer, b: Buffer) -> bool {
+        let component_of = |buffer: Buffer| self.buffers.get(&buffer);
+        component_of(a).zip(component_of(b)).is_none_or(|(a, b)| a.is_some() && a == b)
     }
 }
 
-/// The two components of a function's ops, or the reason why there are not two. Other roles execute the ops that are `left_out`;
-/// each component executes the ops that are `is_shared`.
-pub fn ping_pong<O: Program>(
+/// The two components of a function's ops, or the reason why the function does not have two. `is_left_out`: another role executes
+/// the op. `is_shared`: each component executes the op.
+pub fn ping_pong<O: TileAsOp>(
     (body, region): (&Body<O, Type>, Region),
     buffers: &Arena<Buffer, BufferInfo>,
-    left_out: impl Fn(OpId) -> bool,
+    is_left_out: impl Fn(OpId) -> bool,
     is_shared: impl Fn(OpId) -> bool,
 ) -> Result<PingPong, &'static str> {
-    let (all, blocks, entry) = (body.walk(region), body.op_blocks(), body.block_of(region));
-    let in_iterations = |is_one: fn(&Op) -> bool| {
-        let ops_in_loops = all.iter().filter(|op| blocks[op.0 as usize] != Some(entry));
-        let found = ops_in_loops.filter(move |op| body.ops[**op].kind.program().is_some_and(is_one));
+    let (ops, blocks, entry) = (body.walk(region), body.op_blocks(), body.block_of(region));
+    let find_in_loops = |matches: fn(&Op) -> bool| {
+        let ops_in_loops = ops.iter().filter(|op| blocks[op.0 as usize] != Some(entry));
+        let found = ops_in_loops.filter(move |op| body.ops[**op].kind.tileas_op().is_some_and(matches));
         found.copied().collect::<Vec<OpId>>()
     };
-    let tmem_loads = in_iterations(|op| matches!(op, Op::TmemLoad { .. }));
+    let tmem_loads = find_in_loops(|op| matches!(op, Op::TmemLoad { .. }));
     if tmem_loads.len() < COMPONENTS {
         return Err("threads load the accumulators of fewer than two MMAs per iteration");
     }
-    let by_tma = all.iter().filter_map(|op| body.ops[*op].kind.effects()?.filled_by_tma());
-    let by_tma: BTreeSet<Buffer> = by_tma.collect();
-    let touched = |op: OpId| {
+    let filled_by_tma = ops.iter().filter_map(|op| body.ops[*op].kind.effects()?.filled_by_tma());
+    let filled_by_tma: BTreeSet<Buffer> = filled_by_tma.collect();
+    let effects_of = |op: OpId| {
         let kind = &body.ops[op].kind;
         let effects = kind.effects().unwrap_or_default();
         match () {
-            () if left_out(op) || effects.filled_by_tma().is_some() => None,
+            () if is_left_out(op) || effects.filled_by_tma().is_some() => None,
             () if is_shared(op) || kind.is_pure() => Some(OpEffects::default()),
-            () if matches!(effects.other, Effect::Branches | Effect::Leaves) => Some(OpEffects::default()),
+            () if matches!(effects.core_effect, Effect::Branches | Effect::Leaves) => Some(OpEffects::default()),
             () => {
-                let places = effects.buffers.iter().map(|access| access.buffer).filter(|buffer| !by_tma.contains(buffer));
-                Some(OpEffects { places: places.map(|buffer| buffer.0).collect(), is_source: true })
+                let accessed = effects.buffers.iter().map(|access| access.buffer).filter(|buffer| !filled_by_tma.contains(buffer));
+                Some(OpEffects { memory_objects: accessed.map(|buffer| buffer.0).collect(), is_source: true })
             }
         }
     };
-    let components = components(body, region, touched);
-    let of = |ops: Vec<OpId>| ops.into_iter().filter_map(|op| components.of(op)).collect::<BTreeSet<usize>>();
+    let components = components(body, region, effects_of);
+    let components_of = |ops: Vec<OpId>| ops.into_iter().filter_map(|op| components.of(op)).collect::<BTreeSet<usize>>();
     // A component without computation between MMAs has nothing to overlap with the other one.
-    let tmem_loads = of(tmem_loads);
-    let stores = of(in_iterations(|op| matches!(op, Op::TmemStore { .. })));
-    if tmem_loads.len() != COMPONENTS || stores != tmem_loads || of(in_iterations(|op| accumulators(op).is_some())) != tmem_loads {
+    let with_loads = components_of(tmem_loads);
+    let with_stores = components_of(find_in_loops(|op| matches!(op, Op::TmemStore { .. })));
+    let with_mmas = components_of(find_in_loops(|op| tmem_accumulator(op).is_some()));
+    if with_loads.len() != COMPONENTS || with_stores != with_loads || with_mmas != with_loads {
         return Err("the computation between one MMA and the next is not independent of all other computation");
     }
-    let second = tmem_loads.last().copied();
-    let second_ops = all.iter().filter(|op| components.of(**op) == second);
-    let second_accumulators = second_ops.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
-    let ops = all.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
-    let buffers = buffer_components((body, &all), buffers, &components, second);
-    Ok(PingPong { ops, second_accumulators, buffers })
+    let second = with_loads.last().copied();
+    let second_ops = ops.iter().filter(|op| components.of(**op) == second);
+    let second_accumulators = second_ops.filter_map(|op| tmem_accumulator(body.ops[*op].kind.tileas_op()?)).collect();
+    let component_ops = ops.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
+    let buffers = buffer_components((body, &ops), buffers, &components, second);
+    Ok(PingPong { ops: component_ops, second_accumulators, buffers })
 }
 
 /// The accumulator in tensor memory that an MMA updates.
-pub fn accumulators(op: &Op) -> Option<Buffer> {
+pub fn tmem_accumulator(op: &Op) -> Option<Buffer> {
     match op {
         Op::Mma { acc, atom: MmaAtom::Tensor(_), .. } => acc.buffer(),
         _ => None,
     }
 }
 
-/// The used buffers of shared memory, each with its only component.
-fn buffer_components<O: Program>(
-    (body, all): (&Body<O, Type>, &[OpId]),
+/// The used buffers in shared memory, each with its component; `None` if both components or other roles use it.
+fn buffer_components<O: TileAsOp>(
+    (body, ops): (&Body<O, Type>, &[OpId]),
     buffers: &Arena<Buffer, BufferInfo>,
     components: &Components,
     second: Option<usize>,
 ) -> BTreeMap<Buffer, Option<usize>> {
     let mut users: BTreeMap<Buffer, BTreeSet<Option<usize>>> = BTreeMap::new();
-    for op in all {
+    for op in ops {
         let kind = &body.ops[*op].kind;
         // One role stores for both components, and signals the completion.
-        if !matches!(kind.program(), Some(Op::TmaStore { .. })) {
+        if !matches!(kind.tileas_op(), Some(Op::TmaStore { .. })) {
             let component = components.of(*op).map(|component| usize::from(Some(component) == second));
             let effects = kind.effects().unwrap_or_default();
             effects.buffers.iter().for_each(|access| _ = users.entry(access.buffer).or_default().insert(component));
         }
     }
     users.retain(|buffer, _| buffers[*buffer].space == Space::Shared);
-    let only = |of: BTreeSet<Option<usize>>| if of.len() == 1 { of.first().copied().flatten() } else { None };
-    users.into_iter().map(|(buffer, of)| (buffer, only(of))).collect()
+    let only_component = |users: BTreeSet<Option<usize>>| if users.len() == 1 { users.first().copied().flatten() } else { None };
+    users.into_iter().map(|(buffer, users)| (buffer, only_component(users))).collect()
 }

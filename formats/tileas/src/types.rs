@@ -2,7 +2,7 @@
 
 use crate::layout::LayoutId;
 use base::text::TypeText;
-use core_dialect::rules::{MiddleType, Seen};
+use core_dialect::rules::{CoreType, MiddleType};
 use core_dialect::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 use serde::{Deserialize, Serialize};
 
@@ -43,17 +43,17 @@ impl Type {
 }
 
 impl MiddleType for Type {
-    fn seen(&self) -> Seen<'_> {
+    fn core_type(&self) -> CoreType<'_> {
         match self {
-            Type::Scalar(elem) => Seen::Tile { elem: *elem, shape: &[] },
-            Type::Tile { elem, shape, .. } => Seen::Tile { elem: *elem, shape },
-            Type::MemRef(memref) => Seen::MemRef(memref),
-            Type::View(view) => Seen::View(view),
-            Type::Token => Seen::Token,
+            Type::Scalar(elem) => CoreType::Tile { elem: *elem, shape: &[] },
+            Type::Tile { elem, shape, .. } => CoreType::Tile { elem: *elem, shape },
+            Type::MemRef(memref) => CoreType::MemRef(memref),
+            Type::View(view) => CoreType::View(view),
+            Type::Token => CoreType::Token,
         }
     }
     fn fits(&self, to: &Self) -> bool {
-        self.layout() == to.layout() && self.seen().fits(to.seen())
+        self.layout() == to.layout() && self.core_type().fits(to.core_type())
     }
 }
 
@@ -83,7 +83,7 @@ impl TypeText for Type {
             Elem::parse(text).map(Type::Scalar)
         }
     }
-    fn parts(&self) -> Vec<String> {
+    fn table_types(&self) -> Vec<String> {
         match self {
             Type::MemRef(memref) => vec![memref.print()],
             Type::View(view) => vec![view.memref.print(), view.print()],
@@ -93,7 +93,7 @@ impl TypeText for Type {
     fn literal(&self, bits: u64) -> Option<String> {
         self.elem().map(|elem| print_literal(elem, bits))
     }
-    fn bits(&self, literal: &str) -> Option<u64> {
+    fn literal_bits(&self, literal: &str) -> Option<u64> {
         self.elem().and_then(|elem| parse_literal(elem, literal))
     }
 }

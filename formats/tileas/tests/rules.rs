@@ -3,17 +3,17 @@
 use base::File;
 use tileas::Module;
 
-/// The message for a file that the verifier must reject, with its code.
-fn refused(text: &str) -> String {
+/// Reads a file. Returns `accepted`, or the code and message of the error.
+fn verdict(text: &str) -> String {
     match File::<Module>::read(text.as_bytes(), "case") {
         Ok(_) => "accepted".into(),
         Err(error) => format!("{}: {}", error.code, error.message),
     }
 }
 
-/// Each line is an edit of the sample (of the first match of the text) and a part of the expected message.
+/// Each case replaces the first match of a text in the sample, and has a part of the expected message.
 #[test]
-fn an_edited_mma_loop_is_refused() {
+fn an_edited_mma_loop_is_rejected() {
     let sample = include_str!("sample.as");
     let cases = [
         ("warps: 4", "warps: 64", "AS003"),
@@ -69,11 +69,11 @@ fn an_edited_mma_loop_is_refused() {
         ("tile: %59, view: %58", "tile: %50, view: %58", "do not run along one dimension"),
         ("atom: vector(vector_bits: 2)) : token @14", "atom: vector(vector_bits: 3)) : token @14", "no vectors of 8"),
     ];
-    assert_eq!(refused(sample), "accepted");
-    for (from, to, wanted) in cases {
+    assert_eq!(verdict(sample), "accepted");
+    for (from, to, expected) in cases {
         assert!(sample.contains(from), "{from} is not in the sample");
-        let message = refused(&sample.replacen(from, to, 1));
-        assert!(message.contains(wanted), "{from} -> {to}: {message}");
+        let message = verdict(&sample.replacen(from, to, 1));
+        assert!(message.contains(expected), "{from} -> {to}: {message}");
     }
 }
 
@@ -81,11 +81,11 @@ fn an_edited_mma_loop_is_refused() {
 #[test]
 fn unrolled_steps_divide_the_k_extent() {
     let sample = include_str!("fma.as");
-    assert_eq!(refused(sample), "accepted");
+    assert_eq!(verdict(sample), "accepted");
     for k in [1, 2] {
-        assert_eq!(refused(&sample.replace("multiply_add.k4", &format!("multiply_add.k{k}"))), "accepted");
+        assert_eq!(verdict(&sample.replace("multiply_add.k4", &format!("multiply_add.k{k}"))), "accepted");
     }
-    let message = refused(&sample.replace("multiply_add.k4", "multiply_add.k8"));
+    let message = verdict(&sample.replace("multiply_add.k4", "multiply_add.k8"));
     assert!(
         message.starts_with("AS007") && message.contains("its extent along K is not a multiple of 8 unrolled steps"),
         "{message}"
@@ -95,21 +95,21 @@ fn unrolled_steps_divide_the_k_extent() {
 /// Only a store to a buffer may use a value that one thread computes for several warps.
 #[test]
 fn a_value_of_one_thread_goes_through_a_buffer() {
-    let sample = include_str!("found_once.as");
-    assert_eq!(refused(sample), "accepted");
+    let sample = include_str!("single_thread_values.as");
+    assert_eq!(verdict(sample), "accepted");
     for (from, to) in [("lhs: %6", "lhs: %4"), ("ptr: %10, value: %7", "ptr: %8, value: %7"), ("x: %13", "x: %11")] {
         assert!(sample.contains(from), "{from} is not in the sample");
-        let message = refused(&sample.replacen(from, to, 1));
+        let message = verdict(&sample.replacen(from, to, 1));
         assert!(message.starts_with("AS014"), "{from} -> {to}: {message}");
     }
     // Within a warp, the lanes exchange the value.
     let alone = sample.replace("warps: 4", "warps: 1").replace("warp: [0, 0]", "warp: []").replace("lhs: %6", "lhs: %4");
-    assert_eq!(refused(&alone), "accepted");
+    assert_eq!(verdict(&alone), "accepted");
 }
 
-/// The same for a loop whose operands are loaded by TMA.
+/// As `an_edited_mma_loop_is_rejected`, for a loop with TMA loads.
 #[test]
-fn edited_tma_copies_are_refused() {
+fn edited_tma_copies_are_rejected() {
     let sample = include_str!("tma.as");
     let cases = [
         ("extent: [32, 64]", "extent: [16, 64]", "the TMA tiles of map0 do not divide those of"),
@@ -139,19 +139,19 @@ fn edited_tma_copies_are_refused() {
         ("padding: zero>", "padding: nan>", "elements outside become zero"),
         ("strides: [?, 1], scope: 1>", "strides: [?, ?], scope: 1>", "strides"),
     ];
-    assert_eq!(refused(sample), "accepted");
+    assert_eq!(verdict(sample), "accepted");
     // TMA tiles with fewer rows fill the buffer, too.
-    assert_eq!(refused(&sample.replacen("extent: [32, 64]", "extent: [32, 32]", 1)), "accepted");
-    for (from, to, wanted) in cases {
+    assert_eq!(verdict(&sample.replacen("extent: [32, 64]", "extent: [32, 32]", 1)), "accepted");
+    for (from, to, expected) in cases {
         assert!(sample.contains(from), "{from} is not in the sample");
-        let message = refused(&sample.replacen(from, to, 1));
-        assert!(message.contains(wanted), "{from} -> {to}: {message}");
+        let message = verdict(&sample.replacen(from, to, 1));
+        assert!(message.contains(expected), "{from} -> {to}: {message}");
     }
 }
 
-/// The same for an MMA in tensor memory.
+/// As `an_edited_mma_loop_is_rejected`, for an MMA in tensor memory.
 #[test]
-fn an_edited_mma_in_tensor_memory_is_refused() {
+fn an_edited_mma_in_tensor_memory_is_rejected() {
     let sample = include_str!("tensor.as");
     let cases = [
         ("target sm_100", "target sm_90", "sm_90 has no tensor memory for buffer2"),
@@ -193,15 +193,15 @@ fn an_edited_mma_in_tensor_memory_is_refused() {
         ("\"32x32b\"", "\"64x32b\"", "no atom '64x32b'"),
         ("buffer: 1, atom: vector", "buffer: 2, atom: vector", "buffer2 is not in shared memory"),
     ];
-    assert_eq!(refused(sample), "accepted");
-    for (from, to, wanted) in cases {
+    assert_eq!(verdict(sample), "accepted");
+    for (from, to, expected) in cases {
         assert!(sample.contains(from), "{from} is not in the sample");
-        let message = refused(&sample.replacen(from, to, 1));
-        assert!(message.contains(wanted), "{from} -> {to}: {message}");
+        let message = verdict(&sample.replacen(from, to, 1));
+        assert!(message.contains(expected), "{from} -> {to}: {message}");
     }
 }
 
-/// Predicates that prove that an unwritten accumulator is zero-initialised at its first MMA.
+/// An unwritten accumulator is accepted if its `zero_init` predicate is proved to be true at the first MMA.
 #[test]
 fn zero_initialised_accumulators_need_no_write() {
     let sample = include_str!("tensor.as");
@@ -212,9 +212,9 @@ fn zero_initialised_accumulators_need_no_write() {
         ("constant(true) : i1", "accepted"),
         ("constant(false) : i1", "AS011"),
     ];
-    for (by, wanted) in cases {
-        let message = refused(&sample.replacen(compare, by, 1));
-        assert!(message.contains(wanted), "{by}: {message}");
+    for (by, expected) in cases {
+        let message = verdict(&sample.replacen(compare, by, 1));
+        assert!(message.contains(expected), "{by}: {message}");
     }
     // A loop forwards its initial value.
     let carried = sample
@@ -225,22 +225,23 @@ fn zero_initialised_accumulators_need_no_write() {
         .replacen("(%16: i32)", "(%16: i32, %97: i1)", 1)
         .replacen("zero_init: %21", "zero_init: %97", 1)
         .replacen("    continue @0", "    %96 = constant(false) : i1 @0\n    continue(values: [%96]) @0", 1);
-    assert_eq!(refused(&carried), "accepted");
-    assert!(refused(&carried.replace("%99 = constant(true)", "%99 = constant(false)")).contains("AS011"));
+    assert_eq!(verdict(&carried), "accepted");
+    assert!(verdict(&carried.replace("%99 = constant(true)", "%99 = constant(false)")).contains("AS011"));
     // A predicate forwarded without an MMA proves nothing about the accumulator.
     let forwarded_values = "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1 @0 {
     (%97: i32, %96: i1)\n    %95 = constant(false) : i1 @0\n    continue(values: [%95]) @0\n  }\n  for(";
-    let message = refused(&sample.replacen("for(", forwarded_values, 1).replacen("zero_init: %21", "zero_init: %98", 1));
+    let message = verdict(&sample.replacen("for(", forwarded_values, 1).replacen("zero_init: %21", "zero_init: %98", 1));
     assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{message}");
     // The loop starts at another value than the condition compares, or at an unknown value.
     for by in ["lhs: %14, rhs: %3", "lhs: %13, rhs: %15"] {
-        let message = refused(&sample.replace("signedness: signed), lhs: %13, rhs: %3)", &format!("signedness: signed), {by})")));
+        let message = verdict(&sample.replace("signedness: signed), lhs: %13, rhs: %3)", &format!("signedness: signed), {by})")));
         assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{by}: {message}");
     }
 }
 
-/// A program with one buffer, which `W` writes and `R` reads. `%t` is true, `%f` is false; `%n` and `%c` are unknown.
-fn in_control_flow(body: &str) -> String {
+/// A program with one buffer. In `body`, `W` stands for a write of the buffer, and `R` for a read. `%t` is true, `%f` is false;
+/// `%n` and `%c` are parameters.
+fn program_with_buffer(body: &str) -> String {
     const BUFFER: &str = "(elem: i32, shape: [32], offsets: [1, 2, 4, 8, 16], align: 4)";
     let body = body.replace('W', "shared_store(x: %x, buffer: 0, atom: vector(vector_bits: 0))");
     let mut text = format!("{HEAD}func \"k\"(%n: i32, %c: i1) (warps: 1, buffers: [{BUFFER}]) @0 {{\n");
@@ -253,7 +254,7 @@ fn in_control_flow(body: &str) -> String {
     text + "\nreturn\n}\n"
 }
 
-/// A loop with `%n` iterations that writes in each, followed by a comparison `%b`.
+/// A loop that writes the buffer in each of its `%n` iterations, then an `if` on a comparison.
 fn after_a_loop(compare: &str, then: &str, otherwise: &str) -> String {
     format!(
         "for(lower: %0z, upper: %n, step: %1z) {{\n(%i: i32)\nW\ncontinue\n}}\n%b = compare(kind: {compare}) : i1
@@ -261,10 +262,10 @@ if(cond: %b) {{\n{then}\nyield\n}} {{\n{otherwise}\nyield\n}}"
     )
 }
 
-/// Programs that prove that a buffer is written, and similar programs that do not.
+/// The analysis accepts programs that write the buffer on every path to a read, and rejects similar programs that do not.
 #[test]
 fn every_path_to_a_read_writes_the_buffer() {
-    let known = [
+    let accepted = [
         "W\nR",
         "W\nif(cond: %c) {\nR\nyield\n} {\nyield\n}",
         "if(cond: %c) {\nW\nyield\n} {\nW\nyield\n}\nR",
@@ -272,9 +273,9 @@ fn every_path_to_a_read_writes_the_buffer() {
         // A loop that runs at least one iteration.
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nif(cond: %c) {\nW\ncontinue\n} {\nW\nyield\n}\ncontinue\n}\nR",
-        // The untaken branch does not count.
+        // The branch that the condition excludes does not count.
         "if(cond: %t) {\nW\nyield\n} {\nyield\n}\nR",
-        // The loop is in a later iteration, or not in its first one.
+        // The condition holds in the first iteration only, or in later iterations only.
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
 %b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %0z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
@@ -282,10 +283,10 @@ if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
 %b = compare(kind: int(predicate: not_equal, signedness: signed), lhs: %0z, rhs: %i) : i1
 if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
     ];
-    for body in known {
-        assert_eq!(refused(&in_control_flow(body)), "accepted", "{body}");
+    for body in accepted {
+        assert_eq!(verdict(&program_with_buffer(body)), "accepted", "{body}");
     }
-    let unknown = [
+    let rejected = [
         "if(cond: %c) {\nW\nyield\n} {\nyield\n}\nR",
         "if(cond: %f) {\nW\nyield\n} {\nyield\n}\nR",
         // The analysis does not relate two tests of one condition.
@@ -297,20 +298,20 @@ if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
 %b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %1z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
-        // A path that leaves still counts after it.
+        // After an `if`, a branch that ends in another terminator still counts.
         "if(cond: %c) {\nW\nyield\n} {\nreturn\n}\nR",
         "loop {\nif(cond: %c) {\nW\nbreak\n} {\ncontinue\n}\ncontinue\n}\nR",
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nif(cond: %c) {\ncontinue\n} {\nW\nyield\n}\nR\ncontinue\n}",
         "if(cond: %c) {\nW\nreturn\n} {\nreturn\n}\nR",
     ];
-    for body in unknown {
-        let message = refused(&in_control_flow(body));
+    for body in rejected {
+        let message = verdict(&program_with_buffer(body));
         assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{body}: {message}");
     }
-    assert!(refused(&in_control_flow("R\nW")).ends_with("buffer0 is read before anything is written to it"));
+    assert!(verdict(&program_with_buffer("R\nW")).ends_with("buffer0 is read before anything is written to it"));
 }
 
-/// Conditions that prove that an earlier loop ran an iteration: they compare its bounds as it does.
+/// A condition proves that an earlier loop ran an iteration if it compares the bounds of the loop, with the signedness of the loop.
 #[test]
 fn a_condition_proves_that_a_loop_ran() {
     let int = |predicate: &str, sign: &str, lhs: &str, rhs: &str| {
@@ -322,29 +323,29 @@ fn a_condition_proves_that_a_loop_ran() {
         ("greater_than_or_equal", ["%0z", "%n"], false),
         ("less_than_or_equal", ["%n", "%0z"], false),
     ];
-    for (predicate, [lhs, rhs], when) in cases {
-        let text = |sign: &str, when: bool, lhs: &str, rhs: &str| {
-            let [then, otherwise] = if when { ["R", ""] } else { ["", "R"] };
-            refused(&in_control_flow(&after_a_loop(&int(predicate, sign, lhs, rhs), then, otherwise)))
+    for (predicate, [lhs, rhs], ran_if) in cases {
+        let verdict_of = |sign: &str, read_if: bool, lhs: &str, rhs: &str| {
+            let [then, otherwise] = if read_if { ["R", ""] } else { ["", "R"] };
+            verdict(&program_with_buffer(&after_a_loop(&int(predicate, sign, lhs, rhs), then, otherwise)))
         };
-        assert_eq!(text("signed", when, lhs, rhs), "accepted", "{predicate}");
-        assert!(text("signed", !when, lhs, rhs).starts_with("AS011"), "{predicate}: the other way");
-        assert!(text("unsigned", when, lhs, rhs).starts_with("AS011"), "{predicate}: other numbers");
-        assert!(text("signed", when, rhs, lhs).starts_with("AS011"), "{predicate}: the other way around");
+        assert_eq!(verdict_of("signed", ran_if, lhs, rhs), "accepted", "{predicate}");
+        assert!(verdict_of("signed", !ran_if, lhs, rhs).starts_with("AS011"), "{predicate}: the other way");
+        assert!(verdict_of("unsigned", ran_if, lhs, rhs).starts_with("AS011"), "{predicate}: other numbers");
+        assert!(verdict_of("signed", ran_if, rhs, lhs).starts_with("AS011"), "{predicate}: the other way around");
         let other = [lhs, rhs].map(|value| value.replace("%0z", "%1z"));
-        assert!(text("signed", when, &other[0], &other[1]).starts_with("AS011"), "{predicate}: another bound");
+        assert!(verdict_of("signed", ran_if, &other[0], &other[1]).starts_with("AS011"), "{predicate}: another bound");
     }
     let unsigned =
         after_a_loop(&int("less_than", "unsigned", "%0z", "%n"), "R", "").replace("step: %1z", "step: %1z, unsigned: true");
-    assert_eq!(refused(&in_control_flow(&unsigned)), "accepted");
-    // After a branch, a loop inside the branch proves nothing.
+    assert_eq!(verdict(&program_with_buffer(&unsigned)), "accepted");
+    // A loop inside a branch proves nothing after the branch.
     let less = int("less_than", "signed", "%0z", "%n");
     let inside = after_a_loop(&less, "R", "").replacen("for(", "if(cond: %c) {\nfor(", 1);
     let inside = inside.replacen("\n%b", "\nyield\n} {\nyield\n}\n%b", 1);
-    assert!(refused(&in_control_flow(&inside)).starts_with("AS011"));
+    assert!(verdict(&program_with_buffer(&inside)).starts_with("AS011"));
 }
 
-/// A forwarded predicate proves that a buffer is written.
+/// A forwarded predicate can prove that a buffer is written.
 #[test]
 fn a_forwarded_predicate_proves_a_write() {
     let read = |zero_init: &str| format!("if(cond: {zero_init}) {{\nyield\n}} {{\nR\nyield\n}}");
@@ -363,22 +364,22 @@ fn a_forwarded_predicate_proves_a_write() {
     };
     let chosen = |then: &str| format!("{then}%s = select(cond: %c, yes: %t, no: %a) : i1\n{}", read("%s"));
     let nested = counted("%t", &counted("%p", "W", "%f").replace("%a", "%a2").replace("%i", "%i2").replace("%p:", "%p2:"), "%a2");
-    let known = [
+    let accepted = [
         counted("%t", "W", "%f") + &read("%a"),
         endless("%t", "W", "%f") + &read("%a"),
         branches("W", "%f", "%t") + &read("%a"),
         nested + &read("%a"),
         counted("%t", "if(cond: %c) {\ncontinue(values: [%p])\n} {\nyield\n}\nW", "%f") + &read("%a"),
         chosen(&counted("%t", "W", "%f")),
-        // Inside the loop, about an earlier iteration.
+        // Inside the loop, the predicate proves that an earlier iteration wrote.
         counted("%t", &format!("W\n{}", read("%p")), "%f"),
-        // The opposite polarity.
+        // The predicate that is false proves the write.
         counted("%f", "W", "%t") + "if(cond: %a) {\nR\nyield\n} {\nyield\n}",
     ];
-    for body in &known {
-        assert_eq!(refused(&in_control_flow(body)), "accepted", "{body}");
+    for body in &accepted {
+        assert_eq!(verdict(&program_with_buffer(body)), "accepted", "{body}");
     }
-    let unknown = [
+    let rejected = [
         counted("%f", "W", "%f") + &read("%a"),
         counted("%c", "W", "%f") + &read("%a"),
         counted("%t", "W", "%f") + &read("%c"),
@@ -389,17 +390,17 @@ fn a_forwarded_predicate_proves_a_write() {
         branches("W", "%f", "%f") + &read("%a"),
         branches("W", "%t", "%f") + &read("%a"),
     ];
-    for body in &unknown {
-        let message = refused(&in_control_flow(body));
+    for body in &rejected {
+        let message = verdict(&program_with_buffer(body));
         assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{body}: {message}");
     }
 }
 
-/// Predicates that move from one loop-carried value to the next. The analysis follows them for a few walks and rejects longer
-/// chains. It ends quickly for any nesting of loops.
+/// Each iteration forwards each predicate to the next loop-carried value. The analysis rejects these chains, and takes less than 20
+/// seconds for 200 nested loops.
 #[test]
-fn the_analysis_of_carried_predicates_ends() {
-    let iteration = |count: usize| {
+fn the_analysis_of_carried_predicates_terminates() {
+    let chain = |count: usize| {
         let list = |of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(", ");
         let (args, names) = (list(&|at| format!("%p{at}: i1")), list(&|at| format!("%a{at}")));
         let last = list(&|at| if at + 1 < count { format!("%p{}", at + 1) } else { "%f".into() });
@@ -411,7 +412,7 @@ fn the_analysis_of_carried_predicates_ends() {
         )
     };
     for count in [2, 8, 40] {
-        assert!(refused(&in_control_flow(&iteration(count))).starts_with("AS011"), "{count} predicates");
+        assert!(verdict(&program_with_buffer(&chain(count))).starts_with("AS011"), "{count} predicates");
     }
     let mut nest = String::from("if(cond: %p0) {\nyield\n} {\nR\nyield\n}\nW");
     for depth in (0..200).rev() {
@@ -422,11 +423,15 @@ fn the_analysis_of_carried_predicates_ends() {
         nest = format!("{head}{nest}\ncontinue(values: [{last}])\n}}");
     }
     let start = std::time::Instant::now();
-    let message = refused(&in_control_flow(&nest));
+    let message = verdict(&program_with_buffer(&nest));
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     assert!(message.contains("buffer0 is read before anything is written to it"), "{message}");
     assert_eq!(
-        refused(&in_control_flow(&nest.replacen("R\n", "", 1).replacen("W\n", "W\nif(cond: %p0) {\nyield\n} {\nR\nyield\n}\n", 1))),
+        verdict(&program_with_buffer(&nest.replacen("R\n", "", 1).replacen(
+            "W\n",
+            "W\nif(cond: %p0) {\nyield\n} {\nR\nyield\n}\n",
+            1
+        ))),
         "accepted"
     );
 }
@@ -442,42 +447,51 @@ layout #5 = (register: [], lane: [1, 2, 0, 0, 0], warp: [])
 layout #6 = (register: [], lane: [1, 2, 4, 0, 0], warp: [])
 ";
 
-/// Each line is a body and a part of the expected message.
+/// Each case is a body and a part of the expected message.
 #[test]
-fn incompatible_layouts_are_refused() {
+fn incompatible_layouts_are_rejected() {
     let sum = "{\n(%a: i32, %b: i32)\n%c = binary(kind: add_i(overflow: none), lhs: %a, rhs: %b) : i32\nyield(values: [%c])\n}";
     let reduce = |op: &str, ty: &str| format!("%y = {op}(operands: [%x], dim: 0, body: {{}}) : {ty} {sum}");
-    let bound = |ty: &str, rest: &str| format!("%x = iota : {ty}\n{rest}");
+    let with_iota = |ty: &str, rest: &str| format!("%x = iota : {ty}\n{rest}");
     let cases = [
-        (bound("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: registers) : tile<32xi32, #3>"), "between threads"),
-        (bound("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: shuffle) : tile<32xi32, #3>"), "accepted"),
-        (bound("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: shuffle) : tile<32xi64, #3>"), "wrong types"),
-        (bound("tile<32xi32, #0>", "%y = unary(kind: abs_i, x: %x) : tile<32xi32, #3>"), "in different layouts"),
-        (bound("tile<32xi32, #0>", "%y = reshape(x: %x) : tile<4x8xi32, #3>"), "between threads"),
-        (bound("tile<32xi32, #0>", "%y = reshape(x: %x) : tile<4x8xi32, #0>"), "accepted"),
-        (bound("tile<32xi32, #0>", "%y = cat(lhs: %x, rhs: %x, dim: 0) : tile<64xi32, #1>"), "accepted"),
-        (bound("tile<32xi32, #0>", "%y = cat(lhs: %x, rhs: %x, dim: 0) : tile<64xi32, #2>"), "halves"),
-        (bound("tile<64xi16, #2>", "%y = reinterpret(x: %x) : tile<32xi32, #0>"), "accepted"),
-        (bound("tile<64xi16, #1>", "%y = reinterpret(x: %x) : tile<32xi32, #0>"), "neighbouring registers"),
-        (bound("tile<64xi32, #1>", "%i = constant(1) : i32\n%y = extract(x: %x, indices: [%i]) : tile<32xi32, #0>"), "accepted"),
+        (with_iota("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: registers) : tile<32xi32, #3>"), "between threads"),
+        (with_iota("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: shuffle) : tile<32xi32, #3>"), "accepted"),
+        (with_iota("tile<32xi32, #0>", "%y = convert_layout(x: %x, route: shuffle) : tile<32xi64, #3>"), "wrong types"),
+        (with_iota("tile<32xi32, #0>", "%y = unary(kind: abs_i, x: %x) : tile<32xi32, #3>"), "in different layouts"),
+        (with_iota("tile<32xi32, #0>", "%y = reshape(x: %x) : tile<4x8xi32, #3>"), "between threads"),
+        (with_iota("tile<32xi32, #0>", "%y = reshape(x: %x) : tile<4x8xi32, #0>"), "accepted"),
+        (with_iota("tile<32xi32, #0>", "%y = cat(lhs: %x, rhs: %x, dim: 0) : tile<64xi32, #1>"), "accepted"),
+        (with_iota("tile<32xi32, #0>", "%y = cat(lhs: %x, rhs: %x, dim: 0) : tile<64xi32, #2>"), "halves"),
+        (with_iota("tile<64xi16, #2>", "%y = reinterpret(x: %x) : tile<32xi32, #0>"), "accepted"),
+        (with_iota("tile<64xi16, #1>", "%y = reinterpret(x: %x) : tile<32xi32, #0>"), "neighbouring registers"),
         (
-            bound("tile<64xi32, #2>", "%i = constant(1) : i32\n%y = extract(x: %x, indices: [%i]) : tile<32xi32, #0>"),
+            with_iota("tile<64xi32, #1>", "%i = constant(1) : i32\n%y = extract(x: %x, indices: [%i]) : tile<32xi32, #0>"),
+            "accepted",
+        ),
+        (
+            with_iota("tile<64xi32, #2>", "%i = constant(1) : i32\n%y = extract(x: %x, indices: [%i]) : tile<32xi32, #0>"),
             "between threads",
         ),
         ("%x = coordinate(dim: 1) : tile<32xi32, #0>".into(), "no such dimension"),
         ("%x = coordinate(dim: 0) : tile<32xf32, #0>".into(), "integer that holds every coordinate"),
-        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #0>")), "accepted"),
-        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #3>")), "layout of the reduced operand"),
-        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<16xi32, #0>")), "AS005"),
-        (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<1xi32, #4>")), "accepted"),
-        (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<4xi32, #5>")), "does not fit its operand"),
-        (bound("tile<32xi32, #0>", &format!("%y = scan(operands: [%x], dim: 0, body: {{}}) : tile<32xi32, #0> {sum}")), "accepted"),
-        (bound("tile<32xi32, #3>", &format!("%y = scan(operands: [%x], dim: 0, body: {{}}) : tile<32xi32, #3> {sum}")), "in order"),
+        (with_iota("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #0>")), "accepted"),
+        (with_iota("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #3>")), "layout of the reduced operand"),
+        (with_iota("tile<64xi32, #2>", &reduce("reduce_registers", "tile<16xi32, #0>")), "AS005"),
+        (with_iota("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<1xi32, #4>")), "accepted"),
+        (with_iota("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<4xi32, #5>")), "does not fit its operand"),
+        (
+            with_iota("tile<32xi32, #0>", &format!("%y = scan(operands: [%x], dim: 0, body: {{}}) : tile<32xi32, #0> {sum}")),
+            "accepted",
+        ),
+        (
+            with_iota("tile<32xi32, #3>", &format!("%y = scan(operands: [%x], dim: 0, body: {{}}) : tile<32xi32, #3> {sum}")),
+            "in order",
+        ),
         ("%y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<32xi32, #0>".into(), "buffer0 is not in the table"),
     ];
-    for (body, wanted) in cases {
+    for (body, expected) in cases {
         let text = format!("{HEAD}func \"k\"() (warps: 1) @0 {{\n{body}\nreturn\n}}\n");
-        let message = refused(&text);
-        assert!(message.contains(wanted), "{body}: {message}");
+        let message = verdict(&text);
+        assert!(message.contains(expected), "{body}: {message}");
     }
 }

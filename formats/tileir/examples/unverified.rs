@@ -1,4 +1,4 @@
-//! Writes bytecode of an unverified program, to test the diagnostics of another reader.
+//! Converts MLIR text to bytecode without verification, to test the diagnostics of another reader.
 //!
 //!     cargo run -p tileir --example unverified program.mlir > program.tileirbc
 

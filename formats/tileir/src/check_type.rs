@@ -1,4 +1,4 @@
-//! The rules of types, worded as in NVIDIA's tileiras.
+//! The rules of types. Error messages have the wording of NVIDIA's tileiras.
 
 use crate::enums::WireEnum;
 use crate::types::{DYNAMIC, Element, Type, TypeId};
@@ -11,27 +11,29 @@ pub const MAX_TILE_ELEMENTS: i64 = 16_777_216;
 
 type Check<T = ()> = Result<T, String>;
 
-const NUMBERS: &str = "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or fnv8E5M3FNU or \
-                       i1 or i8 or i16 or i32 or i64";
+const SCALARS_EXCEPT_I4: &str = "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or \
+                                 fnv8E5M3FNU or i1 or i8 or i16 or i32 or i64";
 
-/// The scalar type of a parameter that accepts any number except i4.
-pub fn number(ty: &Type, parameter: &str) -> Check<Scalar> {
+/// Checks a type parameter that must be a scalar type other than i4, and returns the scalar type.
+pub fn scalar_except_i4(ty: &Type, parameter: &str) -> Check<Scalar> {
     match ty {
         Type::Scalar(scalar) if *scalar != Scalar::I4 => Ok(*scalar),
-        _ => Err(format!("failed to verify '{parameter}': {NUMBERS}")),
+        _ => Err(format!("failed to verify '{parameter}': {SCALARS_EXCEPT_I4}")),
     }
 }
 
+/// Checks the element type of a tile, and returns it.
 pub fn tile_element(ty: &Type) -> Check<Element> {
     match ty {
         Type::Scalar(scalar) => Ok(Element::Scalar(*scalar)),
         Type::Ptr(pointer) => Ok(Element::Ptr(*pointer)),
         _ => Err(format!(
-            "failed to verify 'elementType': {NUMBERS} or Pointer type or i4 or A not-yet-resolved (parametric) dtype usable as an element type"
+            "failed to verify 'elementType': {SCALARS_EXCEPT_I4} or Pointer type or i4 or A not-yet-resolved (parametric) dtype usable as an element type"
         )),
     }
 }
 
+/// Checks the shape of a tile.
 pub fn tile(element: Element, shape: &[i64]) -> Check {
     if element == Element::Scalar(Scalar::F4E2M1FN) && shape.iter().all(|dim| dim % 2 != 0) {
         return Err("F4E2M1FN tiles must have an even number of elements".into());
@@ -39,22 +41,23 @@ pub fn tile(element: Element, shape: &[i64]) -> Check {
     if matches!(element, Element::Ptr(pointer) if pointer.pointee == Scalar::F4E2M1FN) && !shape.is_empty() {
         return Err("tiles of ptr<f4E2M1FN> must have rank 0; use an f4 tile view for memory accesses".into());
     }
-    let mut elements: i64 = 1;
+    let mut element_count: i64 = 1;
     for &dim in shape {
         if dim <= 0 {
-            return Err(format!("all dimensions must be positive constants, got {}", list(shape, i64::to_string)));
+            return Err(format!("all dimensions must be positive constants, got {}", join(shape, i64::to_string)));
         }
         if dim & (dim - 1) != 0 {
-            return Err(format!("all dimensions must be powers of two, got {}", list(shape, i64::to_string)));
+            return Err(format!("all dimensions must be powers of two, got {}", join(shape, i64::to_string)));
         }
-        elements = elements.saturating_mul(dim);
-        if elements > MAX_TILE_ELEMENTS {
+        element_count = element_count.saturating_mul(dim);
+        if element_count > MAX_TILE_ELEMENTS {
             return Err(format!("tile would exceed the maximum of {MAX_TILE_ELEMENTS} elements"));
         }
     }
     Ok(())
 }
 
+/// Checks the shape and the strides of a tensor view.
 pub fn tensor_view(shape: &[i64], strides: &[i64]) -> Check {
     if shape.len() != strides.len() {
         let (shape, strides) = (shape.len(), strides.len());
@@ -64,7 +67,7 @@ pub fn tensor_view(shape: &[i64], strides: &[i64]) -> Check {
     }
     for (values, what) in [(shape, "sizes"), (strides, "strides")] {
         if values.iter().any(|value| *value <= 0 && *value != DYNAMIC) {
-            let values = list(values, |value| if *value == DYNAMIC { "?".into() } else { value.to_string() });
+            let values = join(values, |value| if *value == DYNAMIC { "?".into() } else { value.to_string() });
             return Err(format!("dimensions must have strictly positive constant {what} but got [{values}]"));
         }
     }
@@ -81,9 +84,9 @@ pub fn view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
         return Err("0-dimension tile shape is not supported".into());
     }
     if tile_shape.len() != tensor_shape.len() {
-        let (rank, tiles) = (tensor_shape.len(), tile_shape.len());
+        let (rank, tile_rank) = (tensor_shape.len(), tile_shape.len());
         return Err(format!(
-            "expected tensor_view rank and tile rank to match, got tensor_view of rank {rank} and tiles of rank {tiles}"
+            "expected tensor_view rank and tile rank to match, got tensor_view of rank {rank} and tiles of rank {tile_rank}"
         ));
     }
     let dim_map = match ty {
@@ -95,13 +98,13 @@ pub fn view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
         return Err(format!("expected dim_map to map exactly all {rank} dimensions of the tile, got {got} mappings"));
     }
     if tile_shape.iter().any(|dim| *dim <= 0) {
-        return Err(format!("tile shape dimensions must have positive length but got [{}]", list(tile_shape, i32::to_string)));
+        return Err(format!("tile shape dimensions must have positive length but got [{}]", join(tile_shape, i32::to_string)));
     }
     if tile_shape.iter().any(|dim| dim & (dim - 1) != 0) {
-        return Err(format!("tile shape dimensions must have power of two length but got [{}]", list(tile_shape, i32::to_string)));
+        return Err(format!("tile shape dimensions must have power of two length but got [{}]", join(tile_shape, i32::to_string)));
     }
     if let Some(dim_map) = dim_map {
-        permutation(dim_map, tensor_shape.len())?;
+        check_permutation(dim_map, tensor_shape.len())?;
     }
     if let Type::GatherScatterView { sparse_dim, .. } = ty
         && *sparse_dim as usize >= tensor_shape.len()
@@ -118,12 +121,12 @@ pub fn view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
         return Err(format!("padding_value {padding} can only be used with floating point element types, got '{element}'"));
     }
     match ty {
-        Type::StridedView { traversal, .. } => traversal_strides(traversal, tile_shape.len()),
+        Type::StridedView { traversal, .. } => check_traversal_strides(traversal, tile_shape.len()),
         _ => Ok(()),
     }
 }
 
-fn permutation(dim_map: &[i32], rank: usize) -> Check {
+fn check_permutation(dim_map: &[i32], rank: usize) -> Check {
     let mut used = vec![None; rank];
     for (tile_dim, &target) in dim_map.iter().enumerate() {
         if target < 0 {
@@ -141,16 +144,16 @@ fn permutation(dim_map: &[i32], rank: usize) -> Check {
     Ok(())
 }
 
-fn traversal_strides(strides: &[i32], rank: usize) -> Check {
+fn check_traversal_strides(strides: &[i32], rank: usize) -> Check {
     if strides.len() != rank {
         return Err(format!("expected {rank} traversal strides, got {}", strides.len()));
     }
     if strides.iter().any(|stride| *stride <= 0) {
-        return Err(format!("traversal strides must be strictly positive but got [{}]", list(strides, i32::to_string)));
+        return Err(format!("traversal strides must be strictly positive but got [{}]", join(strides, i32::to_string)));
     }
     Ok(())
 }
 
-fn list<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
+fn join<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
     values.iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,8 @@
-//! The enumerations of the bytecode: numbers and spellings of the variants. All formats share the types themselves.
+//! The enumerations of the bytecode: numbers and spellings of the variants. Most of the types are
+//! defined in `core-dialect` and `numerics`, where all formats share them.
 
 use crate::preview::{Access, ExprOp, MemorySpace, Synchronization};
-use crate::types::PointerSpace;
+use crate::types::PointerSharing;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Padding};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
@@ -81,15 +82,15 @@ wire_enum! {
     Access { In = "in", Out = "out", InOut = "inout" }
 }
 
-/// Only variants that bytecode contains have a number.
-impl PointerSpace {
+/// `Absent` has no number: it means that the bytecode has no attribute.
+impl PointerSharing {
     pub const SPELLINGS: &'static [&'static str] = &["none", "unicast", "multicast"];
 
     pub fn number(self) -> Option<u8> {
         (self as u8).checked_sub(1)
     }
-    pub fn from_number(number: u32) -> Option<PointerSpace> {
-        [PointerSpace::None, PointerSpace::Unicast, PointerSpace::Multicast].get(number as usize).copied()
+    pub fn from_number(number: u32) -> Option<PointerSharing> {
+        [PointerSharing::None, PointerSharing::Unicast, PointerSharing::Multicast].get(number as usize).copied()
     }
     pub fn spelling(self) -> &'static str {
         self.number().map_or("none", |number| Self::SPELLINGS[number as usize])

@@ -9,7 +9,7 @@ use base::ir::{Region, Value};
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 
-/// The kind of a field, independent of its op.
+/// The kind of a field, without its op and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldShape {
     Operand,
@@ -38,7 +38,8 @@ pub enum FieldShape {
 }
 
 impl FieldShape {
-    /// Whether the field has a bit in the flags word. Operands of ops with an operand count have none.
+    /// Whether fields of this shape have a bit in the flags word. Exception: optional operands of ops with an operand count do
+    /// not.
     pub fn has_flag(self) -> bool {
         matches!(
             self,
@@ -57,6 +58,7 @@ impl FieldShape {
     }
 }
 
+/// The value of a field, borrowed from an op.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldRef<'a> {
     Operand(Value),
@@ -77,6 +79,7 @@ pub enum FieldRef<'a> {
     Region(Region),
 }
 
+/// An owned value, from which a field of an op is built.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldValue {
     Operand(Value),
@@ -97,12 +100,12 @@ pub enum FieldValue {
     Region(Region),
 }
 
-/// A type of op fields.
+/// A Rust type that op fields may have.
 pub trait Field: Sized {
     const SHAPE: FieldShape;
     fn get(&self) -> FieldRef<'_>;
-    /// Returns none if the value has another shape or is out of range.
-    fn make(value: FieldValue) -> Option<Self>;
+    /// Returns `None` if the value has another shape or is out of range.
+    fn from_value(value: FieldValue) -> Option<Self>;
     fn for_each_operand(&self, _: &mut dyn FnMut(Value)) {}
     fn for_each_operand_mut(&mut self, _: &mut dyn FnMut(&mut Value)) {}
     fn for_each_region(&self, _: &mut dyn FnMut(Region)) {}
@@ -114,7 +117,7 @@ impl Field for Value {
     fn get(&self) -> FieldRef<'_> {
         FieldRef::Operand(*self)
     }
-    fn make(value: FieldValue) -> Option<Self> {
+    fn from_value(value: FieldValue) -> Option<Self> {
         match value {
             FieldValue::Operand(value) => Some(value),
             _ => None,
@@ -133,7 +136,7 @@ impl Field for Option<Value> {
     fn get(&self) -> FieldRef<'_> {
         FieldRef::OptionalOperand(*self)
     }
-    fn make(value: FieldValue) -> Option<Self> {
+    fn from_value(value: FieldValue) -> Option<Self> {
         match value {
             FieldValue::OptionalOperand(value) => Some(value),
             _ => None,
@@ -152,7 +155,7 @@ impl Field for Box<[Value]> {
     fn get(&self) -> FieldRef<'_> {
         FieldRef::Operands(self)
     }
-    fn make(value: FieldValue) -> Option<Self> {
+    fn from_value(value: FieldValue) -> Option<Self> {
         match value {
             FieldValue::Operands(values) => Some(values),
             _ => None,
@@ -171,7 +174,7 @@ impl Field for Region {
     fn get(&self) -> FieldRef<'_> {
         FieldRef::Region(*self)
     }
-    fn make(value: FieldValue) -> Option<Self> {
+    fn from_value(value: FieldValue) -> Option<Self> {
         match value {
             FieldValue::Region(region) => Some(region),
             _ => None,
@@ -185,7 +188,8 @@ impl Field for Region {
     }
 }
 
-/// Fields without references: the `FieldRef` and `FieldValue` variants, and the conversions.
+/// Implements [`Field`] for types without operands and regions. A row has the type, its shape, the variant of `FieldRef` and of
+/// `FieldValue`, and the conversions to the first and from the second.
 macro_rules! plain_field {
     ($($type:ty: $shape:expr, $variant:ident, |$get:ident| $to:expr, |$set:ident| $from:expr;)*) => {$(
         impl Field for $type {
@@ -194,7 +198,7 @@ macro_rules! plain_field {
                 let $get = self;
                 FieldRef::$variant($to)
             }
-            fn make(value: FieldValue) -> Option<Self> {
+            fn from_value(value: FieldValue) -> Option<Self> {
                 match value {
                     FieldValue::$variant($set) => $from,
                     _ => None,

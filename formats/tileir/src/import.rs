@@ -1,4 +1,4 @@
-//! Opens a program in any form: bytecode, disassembly text, or a `.tile` file.
+//! Opens a program in any form: bytecode, the framed container, MLIR text, or a `.tile` file.
 
 use crate::bytecode::{self, Features};
 use crate::framed;
@@ -11,18 +11,18 @@ use base::{Envelope, File, Payload};
 /// The phase of every `.tile` file; the format has only one.
 pub const PHASE: &str = "read";
 
-/// Reads and verifies a program. `name` is the file's name for messages, `producer` the reading tool.
+/// Reads and verifies a program. `name` is the file's name for messages, and `producer` the name of the reading tool.
 pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
     open_with(bytes, name, producer, Features::default())
 }
 
-/// As [`open`], with preview content of these features in bytecode.
+/// As [`open`]. Bytecode may contain the preview content that `features` enables.
 pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
     match sniff(bytes) {
         Sniffed::Stage { .. } => File::read(bytes, name),
         _ if bytes.starts_with(&framed::MAGIC) => {
-            let read = framed::read(bytes, name)?;
-            Ok(with_envelope(read, bytes, producer))
+            let program = framed::read(bytes, name)?;
+            Ok(with_envelope(program, bytes, producer))
         }
         Sniffed::Text if bytes[0] != bytecode::MAGIC[0] => open_text(bytes, name, producer),
         _ => open_bytecode(bytes, name, producer, features),
@@ -30,23 +30,23 @@ pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -
 }
 
 fn open_bytecode(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
-    let read = bytecode::read(bytes, features).map_err(|error| {
+    let program = bytecode::read(bytes, features).map_err(|error| {
         let diagnostic = error.into_diagnostic(name);
         match actual_kind(bytes) {
-            Some(what) => diagnostic.note(format!("{name} is {what}")),
+            Some(kind) => diagnostic.note(format!("{name} is {kind}")),
             None => diagnostic,
         }
     })?;
-    Ok(with_envelope(read, bytes, producer))
+    Ok(with_envelope(program, bytes, producer))
 }
 
-fn with_envelope(read: bytecode::DecodedProgram, bytes: &[u8], producer: &str) -> File<Module> {
+fn with_envelope(program: bytecode::DecodedProgram, bytes: &[u8], producer: &str) -> File<Module> {
     let mut envelope = Envelope::new::<Module>(PHASE, producer, bytes);
-    envelope.debug = read.debug;
-    File { envelope, payload: read.module }
+    envelope.debug = program.debug;
+    File { envelope, payload: program.module }
 }
 
-/// The actual kind of a file without the bytecode magic number.
+/// Describes the actual kind of a file without the bytecode magic number, for a diagnostic.
 fn actual_kind(bytes: &[u8]) -> Option<String> {
     if bytes.starts_with(&bytecode::MAGIC) {
         return None;

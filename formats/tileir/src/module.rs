@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Module {
-    /// The bytecode version of the program, and whether its header signals preview content.
+    /// The bytecode version of the program.
     pub version: Version,
+    /// Whether the header of the bytecode signals preview content.
     pub preview: bool,
     /// The producer's name, from the file.
     pub producer: Option<StringId>,
@@ -26,7 +27,7 @@ pub struct Module {
     pub externs: Vec<Extern>,
 }
 
-/// The elements of a constant, little-endian, or one element for all of them.
+/// The little-endian elements of a constant. If all elements are equal, the data may have only one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Constant {
     pub data: Box<[u8]>,
@@ -71,7 +72,7 @@ impl Module {
     pub fn global(&self, name: StringId) -> Option<&Global> {
         self.globals.iter().find(|global| global.name == name || self.string(global.name) == self.string(name))
     }
-    /// Element and shape of a tile. Panics on another type; the verifier guarantees tiles where this is called.
+    /// The element type and shape of a tile. Panics on another type; the verifier guarantees a tile type at each call.
     pub fn tile(&self, ty: TypeId) -> (Element, &[i64]) {
         self.types[ty].tile().expect("the verifier ensures that this is a tile")
     }
@@ -83,7 +84,7 @@ impl Module {
         let constant = &self.constants[id];
         (0..count).map(move |index| constant.element(scalar, index, count))
     }
-    /// The single value of a constant, if its form makes all elements equal.
+    /// The common value of all elements of a constant, as bits. `None` if the elements differ or are pointers.
     pub fn splat(&self, id: ConstantId, ty: TypeId) -> Option<u64> {
         let (element, shape) = self.tile(ty);
         let count = shape.iter().product::<i64>() as usize;
@@ -93,12 +94,12 @@ impl Module {
     }
 }
 
-/// Bytes of one element in constant data; a tf32 element has three.
+/// The number of bytes of an element in constant data; a tf32 element has three.
 pub fn stored_bytes(scalar: Scalar) -> usize {
     if scalar == Scalar::TF32 { 3 } else { scalar.bytes() as usize }
 }
 
-/// Checks that the data size is valid for `elements` elements.
+/// Checks that the size of `data` is valid for a constant of `elements` elements.
 pub fn check_constant_size(data: &[u8], scalar: Scalar, elements: usize) -> Result<(), String> {
     let size = data.len();
     if scalar == Scalar::I1 {
@@ -115,7 +116,7 @@ pub fn check_constant_size(data: &[u8], scalar: Scalar, elements: usize) -> Resu
 }
 
 impl Constant {
-    /// Whether all elements are equal, in value or because one element stands for all.
+    /// Whether all elements are equal: the data repeats one element, or has only one.
     pub fn is_splat(&self, scalar: Scalar, count: usize) -> bool {
         if scalar == Scalar::I1 {
             let first = self.element(scalar, 0, count);
@@ -125,7 +126,8 @@ impl Constant {
         self.data.chunks_exact(size).all(|element| element == &self.data[..size])
     }
 
-    /// The bits of one of `count` elements. A tf32 value occupies the upper bits of 32, as in [`Scalar`].
+    /// The bits of element `index` of a constant with `count` elements. A stored tf32 element has 19 bits; they become the upper
+    /// bits of a 32-bit value, as in [`Scalar`].
     pub fn element(&self, scalar: Scalar, index: usize, count: usize) -> u64 {
         if scalar == Scalar::I1 {
             return match count {
@@ -148,7 +150,7 @@ impl Function {
     pub fn params(&self) -> &[Value] {
         &self.body.blocks[self.body.block_of(self.region)].args
     }
-    /// The hint of an architecture, without fallback to another.
+    /// The hint `key` for the architecture `arch`. There is no fallback to another architecture.
     pub fn hint<'a>(&'a self, module: &Module, arch: &str, key: &str) -> Option<&'a Attribute> {
         lookup_hint(module, self.hints.as_deref()?, arch, key)
     }

@@ -1,12 +1,12 @@
-//! The table of all Tile IR ops: opcode, names, first version, results, fields in wire order, and verifier facts.
+//! The table of all Tile IR ops: opcode, names, first version, results, fields in wire order, constraints and rules.
 //!
 //! Each row becomes a variant of [`Op`] with named, typed fields, and an [`OpInfo`] that describes it as data. Reader, writer,
 //! printer, parser and most of the verifier use the table through [`crate::fields::Field`].
 //!
-//! A row has the form `Variant opcode mnemonic since effects layout (results) { fields } [rules] "text form"`. Attributes come
+//! A row has the form `Variant opcode mnemonic since effects counts (results) { fields } [rules] "text form"`. Attributes come
 //! first, then operands, then regions, as in the bytecode.
 //! `=> V13_3 default` gives the first version with the field, and its value in older versions. `where NAME` is the operand's
-//! predicate in [`crate::constraint`]. `as "name"` is the name in NVIDIA's messages, if it differs from the field's.
+//! constraint in [`crate::constraint`]. `as "name"` is the name in NVIDIA's messages, if it differs from the field's.
 
 use crate::constraint::{self, Constraint};
 use crate::enums::{ComparisonOrdering, Direction};
@@ -20,20 +20,21 @@ use serde::{Deserialize, Serialize};
 
 /// Any number of operands.
 pub type Values = Box<[Value]>;
+/// The optimization hints of an op.
 pub type Hints = Option<Box<Dictionary>>;
 
 /// The side effects of executing an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effects {
-    /// None; the op may execute speculatively.
+    /// No effects; the op may execute speculatively.
     Pure,
-    /// None, but the op may be undefined for some operands.
+    /// No effects, but the op may be undefined for some operands.
     NoMemory,
-    /// Reads or writes memory, or another side effect.
+    /// Reads or writes memory, or has another side effect.
     Memory,
     /// The effects of the ops in its regions.
     Recursive,
-    /// Terminates its block and leaves an enclosing region, not only the innermost one.
+    /// Terminates its block and transfers control to an enclosing loop or out of the function, possibly across several regions.
     Leave,
     /// Terminates its block and passes values to the enclosing op.
     Yield,
@@ -56,8 +57,9 @@ pub enum CountEncoding {
 
 #[derive(Debug)]
 pub struct ResultInfo {
-    /// The name in this table, and the name in text and messages.
+    /// The name in this table.
     pub field: &'static str,
+    /// The name in the text form and in messages.
     pub name: &'static str,
     pub constraint: &'static Constraint,
     pub variadic: bool,
@@ -74,7 +76,7 @@ pub struct FieldInfo {
     pub constraint: &'static Constraint,
 }
 
-/// A named relation between operands and results.
+/// A relation between operands and results, or a condition on the enclosing op. `names` are operands and results, or ops.
 #[derive(Debug)]
 pub struct Rule {
     pub kind: RuleKind,
@@ -89,7 +91,9 @@ pub enum RuleKind {
     SameElement,
     /// All operands and results have the same shape.
     OperandsAndResultShape,
+    /// All operands have the same shape.
     OperandsShape,
+    /// All operands and results have the same element type.
     OperandsAndResultElement,
     /// The result is i1 with the shape of the named operand.
     I1Of,
@@ -105,7 +109,7 @@ pub struct OpInfo {
     pub class: &'static str,
     pub since: Version,
     pub effects: Effects,
-    pub layout: CountEncoding,
+    pub count_encoding: CountEncoding,
     pub results: &'static [ResultInfo],
     pub fields: &'static [FieldInfo],
     pub rules: &'static [Rule],
@@ -120,16 +124,17 @@ impl OpInfo {
     }
     /// The fields with a bit in the flags word, in bit order.
     pub fn flag_fields(&self) -> impl Iterator<Item = (usize, &'static FieldInfo)> + use<> {
-        let counted = matches!(self.layout, CountEncoding::Counted | CountEncoding::CountedOperands);
-        let has_bit = move |field: &FieldInfo| field.shape.has_flag() && !(counted && field.shape.is_operand());
+        let has_operand_count = matches!(self.count_encoding, CountEncoding::Counted | CountEncoding::CountedOperands);
+        let has_bit = move |field: &FieldInfo| field.shape.has_flag() && !(has_operand_count && field.shape.is_operand());
         self.fields.iter().enumerate().filter(move |(_, field)| has_bit(field))
     }
-    pub fn regions(&self) -> usize {
+    pub fn region_count(&self) -> usize {
         self.fields.iter().filter(|field| field.shape == FieldShape::Region).count()
     }
     pub fn is_terminator(&self) -> bool {
         matches!(self.effects, Effects::Leave | Effects::Yield)
     }
+    /// The index of the field with a name of this table or of NVIDIA's messages.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name || field.wire_name == name)
     }
@@ -142,7 +147,7 @@ macro_rules! first {
 }
 
 macro_rules! ops {
-    ($($(#[$doc:meta])* $variant:ident $opcode:literal $mnemonic:literal $since:ident $effects:ident $layout:ident
+    ($($(#[$doc:meta])* $variant:ident $opcode:literal $mnemonic:literal $since:ident $effects:ident $counts:ident
         ($($result:ident $(as $result_wire:literal)? : $result_constraint:ident $($variadic:ident)?),*)
         { $($field:ident $(as $wire:literal)? : $type:ty $(where $constraint:ident)? $(=> $gate:ident $default:expr)?;)* }
         [$($rule:ident $(($($name:ident)*))?),*]
@@ -184,7 +189,7 @@ macro_rules! ops {
                             class: concat!(stringify!($variant), "Op"),
                             since: $since,
                             effects: Effects::$effects,
-                            layout: CountEncoding::$layout,
+                            count_encoding: CountEncoding::$counts,
                             results: &[$(ResultInfo {
                                 field: stringify!($result),
                                 name: first!($($result_wire,)? stringify!($result)),
@@ -229,13 +234,13 @@ macro_rules! ops {
             pub fn from_fields(opcode: Opcode, next: &mut dyn FnMut() -> Option<FieldValue>) -> Option<Op> {
                 match opcode {
                     $(Opcode::$variant => {
-                        $(let $field = <$type as Field>::make(next()?)?;)*
+                        $(let $field = <$type as Field>::from_value(next()?)?;)*
                         Some(Op::$variant { $($field),* })
                     })*
                 }
             }
 
-            /// The value of a field in files of older versions.
+            /// The value of a field in files of versions that lack the field.
             pub fn field_default(opcode: Opcode, name: &str) -> Option<FieldValue> {
                 match (opcode, name) {
                     $($($((Opcode::$variant, stringify!($field)) => {
@@ -295,7 +300,7 @@ const fn is_variadic(word: &str) -> bool {
     !word.is_empty()
 }
 
-/// Called only for defaults of versioned fields; these have no references.
+/// Converts the default of a field that older versions lack. Such a default is a flag, a number, a list of bools or an operand.
 fn to_field_value(field: FieldRef<'_>) -> FieldValue {
     match field {
         FieldRef::Flag(flag) => FieldValue::Flag(flag),

@@ -40,7 +40,7 @@ pub enum Access {
 }
 
 /// The name of the attribute with a function's access to an argument.
-pub const ACCESS: &str = "cuda_tile.preview$access";
+pub const ACCESS_ATTRIBUTE: &str = "cuda_tile.preview$access";
 
 /// An attribute that exists only in preview content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -100,10 +100,10 @@ pub struct Extern {
     pub visibility: Visibility,
     pub arg_attrs: Box<[Dictionary]>,
     pub const_params: Box<[Preview]>,
-    /// None for a declaration.
+    /// `None` for a declaration.
     pub implementation: Option<Box<Implementation>>,
     pub loc: Loc,
-    /// The number of preceding entries.
+    /// The number of entries that precede the function in the module.
     pub after: u32,
 }
 
@@ -114,7 +114,7 @@ pub struct Implementation {
     pub implements: StringId,
     pub const_args: Box<[Preview]>,
     pub res_attrs: Option<Box<[Attribute]>>,
-    /// Size and alignment of shared memory.
+    /// The size and the alignment of the shared memory that the implementation uses.
     pub scratch: Option<(Preview, Preview)>,
     pub config: Option<Dictionary>,
     pub arch: Option<Box<[StringId]>>,
@@ -131,7 +131,7 @@ impl Extern {
 }
 
 impl Preview {
-    /// Whether it is an integer expression, or another valid value of a constant parameter.
+    /// Whether the attribute is a valid value of a constant parameter, such as an integer expression.
     pub fn is_expression(&self) -> bool {
         match self {
             Preview::Tuple(parts) => parts.iter().all(Preview::is_expression),
@@ -146,7 +146,7 @@ impl Preview {
         }
     }
 
-    /// Whether it can be an extent: names and numbers under `+`, `-`, `*` and negation.
+    /// Whether the attribute can be an extent: names and numbers under `+`, `-`, `*` and negation.
     pub fn is_extent(&self) -> bool {
         match self {
             Preview::Int(_) | Preview::Var(_) | Preview::Builtin { .. } => true,
@@ -156,6 +156,7 @@ impl Preview {
         }
     }
 
+    /// The attributes that the attribute directly contains.
     fn parts(&self) -> Vec<&Preview> {
         match self {
             Preview::Binary { lhs, rhs, .. } => vec![lhs, rhs],
@@ -167,7 +168,7 @@ impl Preview {
         }
     }
 
-    /// Calls `f` with the attribute itself and everything in it.
+    /// Calls `f` with the attribute and with all attributes in it.
     pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Preview)) {
         f(self);
         self.parts().into_iter().for_each(|part| part.walk(f));
@@ -179,7 +180,7 @@ impl Preview {
 }
 
 impl PreviewType {
-    /// The types and attributes that it contains.
+    /// The element type and the attributes that the type contains.
     pub fn parts(&self) -> (Option<TypeId>, Vec<&Preview>) {
         match self {
             PreviewType::Symbol(name) => (None, vec![name]),

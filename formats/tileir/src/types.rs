@@ -1,5 +1,4 @@
-//! The types of Tile IR, and the attributes of ops and hints. The module interns types and strings; attributes refer
-//! to them by id.
+//! The types of Tile IR, and the attributes of ops and hints. The module interns types and strings; attributes refer to them by id.
 
 use crate::preview::{Preview, PreviewType};
 use core_dialect::memory::{MulticastReduction, Padding};
@@ -23,10 +22,10 @@ base::entity! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symbol(pub StringId);
 
-/// A shape or stride of a tensor view that is known only at run time.
+/// An extent or stride of a tensor view that is known only at run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
-/// The element of a tile.
+/// The type of a tile's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Element {
     Scalar(Scalar),
@@ -42,12 +41,12 @@ pub enum Type {
         element: Element,
         shape: Box<[i64]>,
     },
-    /// Dimensions and strides in elements; [`DYNAMIC`] ones are operands of `make_tensor_view`.
+    /// The extents, and the strides in elements. [`DYNAMIC`] extents and strides are operands of `make_tensor_view`.
     TensorView {
         element: Scalar,
         shape: Box<[i64]>,
         strides: Box<[i64]>,
-        space: PointerSpace,
+        space: PointerSharing,
     },
     /// The tensor partitioned into adjacent tiles; tile dimension `i` runs along tensor dimension `dim_map[i]`.
     PartitionView {
@@ -82,12 +81,12 @@ pub enum Type {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pointer {
     pub pointee: Scalar,
-    pub space: PointerSpace,
+    pub space: PointerSharing,
 }
 
-/// The pointer attribute: how several devices share the memory. An absent attribute and `none` make no statement.
+/// The pointer attribute: how several devices share the memory. `Absent` (no attribute) and `None` leave this open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum PointerSpace {
+pub enum PointerSharing {
     #[default]
     Absent,
     None,
@@ -181,5 +180,5 @@ pub enum Attribute {
     Preview(Preview),
 }
 
-/// Names with values, in file order.
+/// Names with values. Bytecode and text may have any order; their readers sort the entries by name.
 pub type Dictionary = Box<[(StringId, Attribute)]>;

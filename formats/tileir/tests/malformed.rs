@@ -20,7 +20,7 @@ fn malformed_files_are_refused_with_the_reference_messages() {
         .collect();
     names.sort();
     assert_eq!(names.len(), 23, "{names:?}");
-    let page =
+    let docs_page =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bytecode.md")).expect("the page is there");
     for name in &names {
         let bytes = std::fs::read(folder.join(format!("{name}.tileirbc"))).expect("the file can be read");
@@ -30,7 +30,7 @@ fn malformed_files_are_refused_with_the_reference_messages() {
             Err(error) => error.into_diagnostic(name).reference.iter().map(|line| format!("error: {line}\n")).collect(),
         };
         if let Some((_, first, _)) = DIFFERENCES.iter().find(|(known, ..)| known == name) {
-            assert!(page.contains(first), "docs/bytecode.md does not explain '{first}'");
+            assert!(docs_page.contains(first), "docs/bytecode.md does not explain '{first}'");
         }
         match DIFFERENCES.iter().find(|(known, ..)| known == name) {
             Some((_, first, reason)) => {

@@ -1,9 +1,9 @@
-//! Robustness against damaged files. Reading any mutant terminates quickly, in little memory and without a panic. An accepted
-//! mutant can be printed, written and read again.
+//! Robustness against damaged files. Reading any mutant terminates quickly, in little memory and without a panic. The test also
+//! prints every sixteenth accepted mutant, and writes and reads it again.
 //!
 //! The mutants are the same in every run.
 
-#![allow(unsafe_code, reason = "counting what is allocated takes an allocator, and allocators are unsafe traits")]
+#![allow(unsafe_code, reason = "the test counts the bytes in an allocator, and the traits of allocators are unsafe")]
 
 mod common;
 
@@ -14,25 +14,25 @@ use std::time::{Duration, Instant};
 use tileir::bytecode::Features;
 
 const MUTANTS: usize = 200_000;
-/// Maximum live memory while reading a file of `size` bytes.
+/// The maximum number of live heap bytes while the reader reads a file of `size` bytes.
 fn heap_limit(size: usize) -> usize {
     (1 << 20) + 64 * size
 }
 
-/// Counts live bytes and their peak.
-struct Counting;
+/// Counts the live heap bytes and their peak.
+struct CountingAllocator;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-fn grew(size: usize) {
+fn count_growth(size: usize) {
     let live = LIVE.fetch_add(size, Relaxed) + size;
     PEAK.fetch_max(live, Relaxed);
 }
 
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grew(layout.size());
+        count_growth(layout.size());
         // SAFETY: the caller passes the layout and upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
     }
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if size > layout.size() {
-            grew(size - layout.size());
+            count_growth(size - layout.size());
         } else {
             LIVE.fetch_sub(layout.size() - size, Relaxed);
         }
@@ -53,12 +53,12 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The counters cover the entire process, so tests run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
+fn run_alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(|error| error.into_inner())
 }
 
@@ -77,8 +77,8 @@ impl Random {
     }
 }
 
-/// Edge values of counts, indices and lengths.
-const EDGES: [&[u8]; 12] = [
+/// Encoded edge values of counts, indices and lengths.
+const EDGE_VALUES: [&[u8]; 12] = [
     &[0],
     &[1],
     &[0x7F],
@@ -93,10 +93,10 @@ const EDGES: [&[u8]; 12] = [
     &[16],
 ];
 
-/// One mutation: a flipped bit, a random byte, an edge value replaced or inserted, a piece removed, doubled or copied from another
-/// file.
-fn damage(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
-    // After the magic and version, because readers reject damage there immediately.
+/// Applies one mutation: flips a bit, sets a random byte, replaces a byte by an edge value or inserts one, removes or doubles a
+/// piece, copies a piece from another file, or truncates the file.
+fn mutate(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
+    // The mutation is after the magic and version, because the reader rejects damage there immediately.
     let start = 12.min(bytes.len());
     let at = start + random.below(bytes.len() - start);
     let length = 1 + random.below(16);
@@ -104,8 +104,8 @@ fn damage(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
     match random.below(9) {
         0 | 1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
         2 if at < bytes.len() => bytes[at] = random.next() as u8,
-        3 => drop(bytes.splice(at..(at + 1).min(bytes.len()), EDGES[random.below(EDGES.len())].iter().copied())),
-        4 => drop(bytes.splice(at..at, EDGES[random.below(EDGES.len())].iter().copied())),
+        3 => drop(bytes.splice(at..(at + 1).min(bytes.len()), EDGE_VALUES[random.below(EDGE_VALUES.len())].iter().copied())),
+        4 => drop(bytes.splice(at..at, EDGE_VALUES[random.below(EDGE_VALUES.len())].iter().copied())),
         5 => drop(bytes.drain(at..end)),
         6 => {
             let piece = bytes[at..end].to_vec();
@@ -122,44 +122,48 @@ fn damage(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
 }
 
 #[test]
-fn mutants_end_quickly_and_in_little_memory() {
-    let _alone = alone();
-    let files = common::bytecode();
+fn reading_a_mutant_is_quick_and_takes_little_memory() {
+    let _alone = run_alone();
+    let files = common::bytecode_files();
     let mut random = Random(0x5EED);
-    let mut accepted = 0;
+    let mut accepted_count = 0;
     for number in 0..MUTANTS {
         let mut bytes = files[number % files.len()].1.clone();
         let donor = random.below(files.len());
         for _ in 0..1 + random.below(3) {
-            damage(&mut bytes, &files[donor].1, &mut random);
+            mutate(&mut bytes, &files[donor].1, &mut random);
         }
-        let before = LIVE.load(Relaxed);
-        PEAK.store(before, Relaxed);
+        let live_before = LIVE.load(Relaxed);
+        PEAK.store(live_before, Relaxed);
         let started = Instant::now();
         let outcome = tileir::bytecode::read(&bytes, Features::ALL);
         assert!(started.elapsed() < Duration::from_secs(1), "mutant {number} took {:?}", started.elapsed());
-        let used = PEAK.load(Relaxed) - before;
-        assert!(used <= heap_limit(bytes.len()), "mutant {number} of {} bytes took {used} bytes of memory", bytes.len());
+        let used_bytes = PEAK.load(Relaxed) - live_before;
+        assert!(
+            used_bytes <= heap_limit(bytes.len()),
+            "mutant {number} of {} bytes took {used_bytes} bytes of memory",
+            bytes.len()
+        );
         let Ok(read) = outcome else { continue };
-        accepted += 1;
-        if accepted % 16 == 0 {
-            survives(&read, number);
+        accepted_count += 1;
+        if accepted_count % 16 == 0 {
+            check_reads_back(&read, number);
         }
     }
-    assert!(accepted > MUTANTS / 100, "only {accepted} of {MUTANTS} mutants were still programs");
+    assert!(accepted_count > MUTANTS / 100, "only {accepted_count} of {MUTANTS} mutants were still programs");
 }
 
-/// An accepted program can be written and read again, with equal text.
-fn survives(read: &tileir::bytecode::DecodedProgram, number: usize) {
+/// Checks that bytecode of an accepted program reads back with equal text, if the program can be written.
+fn check_reads_back(read: &tileir::bytecode::DecodedProgram, number: usize) {
     let text = tileir::text::print(&read.module, Some(&read.debug));
     let Ok(bytes) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) else { return };
-    let again = tileir::bytecode::read(&bytes, Features::ALL).unwrap_or_else(|error| panic!("mutant {number} written: {error:?}"));
-    assert_eq!(tileir::text::print(&again.module, Some(&again.debug)), text, "mutant {number}");
+    let reread = tileir::bytecode::read(&bytes, Features::ALL).unwrap_or_else(|error| panic!("mutant {number} written: {error:?}"));
+    assert_eq!(tileir::text::print(&reread.module, Some(&reread.debug)), text, "mutant {number}");
 }
 
 #[test]
-fn deep_nesting_takes_no_stack() {
-    let _alone = alone();
+fn deep_nesting_does_not_overflow_the_stack() {
+    let _alone = run_alone();
     // Each level is an `if` with an empty else part: condition, one block, one op.
     const DEPTH: usize = 100_000;
     let mut text = String::from("entry @deep(%c: tile<i1>) {\n");
@@ -175,20 +179,20 @@ fn deep_nesting_takes_no_stack() {
 }
 
 #[test]
-fn text_that_is_cut_or_damaged_is_refused_without_a_panic() {
-    let _alone = alone();
+fn damaged_text_causes_no_panic() {
+    let _alone = run_alone();
     let mut random = Random(7);
     for (name, text, _) in common::PROGRAMS {
         for _ in 0..MUTANTS / 2000 {
             let mut bytes = text.as_bytes().to_vec();
             for _ in 0..1 + random.below(3) {
-                damage(&mut bytes, text.as_bytes(), &mut random);
+                mutate(&mut bytes, text.as_bytes(), &mut random);
             }
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let mut debug = base::DebugInfo::default();
             if let Ok(module) = tileir::text::parse(&text, name, 1, &mut debug) {
-                let sound = tileir::verify::references(&module, &debug).is_ok();
-                if sound && tileir::verify::verify(&module, &debug).is_ok() {
+                let has_valid_references = tileir::verify::references(&module, &debug).is_ok();
+                if has_valid_references && tileir::verify::verify(&module, &debug).is_ok() {
                     tileir::text::print(&module, Some(&debug));
                 }
             }

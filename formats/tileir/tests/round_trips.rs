@@ -4,7 +4,7 @@ mod common;
 
 use base::envelope::Form;
 use base::{Envelope, File, Payload};
-use common::{PROGRAMS, bytecode, parse};
+use common::{PROGRAMS, bytecode_files, parse};
 use tileir::bytecode::Features;
 use tileir::{Module, Version, text};
 
@@ -17,7 +17,7 @@ fn programs_obey_the_rules() {
     }
 }
 
-/// Comments may precede the program; fixtures begin with their command.
+/// Fixtures begin with their command in a comment, so comments may precede the header.
 #[test]
 fn comments_may_precede_the_header() {
     let (module, _) = parse("plain", "//!tileir version 13.2\ncuda_tile.module @m { entry @k() { return } }");
@@ -59,7 +59,7 @@ fn hints_of_any_name_and_kind_read_back_to_the_same_text() {
 
 #[test]
 fn bytecode_of_every_version_reads_back_to_the_same_text() {
-    for (name, bytes) in bytecode() {
+    for (name, bytes) in bytecode_files() {
         let read = tileir::bytecode::read(&bytes, Features::ALL).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let (program, _) = name.split_once(' ').expect("a program and a version");
         let (_, text, _) = PROGRAMS.iter().find(|(known, ..)| *known == program).expect("a known program");
@@ -69,8 +69,8 @@ fn bytecode_of_every_version_reads_back_to_the_same_text() {
 }
 
 #[test]
-fn what_bytecode_says_survives_text_and_stage_files() {
-    for (name, bytes) in bytecode() {
+fn stage_files_of_every_form_preserve_the_program() {
+    for (name, bytes) in bytecode_files() {
         let read = tileir::bytecode::read(&bytes, Features::ALL).expect("it was just written");
         let mut envelope = Envelope::new::<Module>("read", "a test", &bytes);
         envelope.debug = read.debug;
@@ -81,8 +81,12 @@ fn what_bytecode_says_survives_text_and_stage_files() {
             let version = file.payload.version;
             let bytes_again = tileir::bytecode::write(&again.payload, &again.envelope.debug, version).expect("the same version");
             let read_again = tileir::bytecode::read(&bytes_again, Features::ALL).expect("it was just written");
-            let whole = |module: &Module, debug| text::header(module) + &text::print_complete(module, debug);
-            assert_eq!(whole(&read_again.module, &read_again.debug), whole(&file.payload, &file.envelope.debug), "{name} {form:?}");
+            let complete_text = |module: &Module, debug| text::header(module) + &text::print_complete(module, debug);
+            assert_eq!(
+                complete_text(&read_again.module, &read_again.debug),
+                complete_text(&file.payload, &file.envelope.debug),
+                "{name} {form:?}"
+            );
             assert_eq!(again.write(form).expect("it was just read"), written, "{name} {form:?}");
             if form != Form::Text {
                 assert_eq!(again, file, "{name} {form:?}");
@@ -118,7 +122,7 @@ fn the_framed_container_holds_programs_of_13_1() {
 }
 
 #[test]
-fn a_version_that_lacks_an_op_is_refused_by_name() {
+fn writing_an_op_that_the_version_lacks_is_an_error() {
     let (name, text, _) = PROGRAMS[4];
     let (module, debug) = parse(name, text);
     let error = tileir::bytecode::write(&module, &debug, Version::V13_1).expect_err("13.1 has no atan2");
@@ -157,7 +161,7 @@ fn preview_content_needs_its_feature() {
     assert!(error.lines[0].message.ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
     let error = tileir::bytecode::write(&module, &debug, Version::V13_4).expect_err("13.4 has no preview content");
     assert!(error.message.ends_with("needs bytecode 13.5, and 13.4 was requested"), "{}", error.message);
-    // Without the header bit that signals preview content.
+    // Clears the header bit that signals preview content.
     let mut bytes = bytes;
     bytes[10] = 0;
     let error = tileir::bytecode::read(&bytes, Features::ALL).expect_err("the header does not signal it");

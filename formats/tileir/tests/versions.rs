@@ -3,7 +3,7 @@
 #[test]
 fn the_document_of_versions_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/VERSIONS.md");
-    let history = tileir::gates::history();
+    let history = tileir::gates::versions_page();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &history).expect("the document can be written");
     }

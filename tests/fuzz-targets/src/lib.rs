@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub struct Target {
     pub name: &'static str,
-    /// The form of its inputs, for [`mutate`].
+    /// The form of the inputs, for [`mutate`].
     pub form: Form,
     /// Seed files of the repository: folders, and the suffix of file names in them.
     pub seeds: &'static [(&'static str, &'static str)],
@@ -25,25 +25,25 @@ const fn target(name: &'static str, form: Form, seeds: &'static [(&'static str, 
 }
 
 pub const TARGETS: &[Target] = &[
-    target("bytecode", Form::Bytes, &[("tests/run", "tileirbc")], readers::bytecode),
-    target("text", Form::Lines, &[("tests/fault-injection", "tileir"), ("formats/tileir/tests/programs", "")], readers::text),
-    target("tile", Form::Stage, &[("tests/run", "tile")], stages::tile),
-    target("aa", Form::Stage, &[], stages::aa),
-    target("as", Form::Stage, &[("formats/tileas/tests", "as")], stages::atoms),
-    target("sched", Form::Stage, &[("formats/sched/tests", "sched")], stages::sched),
-    target("ptx", Form::Lines, &[("formats/ptx/tests", "ptx"), ("tools/lib/simulator/tests/seeds", "ptx")], readers::ptx),
-    target("cubin", Form::Bytes, &[], readers::cubin),
-    target("launch", Form::Lines, &[("tests/run", "launch.json")], readers::launch),
-    target("machine", Form::Lines, &[("machines", "toml")], readers::machine),
-    target("pipeline", Form::Lines, &[("pipeline.toml", "")], readers::pipeline),
-    target("words", Form::Lines, &[], readers::words),
+    target("bytecode", Form::Bytes, &[("tests/run", "tileirbc")], readers::check_bytecode),
+    target("text", Form::Lines, &[("tests/fault-injection", "tileir"), ("formats/tileir/tests/programs", "")], readers::check_text),
+    target("tile", Form::Stage, &[("tests/run", "tile")], stages::check_tile),
+    target("aa", Form::Stage, &[], stages::check_aa),
+    target("as", Form::Stage, &[("formats/tileas/tests", "as")], stages::check_as),
+    target("sched", Form::Stage, &[("formats/sched/tests", "sched")], stages::check_sched),
+    target("ptx", Form::Lines, &[("formats/ptx/tests", "ptx"), ("tools/lib/simulator/tests/seeds", "ptx")], readers::check_ptx),
+    target("cubin", Form::Bytes, &[], readers::check_cubin),
+    target("launch", Form::Lines, &[("tests/run", "launch.json")], readers::check_launch),
+    target("machine", Form::Lines, &[("machines", "toml")], readers::check_machine),
+    target("pipeline", Form::Lines, &[("pipeline.toml", "")], readers::check_pipeline),
+    target("words", Form::Lines, &[], readers::check_response_file),
 ];
 
-/// Larger inputs only cost time.
-pub const MOST_BYTES: usize = 32 << 10;
+/// Maximum size of an input. Larger inputs only cost time.
+pub const MAX_INPUT_BYTES: usize = 32 << 10;
 
 impl Target {
-    pub fn named(name: &str) -> Option<&'static Target> {
+    pub fn by_name(name: &str) -> Option<&'static Target> {
         TARGETS.iter().find(|target| target.name == name)
     }
 
@@ -52,10 +52,10 @@ impl Target {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let corpus = (format!("tests/fuzz-targets/corpus/{}", self.name), "");
         let folders = self.seeds.iter().map(|(folder, suffix)| (folder.to_string(), *suffix)).chain([corpus]);
-        let mut found: Vec<PathBuf> = folders.flat_map(|(folder, suffix)| files_with_suffix(&root.join(folder), suffix)).collect();
-        found.retain(|path| std::fs::metadata(path).is_ok_and(|data| data.len() <= MOST_BYTES as u64));
-        found.sort();
-        found
+        let mut paths: Vec<PathBuf> = folders.flat_map(|(folder, suffix)| files_with_suffix(&root.join(folder), suffix)).collect();
+        paths.retain(|path| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() <= MAX_INPUT_BYTES as u64));
+        paths.sort();
+        paths
     }
 }
 

@@ -30,8 +30,8 @@ impl Random {
     }
 }
 
-/// The ranges of the words of a line: names, numbers, and values and layouts with their sigils.
-fn words(line: &str) -> Vec<(usize, &str)> {
+/// The words of a line, each with its offset in bytes: names, numbers, and values and layouts with their sigils.
+fn words_of(line: &str) -> Vec<(usize, &str)> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '#' | '.');
     let mut words = Vec::new();
     let mut at = 0;
@@ -45,42 +45,43 @@ fn words(line: &str) -> Vec<(usize, &str)> {
     words
 }
 
-/// A replacement for a word: a similar word from elsewhere in the file, or a boundary number.
-fn replacement(word: &str, all: &[&str], random: &mut Random) -> String {
-    let first = word.chars().next().unwrap_or(' ');
+/// A replacement for a word: a boundary number for a number, otherwise one of `words` that is similar.
+fn replacement_word(word: &str, words: &[&str], random: &mut Random) -> String {
+    let first_letter = word.chars().next().unwrap_or(' ');
     if let Ok(number) = word.parse::<u64>() {
         let candidates =
             [number.wrapping_add(1), number.wrapping_sub(1), number.wrapping_mul(2), number / 2, 0, 1, 31, 1 << 31, u64::MAX];
         return candidates[random.below(candidates.len())].to_string();
     }
-    let similar: Vec<&str> = all.iter().copied().filter(|other| other.starts_with(first) || first.is_alphabetic()).collect();
+    let similar: Vec<&str> =
+        words.iter().copied().filter(|other| other.starts_with(first_letter) || first_letter.is_alphabetic()).collect();
     let names = similar.iter().copied().filter(|other| !other.chars().all(char::is_numeric)).collect::<Vec<_>>();
     if names.is_empty() { word.into() } else { random.pick(&names).into() }
 }
 
-/// The lines that may be edited: all after the header except the bodies of reductions and scans. Reason: such a body must be
-/// associative for a deterministic result, and an edit nearly always breaks that.
-fn editable(lines: &[String]) -> Vec<usize> {
-    let mut reduction_depth: Option<usize> = None;
-    let mut found = Vec::new();
+/// The indices of the lines that may be edited: all lines after the header except the bodies of reductions and scans. Reason: such
+/// a body must be associative for a deterministic result, and nearly every edit breaks associativity.
+fn editable_lines(lines: &[String]) -> Vec<usize> {
+    let mut reduction_indent: Option<usize> = None;
+    let mut editable = Vec::new();
     for (at, line) in lines.iter().enumerate().skip_while(|(_, line)| line.starts_with("//!")) {
-        let depth = line.len() - line.trim_start().len();
-        match reduction_depth {
-            Some(outer) if depth > outer => continue,
-            Some(_) => reduction_depth = None,
-            None => found.push(at),
+        let indent = line.len() - line.trim_start().len();
+        match reduction_indent {
+            Some(outer) if indent > outer => continue,
+            Some(_) => reduction_indent = None,
+            None => editable.push(at),
         }
         let opens_reduction = ["= reduce(", "= scan("].iter().any(|op| line.contains(op)) && line.ends_with('{');
-        reduction_depth = reduction_depth.or(opens_reduction.then_some(depth));
+        reduction_indent = reduction_indent.or(opens_reduction.then_some(indent));
     }
-    found
+    editable
 }
 
-/// One to three edits of the lines after the header.
-pub fn edited(text: &str, random: &mut Random) -> String {
+/// Applies one to three edits to the lines after the header.
+pub fn edit_text(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
     for _ in 0..1 + random.below(3) {
-        let editable = editable(&lines);
+        let editable = editable_lines(&lines);
         if editable.is_empty() {
             break;
         }
@@ -95,17 +96,21 @@ pub fn edited(text: &str, random: &mut Random) -> String {
             }
             choice => {
                 let line = lines[at].clone();
-                let found = words(&line);
-                if found.is_empty() {
+                let line_words = words_of(&line);
+                if line_words.is_empty() {
                     continue;
                 }
-                let (start, word) = found[random.below(found.len())];
-                // Swaps two words of one line, or replaces one.
+                let (start, word) = line_words[random.below(line_words.len())];
+                // Replace a word by another word of its line, or by a replacement word.
                 let new = if choice < 5 {
-                    found[random.below(found.len())].1.to_string()
+                    line_words[random.below(line_words.len())].1.to_string()
                 } else {
                     let other_line = lines[other].clone();
-                    replacement(word, &words(&other_line).iter().chain(&found).map(|(_, word)| *word).collect::<Vec<_>>(), random)
+                    replacement_word(
+                        word,
+                        &words_of(&other_line).iter().chain(&line_words).map(|(_, word)| *word).collect::<Vec<_>>(),
+                        random,
+                    )
                 };
                 lines[at].replace_range(start..start + word.len(), &new);
             }
@@ -114,36 +119,36 @@ pub fn edited(text: &str, random: &mut Random) -> String {
     lines.join("\n") + "\n"
 }
 
-/// An edit of an input, by its form. Other input gets changes of a few bytes.
-pub fn mutated(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
+/// Edits an input. Text is edited by its lines and words; bytes, and input that is not text, by a few changes of bytes.
+pub fn mutate_input(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed | 1);
     random.below(2);
     match std::str::from_utf8(input) {
-        Ok(text) if form != Form::Bytes && !text.trim().is_empty() => edited(text, &mut random).into_bytes(),
-        _ => edited_bytes(input, &mut random),
+        Ok(text) if form != Form::Bytes && !text.trim().is_empty() => edit_text(text, &mut random).into_bytes(),
+        _ => edit_bytes(input, &mut random),
     }
 }
 
 /// Boundary values of counts, indices and lengths.
 const EDGES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
-fn edited_bytes(input: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut changed = input.to_vec();
+fn edit_bytes(input: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut edited = input.to_vec();
     for _ in 0..1 + random.below(4) {
-        let at = random.below(changed.len());
+        let at = random.below(edited.len());
         match random.below(5) {
-            0 => changed.truncate(at),
-            1 => changed.insert(at.min(changed.len()), random.below(256) as u8),
-            2 if at < changed.len() => changed[at] ^= 1 << random.below(8),
-            3 if at < changed.len() => changed[at] = EDGES[random.below(EDGES.len())],
-            _ if at < changed.len() => {
-                let count = random.below(changed.len() - at).min(32);
-                let copied = changed[at..at + count].to_vec();
-                let to = random.below(changed.len());
-                changed.splice(to..to, copied);
+            0 => edited.truncate(at),
+            1 => edited.insert(at.min(edited.len()), random.below(256) as u8),
+            2 if at < edited.len() => edited[at] ^= 1 << random.below(8),
+            3 if at < edited.len() => edited[at] = EDGES[random.below(EDGES.len())],
+            _ if at < edited.len() => {
+                let count = random.below(edited.len() - at).min(32);
+                let copied = edited[at..at + count].to_vec();
+                let to = random.below(edited.len());
+                edited.splice(to..to, copied);
             }
             _ => {}
         }
     }
-    changed
+    edited
 }

@@ -8,16 +8,16 @@ fn utf8(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-pub(crate) fn bytecode(bytes: &[u8]) {
+pub(crate) fn check_bytecode(bytes: &[u8]) {
     let Ok(read) = tileir::bytecode::read(bytes, Features::ALL) else { return };
     let text = tileir::text::print(&read.module, Some(&read.debug));
     if let Ok(written) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) {
-        let again = tileir::bytecode::read(&written, Features::ALL).expect("what was written reads back");
-        assert_eq!(tileir::text::print(&again.module, Some(&again.debug)), text);
+        let reread = tileir::bytecode::read(&written, Features::ALL).expect("what was written reads back");
+        assert_eq!(tileir::text::print(&reread.module, Some(&reread.debug)), text);
     }
 }
 
-pub(crate) fn text(bytes: &[u8]) {
+pub(crate) fn check_text(bytes: &[u8]) {
     let mut debug = base::DebugInfo::default();
     let Ok(module) = tileir::text::parse(utf8(bytes), "fuzz", 1, &mut debug) else { return };
     if tileir::verify::references(&module, &debug).is_err() || tileir::verify::verify(&module, &debug).is_err() {
@@ -30,15 +30,15 @@ pub(crate) fn text(bytes: &[u8]) {
     }
 }
 
-pub(crate) fn ptx(bytes: &[u8]) {
+pub(crate) fn check_ptx(bytes: &[u8]) {
     let Ok((module, _)) = ptx::open(bytes, "fuzz") else { return };
     let text = ptx::print(&module);
-    let again = ptx::parse(&text).unwrap_or_else(|error| panic!("what was printed does not read back: {error:?}\n{text}"));
-    assert_eq!(ptx::print(&again), text);
+    let reread = ptx::parse(&text).unwrap_or_else(|error| panic!("what was printed does not read back: {error:?}\n{text}"));
+    assert_eq!(ptx::print(&reread), text);
     ptx::check(&module);
 }
 
-pub(crate) fn cubin(bytes: &[u8]) {
+pub(crate) fn check_cubin(bytes: &[u8]) {
     let _ = cubin::fatbin::check(bytes);
     let _ = cubin::fatbin::check_object(bytes);
     let _ = cubin::check(bytes, "fuzz", &["k".to_string()]);
@@ -48,23 +48,23 @@ pub(crate) fn cubin(bytes: &[u8]) {
     }
 }
 
-pub(crate) fn launch(bytes: &[u8]) {
+pub(crate) fn check_launch(bytes: &[u8]) {
     let Ok(launch) = Launch::parse(utf8(bytes), "fuzz", Path::new("/nonexistent")) else { return };
     let text = serde_json::to_string(&launch).expect("a launch is plain data");
     assert!(!text.is_empty() && launch.output_names().iter().all(|name| launch.buffer(name).is_ok()));
 }
 
-pub(crate) fn machine(bytes: &[u8]) {
+pub(crate) fn check_machine(bytes: &[u8]) {
     let Ok(machine) = perf_model::Machine::parse("fuzz", utf8(bytes)) else { return };
     let _ = machine.set("clock = 1.0");
 }
 
-pub(crate) fn pipeline(bytes: &[u8]) {
+pub(crate) fn check_pipeline(bytes: &[u8]) {
     let _ = tileiras::check_pipeline(utf8(bytes));
 }
 
 /// The contents of a response file.
-pub(crate) fn words(bytes: &[u8]) {
-    let words = common::cl::split(utf8(bytes));
+pub(crate) fn check_response_file(bytes: &[u8]) {
+    let words = common::cl::split_arguments(utf8(bytes));
     assert!(words.iter().map(String::len).sum::<usize>() <= bytes.len());
 }

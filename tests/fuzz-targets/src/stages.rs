@@ -9,19 +9,20 @@ use tile_lower_as::Lowering;
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
 const UNSUPPORTED: u8 = 3;
 
-/// Returns the file if the input is one. Checks that every form reads back with the same text; if the input is text, also with the
-/// same RON, which omits nothing. A binary gets a matching length and hash first, since the reader checks those before anything else.
-fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
+/// Returns the parsed stage file, or None if the input is not a stage file. Checks that every form reads back with the same text.
+/// If the input is text, the RON forms of the two files must be equal too, because RON omits nothing. A binary input first gets a
+/// matching length and hash, because the reader checks the length and the hash before anything else.
+fn read_and_check_round_trips<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
     let file = File::<P>::read(&with_matching_header(bytes), "fuzz").ok()?;
     let text = |file: &File<P>| file.write(Form::Text).expect("a file that was read can be written");
-    let before = text(&file);
+    let text_before = text(&file);
     for form in FORMS {
         let written = file.write(form).expect("a file that was read can be written");
-        let back = File::<P>::read(&written, "written").unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
-        assert!(text(&back) == before, "{form:?} reads back as another file");
+        let reread = File::<P>::read(&written, "written").unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
+        assert!(text(&reread) == text_before, "{form:?} reads back as another file");
         if bytes.starts_with(LINE_PREFIX.as_bytes()) {
             let ron = |file: &File<P>| file.write(Form::Ron).expect("a file that was read can be written");
-            assert!(ron(&back) == ron(&file), "{form:?} reads back as another file than the text was");
+            assert!(ron(&reread) == ron(&file), "{form:?} reads back as another file than the text was");
         }
     }
     Some(file)
@@ -37,17 +38,17 @@ fn with_matching_header(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn passes<S: common::Show>(passes: &[Pass<S>], state: &mut S) -> Result<()> {
+fn run_passes<S: common::Show>(passes: &[Pass<S>], state: &mut S) -> Result<()> {
     passes.iter().try_for_each(|pass| {
         (pass.run)(state)?;
         state.check().map_err(|error| error.note(format!("found after pass '{}'", pass.name)))
     })
 }
 
-/// The error code of an impossible option value in a file. An edited file can have one.
+/// The error code of an impossible option value in a file. An edited file can have such a value.
 const INVALID_OPTION: &str = "OPT004";
 
-/// Checks the result of a stage on a verified file.
+/// Checks the result of a stage on a verified file: it succeeds, or reports an unsupported feature or an invalid option.
 fn check_result(stage: &str, result: Result<()>) {
     if let Err(error) = result.map_err(|error| *error)
         && error.code != INVALID_OPTION
@@ -56,37 +57,37 @@ fn check_result(stage: &str, result: Result<()>) {
     }
 }
 
-pub(crate) fn tile(bytes: &[u8]) {
-    let Some(file) = read::<tileir::Module>(bytes) else { return };
+pub(crate) fn check_tile(bytes: &[u8]) {
+    let Some(file) = read_and_check_round_trips::<tileir::Module>(bytes) else { return };
     let lower = || {
         let envelope = file.envelope.next::<tileaa::Module>("lowered", "fuzz");
         let mut lowered = tile_lower_aa::convert(&file.payload, envelope)?;
-        passes(tile_lower_aa::PASSES, &mut lowered)?;
-        passes(tile_lower_aa::RECORD, &mut lowered)
+        run_passes(tile_lower_aa::PASSES, &mut lowered)?;
+        run_passes(tile_lower_aa::RECORD, &mut lowered)
     };
     check_result("tile-lower-aa", lower());
 }
 
-/// For a target that the input chooses.
-pub(crate) fn aa(bytes: &[u8]) {
-    let Some(mut file) = read::<tileaa::Module>(bytes) else { return };
+/// The number of bytes of the input selects the target.
+pub(crate) fn check_aa(bytes: &[u8]) {
+    let Some(mut file) = read_and_check_round_trips::<tileaa::Module>(bytes) else { return };
     let targets: Vec<Target> = Target::all().collect();
     file.envelope.target = Some(targets[bytes.len() % targets.len()]);
     let mut lowering = Lowering::new(file, "fuzz");
-    check_result("tile-lower-as", passes(tile_lower_as::PASSES, &mut lowering));
+    check_result("tile-lower-as", run_passes(tile_lower_as::PASSES, &mut lowering));
 }
 
-pub(crate) fn atoms(bytes: &[u8]) {
-    let Some(file) = read::<tileas::Module>(bytes) else { return };
+pub(crate) fn check_as(bytes: &[u8]) {
+    let Some(file) = read_and_check_round_trips::<tileas::Module>(bytes) else { return };
     if file.envelope.target.is_none() {
         return;
     }
-    check_result("tile-sched", passes(tile_sched::PASSES, &mut tile_sched::start(&file, "fuzz")));
+    check_result("tile-sched", run_passes(tile_sched::PASSES, &mut tile_sched::start(&file, "fuzz")));
 }
 
-/// A hand-written schedule may be wrong; `tile-sched` reports that.
-pub(crate) fn sched(bytes: &[u8]) {
-    let Some(mut file) = read::<sched::Module>(bytes) else { return };
-    let refused: std::result::Result<(), Box<Diagnostic>> = passes(tile_sched::PASSES, &mut file);
-    let _ = refused;
+/// A hand-written schedule may be wrong. `tile-sched` then returns an error, which this target ignores.
+pub(crate) fn check_sched(bytes: &[u8]) {
+    let Some(mut file) = read_and_check_round_trips::<sched::Module>(bytes) else { return };
+    let result: std::result::Result<(), Box<Diagnostic>> = run_passes(tile_sched::PASSES, &mut file);
+    let _ = result;
 }

@@ -9,47 +9,48 @@ use std::fmt::Debug;
 
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
 
-/// Checks all properties of a file in any form; panics with the violated one. Returns the file.
+/// Checks all properties of a file, whatever its form is, and returns the parsed file. Panics if a property is violated; the
+/// message names the property.
 pub fn check<P: Payload + PartialEq + Debug>(bytes: &[u8]) -> File<P> {
-    let file = read::<P>(bytes).unwrap_or_else(|error| panic!("the example does not read: {error:?}"));
+    let file = read_file::<P>(bytes).unwrap_or_else(|error| panic!("the example does not read: {error:?}"));
     for form in FORMS {
         let written = file.write(form).expect("a file that was read can be written");
-        let back = read::<P>(&written).unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
-        assert_eq!(back, file, "{form:?} does not read back equal");
-        assert_eq!(back.write(form).expect("it was just written"), written, "{form:?} is not deterministic");
-        damage::<P>(form, &written);
+        let reread = read_file::<P>(&written).unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
+        assert_eq!(reread, file, "{form:?} does not read back equal");
+        assert_eq!(reread.write(form).expect("it was just written"), written, "{form:?} is not deterministic");
+        check_damaged_files::<P>(form, &written);
     }
     file
 }
 
-fn read<P: Payload>(bytes: &[u8]) -> base::diag::Result<File<P>> {
+fn read_file<P: Payload>(bytes: &[u8]) -> base::diag::Result<File<P>> {
     File::read(bytes, "example")
 }
 
-/// Changes bytes of a file in many ways. A reader always detects a damaged binary. In other forms, and in a binary with a
+/// Changes bytes of a file at random, 400 times. A reader always detects a damaged binary. In other forms, and in a binary with a
 /// recomputed hash, a change may give another file, which must be valid enough to be written.
-fn damage<P: Payload>(form: Form, bytes: &[u8]) {
+fn check_damaged_files<P: Payload>(form: Form, bytes: &[u8]) {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     for _ in 0..400 {
-        let mut changed = bytes.to_vec();
-        let at = random.below(changed.len());
+        let mut damaged = bytes.to_vec();
+        let at = random.below(damaged.len());
         match random.below(4) {
-            0 => changed.truncate(at),
-            1 => changed[at] ^= 1 << random.below(8),
-            2 => changed[at] = random.below(256) as u8,
+            0 => damaged.truncate(at),
+            1 => damaged[at] ^= 1 << random.below(8),
+            2 => damaged[at] = random.below(256) as u8,
             _ => {
-                let from = random.below(changed.len());
-                changed.insert(at, bytes[from]);
+                let from = random.below(damaged.len());
+                damaged.insert(at, bytes[from]);
             }
         }
-        if changed == bytes {
+        if damaged == bytes {
             continue;
         }
-        let result = read::<P>(&changed);
+        let result = read_file::<P>(&damaged);
         assert!(form != Form::Binary || result.is_err(), "a damaged binary file was accepted");
         check_writable(result);
         if form == Form::Binary {
-            check_writable(read::<P>(&with_matching_hash(changed)));
+            check_writable(read_file::<P>(&with_matching_hash(damaged)));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Names the shared library as clients load it, and links the unwinder statically, so that it needs the system's C library only.
+//! Gives the shared library the name under which clients load it, `libcuda.so.1`. Links the unwinder statically, so that the shared
+//! library needs only the C library of the system.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,8 +13,8 @@ fn main() {
     }
 }
 
-/// Adds a search path with the archive of the unwinder under the name of the shared library. Without the archive, the library needs
-/// `libgcc_s.so.1`.
+/// Adds a search path in which `libgcc_s.a` is a link to the static archive of the unwinder, so that the linker finds it before
+/// `libgcc_s.so.1`. If the archive is missing, `libcuda.so.1` needs `libgcc_s.so.1`.
 fn link_unwinder(out: &Path) {
     let Ok(found) = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output() else { return };
     let path = String::from_utf8_lossy(&found.stdout).trim().to_string();

@@ -1,19 +1,19 @@
 //! Compares two stages of one program value by value. The values of the other stage are recorded per block, source location and
 //! type. If both stages compute the same number of values of a type at a location, the values are compared in order. Integers are
-//! compared only as data, not as addresses: operands and results of loads, stores, MMAs and reductions.
+//! compared only if they are data and not addresses: stored tiles, and the results of loads, MMAs, reductions, scans and atomics.
 
 use crate::debuggee::{Debuggee, elem_name};
 use crate::engine::{Control, FAULTS};
-use crate::expression::elements;
+use crate::expression::elements_as_f64;
 use base::diag::{Diagnostic, Result};
 use core_dialect::tile::Elem;
-use executor::{Moment, Observer, Tile, Value, Watch};
+use executor::{Moment, Observer, RunOptions, Tile, Value};
 use numerics::Scalar;
 use std::collections::BTreeMap;
 
-/// What identifies corresponding values of two stages: source location and type, and whether a store op writes the value.
+/// Identifies corresponding values of two stages: source location, type, and whether a store op writes the value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct ValueKey {
     file: String,
     line: u32,
     column: u32,
@@ -21,15 +21,15 @@ struct Key {
     stored: bool,
 }
 
-/// The computed values of each tile block (by linear index) and key, in execution order.
-type Values = BTreeMap<(u64, Key), Vec<Tile>>;
+/// The values of a run, by tile block (linear index) and key, in execution order.
+type RecordedValues = BTreeMap<(u64, ValueKey), Vec<Tile>>;
 
 /// The values of the other stage, which `--against` names. Invariant: the debugged stage computes the same number of values for
 /// each key.
 pub(crate) struct Recording {
     /// The file name of the other stage.
     pub(crate) name: String,
-    values: Values,
+    values: RecordedValues,
     /// Maximum error of an element, relative to the largest element of its tile.
     tolerance: Option<f64>,
 }
@@ -37,17 +37,17 @@ pub(crate) struct Recording {
 /// Size limit of the recorded values, in bytes.
 const MAX_RECORDED_BYTES: usize = 1 << 30;
 
-/// Ops (by the beginning of their mnemonic) whose integer results are compared. Integers of other ops may be addresses, which
-/// differ between stages.
+/// The beginnings of the mnemonics of ops whose integer results are compared. Integer results of other ops may be addresses or
+/// indices, which differ between stages.
 const OPS_WITH_INTEGER_DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
 
 /// Returns the values of an op that are compared: its results, or the tile that it stores.
-fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Vec<(Key, Tile)> {
+fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Vec<(ValueKey, Tile)> {
     let Some((file, line, column)) = moment.debug().position(moment.loc()) else { return Vec::new() };
     let row = &debuggee.listing.rows[row];
     let key = |tile: &Tile, stored: bool| {
         let ty = format!("{}{:?}", elem_name(tile.elem), &tile.shape[..]);
-        Key { file: file.into(), line, column, ty, stored }
+        ValueKey { file: file.into(), line, column, ty, stored }
     };
     if row.mnemonic.starts_with("store") {
         let operands = row.operands.iter().filter_map(|id| match moment.value(*id) {
@@ -59,7 +59,7 @@ fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, r
         return widest.map(|tile| (key(&tile, true), tile)).into_iter().collect();
     }
     let compares_integers = OPS_WITH_INTEGER_DATA.iter().any(|name| row.mnemonic.starts_with(name));
-    let tiles = row.results.iter().zip(results).filter_map(|(id, value)| match moment.shown(*id, value) {
+    let tiles = row.results.iter().zip(results).filter_map(|(id, value)| match moment.display_value(*id, value) {
         Value::Tile(tile) => Some(tile),
         _ => None,
     });
@@ -70,22 +70,25 @@ fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, r
     compared_tiles.map(|tile| (key(&tile, false), tile)).collect()
 }
 
+/// The observer that records the values of a run.
 struct Recorder<'r, 's> {
     debuggee: &'r Debuggee<'s>,
+    /// The linear index of the tile block to record; `None` records all.
     block: Option<u64>,
-    values: Values,
-    bytes: usize,
+    values: RecordedValues,
+    /// The size of the recorded values, as 8 bytes per element.
+    recorded_bytes: usize,
 }
 
 impl Observer for Recorder<'_, '_> {
-    fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
+    fn after_op(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
         let block = moment.block_position().linear;
         if self.block.is_some_and(|requested| requested != block) {
             return Ok(());
         }
         for (key, tile) in comparable_values(self.debuggee, moment, self.debuggee.listing.row(moment.op), results) {
-            self.bytes += tile.count() * 8;
-            if self.bytes > MAX_RECORDED_BYTES {
+            self.recorded_bytes += tile.count() * 8;
+            if self.recorded_bytes > MAX_RECORDED_BYTES {
                 let message = "too many values to compare all tile blocks; select one with --block, or some with --sample-blocks";
                 return Err(Diagnostic::usage("DBG002", message));
             }
@@ -95,12 +98,12 @@ impl Observer for Recorder<'_, '_> {
     }
 }
 
-/// Runs a stage, and records its values.
-fn record(debuggee: &Debuggee<'_>, control: &Control) -> Result<Values> {
-    let mut recorder = Recorder { debuggee, block: control.block, values: Values::new(), bytes: 0 };
+/// Runs a stage and records its values.
+fn record_values(debuggee: &Debuggee<'_>, control: &Control) -> Result<RecordedValues> {
+    let mut recorder = Recorder { debuggee, block: control.block, values: RecordedValues::new(), recorded_bytes: 0 };
     let checks = FAULTS.iter().map(|(check, ..)| *check).collect();
-    let watch = Watch { limit: control.max_ops, seed: control.seed, checks, deadline: None };
-    let outcome = debuggee.kernel.run(&debuggee.call, watch, &mut |_| {}, &mut recorder)?;
+    let run_options = RunOptions { max_ops: control.max_ops, seed: control.seed, checks, deadline: None };
+    let outcome = debuggee.kernel.run(&debuggee.call, run_options, &mut |_| {}, &mut recorder)?;
     match outcome.failure {
         // The values before a fault are comparable. The debugger reports the fault itself when the kernel runs.
         Some(failure) if failure.code == "DBG002" => Err(failure),
@@ -116,9 +119,9 @@ impl Recording {
         control: &Control,
         tolerance: Option<f64>,
     ) -> Result<Recording> {
-        let mut values = record(other, control)?;
-        let counts: BTreeMap<(u64, Key), usize> =
-            record(debugged, control)?.into_iter().map(|(key, tiles)| (key, tiles.len())).collect();
+        let mut values = record_values(other, control)?;
+        let counts: BTreeMap<(u64, ValueKey), usize> =
+            record_values(debugged, control)?.into_iter().map(|(key, tiles)| (key, tiles.len())).collect();
         values.retain(|key, tiles| counts.get(key) == Some(&tiles.len()));
         if values.is_empty() {
             let message = format!("{name} and the program have no comparable values at the same source locations");
@@ -136,7 +139,7 @@ impl Recording {
 /// For each key, how many recorded values a run has compared.
 pub(crate) struct ComparisonCursor<'r> {
     recording: &'r Recording,
-    next_index: BTreeMap<(u64, Key), usize>,
+    next_index: BTreeMap<(u64, ValueKey), usize>,
 }
 
 impl<'r> ComparisonCursor<'r> {
@@ -170,7 +173,7 @@ impl<'r> ComparisonCursor<'r> {
     }
 }
 
-/// The default tolerance of a type, relative to the largest element: it covers the error of another accumulation order.
+/// The default tolerance of a type, relative to the largest element of the tile. It covers the error of another accumulation order.
 fn default_tolerance(ty: Scalar) -> f64 {
     match ty.bits() {
         _ if !ty.is_float() => 0.0,
@@ -181,28 +184,29 @@ fn default_tolerance(ty: Scalar) -> f64 {
     }
 }
 
-/// Describes the first element that differs by more than the tolerance.
-fn difference(ours: &Tile, theirs: &Tile, tolerance: Option<f64>) -> Option<String> {
-    if ours.lanes() == theirs.lanes() {
+/// Describes the first element that differs by more than the tolerance. `tolerance` is relative to the largest recorded element.
+fn difference(computed: &Tile, recorded: &Tile, tolerance: Option<f64>) -> Option<String> {
+    if computed.lanes() == recorded.lanes() {
         return None;
     }
-    let (a, b) = (elements(ours), elements(theirs));
-    let largest = b.iter().copied().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-    let max_difference = tolerance.unwrap_or_else(|| default_tolerance(ours.carrier())) * largest;
+    let (computed_elements, recorded_elements) = (elements_as_f64(computed), elements_as_f64(recorded));
+    let largest = recorded_elements.iter().copied().filter(|x| x.is_finite()).fold(0.0f64, |largest, x| largest.max(x.abs()));
+    let max_difference = tolerance.unwrap_or_else(|| default_tolerance(computed.carrier())) * largest;
     let within_tolerance = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= max_difference;
-    let mut differing = (0..a.len()).filter(|at| !within_tolerance((&a[*at], &b[*at])));
-    let first = differing.next()?;
+    let mut differing =
+        (0..computed_elements.len()).filter(|at| !within_tolerance((&computed_elements[*at], &recorded_elements[*at])));
+    let first_index = differing.next()?;
     let further_differences = differing.count();
     let mut index = Vec::new();
-    let mut rest = first;
-    for extent in ours.shape.iter().rev() {
-        index.insert(0, rest % *extent as usize);
-        rest /= *extent as usize;
+    let mut remaining = first_index;
+    for extent in computed.shape.iter().rev() {
+        index.insert(0, remaining % *extent as usize);
+        remaining /= *extent as usize;
     }
     let element_text = if index.is_empty() {
         String::new()
     } else {
-        format!("element {index:?} ({} of {} differ) ", further_differences + 1, a.len())
+        format!("element {index:?} ({} of {} differ) ", further_differences + 1, computed_elements.len())
     };
-    Some(format!("{element_text}is {} here and {}", a[first], b[first]))
+    Some(format!("{element_text}is {} here and {}", computed_elements[first_index], recorded_elements[first_index]))
 }

@@ -1,6 +1,6 @@
 //! The debuggee: the debugged kernel with its arguments, and the source locations of its ops.
 
-use crate::names::Names;
+use crate::names::VariableNames;
 use base::loc::{LocData, ScopeData};
 use base::{DebugInfo, Loc};
 use common::launch::{Call, ParamType};
@@ -20,14 +20,16 @@ pub(crate) struct Frame {
     pub(crate) function: String,
 }
 
-/// A buffer of the launch, viewed as an array.
+/// An array in memory: a buffer of the launch, a tensor view, or a slice of either.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) name: String,
+    /// The address of the first element.
     pub(crate) base: u64,
     pub(crate) elem: Scalar,
-    /// In elements.
+    /// The extents, in elements.
     pub(crate) sizes: Vec<i64>,
+    /// The strides, in elements.
     pub(crate) strides: Vec<i64>,
 }
 
@@ -37,11 +39,11 @@ pub(crate) struct Debuggee<'a> {
     pub(crate) listing: Listing,
     /// The call stack of each row of the listing, outermost frame first. Empty if the location is unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
-    /// For each row, whether a run that reaches its op has reached the op's source line. False for a constant on a line with other
-    /// ops: constants execute before the program, whatever their line is.
+    /// For each row, whether a run that executes its op has reached the source line of the op. It is false for a constant on a line
+    /// with other ops, because constants execute at the start of the program.
     pub(crate) begins_line: Vec<bool>,
     pub(crate) files: Vec<SourceFile>,
-    pub(crate) names: Names,
+    pub(crate) variable_names: VariableNames,
     /// The buffers of the launch.
     pub(crate) arrays: Vec<Array>,
 }
@@ -49,73 +51,76 @@ pub(crate) struct Debuggee<'a> {
 pub(crate) struct SourceFile {
     /// The name in the program's debug information.
     pub(crate) name: String,
-    /// The path and the lines of the file, if it was found.
-    pub(crate) found: Option<(PathBuf, Vec<String>)>,
+    /// The path and the lines of the file; `None` if the debugger has not found it.
+    pub(crate) path_and_lines: Option<(PathBuf, Vec<String>)>,
 }
 
 /// Maximum number of frames of a call stack.
 const MAX_FRAMES: usize = 64;
-/// Maximum number of locations visited for one op; a malicious file can chain them arbitrarily.
+/// Maximum number of locations that `call_stack` follows for one op. A malicious file can chain them without end.
 const MAX_LOCATIONS: usize = 4096;
 
 impl<'a> Debuggee<'a> {
     /// If `by_ops` is set, or if no op has a source location, the listing of the ops takes the place of the source.
     pub(crate) fn new(kernel: Kernel<'a>, call: Call, folders: &[PathBuf], by_ops: bool) -> Debuggee<'a> {
         let listing = kernel.listing();
-        let mut names: Vec<String> = Vec::new();
+        let mut file_names: Vec<String> = Vec::new();
         let mut frames: Vec<Vec<Frame>> = Vec::new();
         if !by_ops {
-            frames = listing.rows.iter().map(|row| call_stack(kernel.debug(), row.loc, &kernel.name, &mut names)).collect();
+            frames = listing.rows.iter().map(|row| call_stack(kernel.debug(), row.loc, &kernel.name, &mut file_names)).collect();
         }
         let mut files: Vec<SourceFile> =
-            names.into_iter().map(|name| SourceFile { found: find_source(&name, folders), name }).collect();
+            file_names.into_iter().map(|name| SourceFile { path_and_lines: find_source(&name, folders), name }).collect();
         if frames.iter().all(Vec::is_empty) {
-            let lines = (0..listing.rows.len()).map(|row| format!("{}{}", "  ".repeat(listing.rows[row].depth), listing.text(row)));
+            let lines =
+                (0..listing.rows.len()).map(|row| format!("{}{}", "  ".repeat(listing.rows[row].depth), listing.op_text(row)));
             let name = format!("{}.ops", kernel.name);
-            files = vec![SourceFile { found: Some((PathBuf::from(&name), lines.collect())), name }];
+            files = vec![SourceFile { path_and_lines: Some((PathBuf::from(&name), lines.collect())), name }];
             let frame = |row: usize| Frame { file: 0, line: row as u32 + 1, column: 1, function: kernel.name.clone() };
             frames = (0..listing.rows.len()).map(|row| vec![frame(row)]).collect();
         }
         let begins_line = begins_line(&listing, &frames);
-        let (arrays, names) = (arrays(&call), Names::new(&listing, &frames, &files));
-        Debuggee { kernel, call, listing, frames, begins_line, files, names, arrays }
+        let (arrays, variable_names) = (launch_arrays(&call), VariableNames::new(&listing, &frames, &files));
+        Debuggee { kernel, call, listing, frames, begins_line, files, variable_names, arrays }
     }
 
-    /// Whether a file of the program has the requested file name. Folders are ignored, because the source may have moved.
-    pub(crate) fn is_file(&self, file: usize, requested: &str) -> bool {
-        let SourceFile { name, found } = &self.files[file];
+    /// Returns whether a file of the program has the requested file name. Ignores folders, because the source may have moved.
+    pub(crate) fn file_matches(&self, file: usize, requested: &str) -> bool {
+        let SourceFile { name, path_and_lines } = &self.files[file];
         let has_file_name = |known: &Path| known.ends_with(requested) || known.file_name() == Path::new(requested).file_name();
-        requested.is_empty() || has_file_name(Path::new(name)) || found.as_ref().is_some_and(|(path, _)| has_file_name(path))
+        requested.is_empty()
+            || has_file_name(Path::new(name))
+            || path_and_lines.as_ref().is_some_and(|(path, _)| has_file_name(path))
     }
 
     /// Returns the first line, at or after the given line, that has ops.
     pub(crate) fn line_with_code(&self, file: &str, line: u32) -> Option<(usize, u32)> {
-        let frames = self.frames.iter().flatten().filter(|frame| frame.line >= line && self.is_file(frame.file, file));
+        let frames = self.frames.iter().flatten().filter(|frame| frame.line >= line && self.file_matches(frame.file, file));
         frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file))
     }
 
     /// Returns the first line of a function that has ops.
     pub(crate) fn line_of_function(&self, name: &str) -> Option<(usize, u32)> {
         let frames = self.frames.iter().flatten().filter(|frame| frame.function == name);
-        let named = frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file));
-        // If no location names the function, search its definition in the source text.
+        let line_with_name = frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file));
+        // If no location has the name of the function, search for its definition in the source text.
         let defines = |line: &String| {
             let line = line.trim_start();
             let rest = ["def ", "fn "].iter().find_map(|word| line.strip_prefix(word)).and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| rest.trim_start().starts_with(['(', '[', '<']))
         };
-        named.or_else(|| {
-            let found = self.files.iter().find_map(|file| {
-                let (_, lines) = file.found.as_ref()?;
+        line_with_name.or_else(|| {
+            let definition = self.files.iter().find_map(|file| {
+                let (_, lines) = file.path_and_lines.as_ref()?;
                 Some((&file.name, lines.iter().position(defines)? as u32 + 1))
             });
-            found.and_then(|(file, line)| self.line_with_code(file, line))
+            definition.and_then(|(file, line)| self.line_with_code(file, line))
         })
     }
 
-    /// The text of a line of the source.
-    pub(crate) fn line(&self, file: usize, line: u32) -> Option<&str> {
-        let (_, lines) = self.files[file].found.as_ref()?;
+    /// The text of a line of a source file.
+    pub(crate) fn source_line(&self, file: usize, line: u32) -> Option<&str> {
+        let (_, lines) = self.files[file].path_and_lines.as_ref()?;
         lines.get((line as usize).checked_sub(1)?).map(String::as_str)
     }
 
@@ -137,7 +142,7 @@ impl<'a> Debuggee<'a> {
     }
 }
 
-/// Computes [`Debuggee::begins_line`]. A constant begins a line only if all ops of the line are constants.
+/// Computes [`Debuggee::begins_line`]. A constant begins its line only if all ops of the line are constants.
 fn begins_line(listing: &Listing, frames: &[Vec<Frame>]) -> Vec<bool> {
     let line = |row: usize| frames[row].iter().map(|frame| (frame.file, frame.line)).collect::<Vec<_>>();
     let is_constant = |row: usize| listing.rows[row].mnemonic == "constant";
@@ -145,8 +150,8 @@ fn begins_line(listing: &Listing, frames: &[Vec<Frame>]) -> Vec<bool> {
     (0..frames.len()).map(|row| !is_constant(row) || !lines_with_other_ops.contains(&line(row))).collect()
 }
 
-/// The call stack of a location, outermost frame first. Adds file names to `names`.
-fn call_stack(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>) -> Vec<Frame> {
+/// The call stack of a location, outermost frame first. Adds new file names to `file_names`.
+fn call_stack(debug: &DebugInfo, loc: Loc, kernel: &str, file_names: &mut Vec<String>) -> Vec<Frame> {
     let mut frames = Vec::new();
     let mut pending = vec![loc];
     for _ in 0..MAX_LOCATIONS {
@@ -155,9 +160,9 @@ fn call_stack(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>
             None | Some(LocData::Unknown) => {}
             Some(LocData::Source { file, line, column, scope }) => {
                 let name = &debug.names[*file];
-                let file = names.iter().position(|known| known == name).unwrap_or_else(|| {
-                    names.push(name.clone());
-                    names.len() - 1
+                let file = file_names.iter().position(|known| known == name).unwrap_or_else(|| {
+                    file_names.push(name.clone());
+                    file_names.len() - 1
                 });
                 let function = scope.and_then(|scope| function_of_scope(debug, scope)).unwrap_or_else(|| kernel.to_string());
                 frames.push(Frame { file, line: *line, column: *column, function });
@@ -166,7 +171,7 @@ fn call_stack(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>
                 }
             }
             Some(LocData::CallSite { callee, caller }) => pending.extend([*caller, *callee]),
-            // A fused location stands for its first part with a known position.
+            // The position of a fused location is that of its first part with a known position.
             Some(LocData::Fused(parts)) => pending.extend(parts.iter().copied().find(|part| debug.position(*part).is_some())),
         }
     }
@@ -186,7 +191,8 @@ fn function_of_scope(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<S
     }
 }
 
-/// Searches a source file in these folders, which may also be files, and then at its path in the debug information.
+/// Searches for a source file in these folders (or among these files), then at its path in the debug information. Returns its path
+/// and lines.
 fn find_source(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)> {
     let file_name = Path::new(name).file_name()?;
     let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(file_name) });
@@ -195,9 +201,9 @@ fn find_source(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)
     Some((path, String::from_utf8_lossy(&text.bytes).lines().map(str::to_string).collect()))
 }
 
-/// The buffers of a launch as arrays. The element type is that of the kernel's pointer parameter. If no pointer parameter has the
-/// address of the buffer, the launch description states the type; the default is i8.
-fn arrays(call: &Call) -> Vec<Array> {
+/// The buffers of a launch as arrays. The element type is the pointee type of the parameter that has the address of the buffer.
+/// Without such a parameter, it is the type in the launch description, or i8.
+fn launch_arrays(call: &Call) -> Vec<Array> {
     let array_of = |buffer: &common::launch::Buffer| {
         let pointee = call.values.iter().zip(&call.types).find_map(|(value, ty)| match ty {
             ParamType::Pointer(pointee) if *value as u64 == buffer.address => *pointee,

@@ -7,11 +7,11 @@ use crate::debuggee::Debuggee;
 use crate::expression;
 use crate::scene::{Scene, Stop, StopReason};
 use base::diag::{Diagnostic, Result};
-use executor::{BlockPosition, Check, Moment, Observer, Value, Watch};
+use executor::{BlockPosition, Check, Moment, Observer, RunOptions, Value};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a resumed run stops next. It also stops at breakpoints, watches and faults.
+/// The point at which a resumed run stops next. The run also stops earlier, at a breakpoint, a watch or a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ResumeKind {
     /// At the next breakpoint, watch or fault.
@@ -28,7 +28,7 @@ pub(crate) enum ResumeKind {
     Restart,
 }
 
-/// How the run resumes after a stop.
+/// The way in which the run resumes after a stop.
 pub(crate) enum Resume {
     Forward(ResumeKind),
     Back(ResumeKind),
@@ -39,7 +39,7 @@ pub(crate) enum Resume {
 
 pub(crate) struct Breakpoint {
     pub(crate) id: u64,
-    /// A file name or path; only its last component counts. Empty for any file.
+    /// A file name or path, of which only the last component is compared. Empty for any file.
     pub(crate) file: String,
     pub(crate) line: u32,
     /// The function, for a breakpoint on a function.
@@ -54,20 +54,20 @@ pub(crate) struct Breakpoint {
 }
 
 /// A watched expression: the run stops when its value changes.
-pub(crate) struct Watched {
+pub(crate) struct WatchedExpression {
     pub(crate) id: u64,
     pub(crate) expression: String,
     /// The most recent value in this run, for each warp role in which the expression had a value.
     last_values: BTreeMap<RoleId, String>,
 }
 
-/// What a user sets: breakpoints, watches, filters and limits. A front end changes them at a stop.
+/// The settings of the user: breakpoints, watches, filters and limits. A front end changes them at a stop.
 pub(crate) struct Control {
     pub(crate) breakpoints: Vec<Breakpoint>,
-    pub(crate) watches: Vec<Watched>,
+    pub(crate) watches: Vec<WatchedExpression>,
     last_id: u64,
     /// Keywords of the faults at which the debugger does not stop; see [`FAULTS`].
-    pub(crate) ignored: BTreeSet<String>,
+    pub(crate) ignored_faults: BTreeSet<String>,
     /// The linear index of the debugged tile block. `None` debugs all tile blocks.
     pub(crate) block: Option<u64>,
     pub(crate) max_ops: u64,
@@ -76,14 +76,22 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(max_ops: u64, seed: u64) -> Control {
-        Control { breakpoints: Vec::new(), watches: Vec::new(), last_id: 0, ignored: BTreeSet::new(), block: None, max_ops, seed }
+        Control {
+            breakpoints: Vec::new(),
+            watches: Vec::new(),
+            last_id: 0,
+            ignored_faults: BTreeSet::new(),
+            block: None,
+            max_ops,
+            seed,
+        }
     }
 
     /// Adds a watch of an expression, which has a value now in at most one warp role. Returns the number of the watch.
     pub(crate) fn add_watch(&mut self, expression: &str, current_value: Option<(RoleId, String)>) -> u64 {
         self.last_id += 1;
         let last_values = current_value.into_iter().collect();
-        self.watches.push(Watched { id: self.last_id, expression: expression.to_string(), last_values });
+        self.watches.push(WatchedExpression { id: self.last_id, expression: expression.to_string(), last_values });
         self.last_id
     }
 
@@ -93,8 +101,8 @@ impl Control {
         let mut previous = std::mem::take(&mut self.watches);
         let ids = requested.into_iter().map(|(expression, current_value)| {
             match previous.iter().position(|watched| watched.expression == expression) {
-                Some(at) => {
-                    let mut watched = previous.swap_remove(at);
+                Some(index) => {
+                    let mut watched = previous.swap_remove(index);
                     watched.last_values.extend(current_value);
                     self.watches.push(watched);
                     self.watches.last().map_or(0, |watched| watched.id)
@@ -129,20 +137,20 @@ pub(crate) const FAULTS: [(Check, &str, &str); 7] = [
 pub(crate) const DIFFERENCE: &str = "difference";
 
 /// The result of a run that reached the end of the kernel.
-pub(crate) struct End<'a> {
+pub(crate) struct RunEnd<'a> {
     pub(crate) failure: Option<&'a Diagnostic>,
-    pub(crate) faults: usize,
+    pub(crate) fault_count: usize,
     pub(crate) event_count: u64,
 }
 
 /// A front end: the terminal or an editor.
 pub(crate) trait FrontEnd {
     /// Handles commands at a stop until a command resumes the run.
-    fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume;
+    fn kernel_stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume;
     /// Handles commands after the end of the kernel until a command starts a new run or quits.
-    fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume;
+    fn kernel_ended(&mut self, control: &mut Control, end: &RunEnd<'_>) -> Resume;
     /// Shows the output of the kernel or of a logpoint.
-    fn output(&mut self, text: &str);
+    fn show_output(&mut self, text: &str);
     /// Whether the user requests a pause. The engine calls it every [`PAUSE_POLL_EVENTS`] events.
     fn should_pause(&mut self, control: &mut Control) -> bool;
 }
@@ -150,14 +158,14 @@ pub(crate) trait FrontEnd {
 /// The linear index of a tile block, and the index of a warp role in it. Without warp roles the second index is 0.
 pub(crate) type RoleId = (u64, usize);
 
-/// Where the user resumed the run: the warp role, and the number of visible frames.
+/// The position from which the user resumed the run: the warp role, and the number of visible frames.
 #[derive(Clone, Copy)]
 struct Origin {
     role_id: RoleId,
     call_depth: usize,
 }
 
-/// What the current run searches.
+/// The aim of the current run.
 #[derive(Clone)]
 enum Goal {
     /// The next stop, in the forward direction.
@@ -182,16 +190,16 @@ impl Goal {
 pub(crate) fn debug(
     debuggee: &Debuggee<'_>,
     control: &mut Control,
-    front: &mut dyn FrontEnd,
-    other: Option<&Recording>,
+    front_end: &mut dyn FrontEnd,
+    recording: Option<&Recording>,
 ) -> Result<()> {
     let printed = RefCell::new(String::new());
     let mut goal = Goal::start();
     loop {
         control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.hits = 0);
         control.watches.iter_mut().for_each(|watched| watched.last_values.clear());
-        let watch = Watch {
-            limit: control.max_ops,
+        let run_options = RunOptions {
+            max_ops: control.max_ops,
             seed: control.seed,
             checks: FAULTS.iter().map(|(check, ..)| *check).collect(),
             deadline: None,
@@ -199,34 +207,35 @@ pub(crate) fn debug(
         let mut run = Run {
             debuggee,
             control,
-            front,
+            front_end,
             printed: &printed,
             goal,
             event_count: 0,
-            faults: 0,
-            failed: false,
+            fault_count: 0,
+            has_failed: false,
             last_rows: BTreeMap::new(),
-            comparison: other.map(ComparisonCursor::new),
+            comparison: recording.map(ComparisonCursor::new),
             after_run: None,
         };
-        let outcome = debuggee.kernel.run(&debuggee.call, watch, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
+        let outcome =
+            debuggee.kernel.run(&debuggee.call, run_options, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
         run.report_printed();
-        let (after_run, faults, event_count) = (run.after_run.take(), run.faults, run.event_count);
+        let (after_run, fault_count, event_count) = (run.after_run.take(), run.fault_count, run.event_count);
         let search_goal =
             if let Goal::Backward { last_stop, .. } = &mut run.goal { Some(Goal::after_search(last_stop)) } else { None };
         goal = match (after_run, search_goal) {
             (Some(AfterRun::Quit), _) => return Ok(()),
             (Some(AfterRun::Rerun(goal)), _) | (None, Some(goal)) => goal,
             (None, None) => {
-                let end = End { failure: outcome.failure.as_deref(), faults, event_count };
+                let end = RunEnd { failure: outcome.failure.as_deref(), fault_count, event_count };
                 loop {
-                    match front.ended(control, &end) {
+                    match front_end.kernel_ended(control, &end) {
                         Resume::Quit => return Ok(()),
                         Resume::Forward(ResumeKind::Restart) => break Goal::start(),
                         // No op remains to run.
                         Resume::Forward(_) => {}
                         Resume::Back(kind) => break Goal::Backward { until: u64::MAX, kind, origin: None, last_stop: None },
-                        Resume::ToMoment(event_count) => break reach_moment(event_count),
+                        Resume::ToMoment(event_count) => break goal_at_moment(event_count),
                     }
                 }
             }
@@ -235,11 +244,11 @@ pub(crate) fn debug(
 }
 
 /// The goal of a jump to a moment. The row and the call depth become known when the run reaches the moment.
-fn reach_moment(event_count: u64) -> Goal {
+fn goal_at_moment(event_count: u64) -> Goal {
     Goal::Reach(Stop { reason: StopReason::Step, event_count, row: 0, call_depth: usize::MAX })
 }
 
-/// What the debugger does after it abandons a run.
+/// The next action of the debugger after it abandons a run.
 enum AfterRun {
     Rerun(Goal),
     Quit,
@@ -249,13 +258,13 @@ enum AfterRun {
 struct Run<'r, 's> {
     debuggee: &'r Debuggee<'s>,
     control: &'r mut Control,
-    front: &'r mut dyn FrontEnd,
+    front_end: &'r mut dyn FrontEnd,
     printed: &'r RefCell<String>,
     goal: Goal,
     event_count: u64,
     /// Number of reported faults.
-    faults: usize,
-    failed: bool,
+    fault_count: usize,
+    has_failed: bool,
     /// For each warp role, the row of the listing whose op began a line most recently.
     last_rows: BTreeMap<RoleId, usize>,
     comparison: Option<ComparisonCursor<'r>>,
@@ -275,7 +284,7 @@ impl Run<'_, '_> {
         let text = std::mem::take(&mut *self.printed.borrow_mut());
         // Only a forward run reports the output. Other runs repeat a part of an earlier run, which has reported it.
         if !text.is_empty() && matches!(self.goal, Goal::Forward { .. }) {
-            self.front.output(&text);
+            self.front_end.show_output(&text);
         }
     }
 
@@ -296,14 +305,14 @@ impl Run<'_, '_> {
         let line = |frame: &crate::debuggee::Frame| (frame.file, frame.line);
         let changed = (0..frames.len()).find(|index| last_frames.get(*index).map(line) != Some(line(&frames[*index])));
         // The ops of a reduction body run once per combined pair; these repetitions are not new arrivals at the line.
-        let is_repeated = row <= last_row && moment.bodies() == 0 && last_frames.len() == frames.len();
+        let is_repeated = row <= last_row && moment.reduction_depth() == 0 && last_frames.len() == frames.len();
         changed.or(is_repeated.then_some(frames.len() - 1))
     }
 
     /// Returns why the run stops before an op, and the number of visible frames there: a watch, a breakpoint, or the end of the
     /// current step.
     fn stop_reason(&mut self, moment: &Moment<'_>, row: usize) -> Option<(StopReason, usize)> {
-        // Called for every tile block, because it also records the row.
+        // `outermost_changed_frame` also records the row, so it is called for every tile block, debugged or not.
         let changed_frame = self.outermost_changed_frame(moment, row);
         if !self.is_debugged_block(moment) {
             return None;
@@ -312,9 +321,9 @@ impl Run<'_, '_> {
             return Some((reason, usize::MAX));
         }
         if let Some(changed_frame) = changed_frame
-            && let Some(found) = self.hit_breakpoints(moment, row, changed_frame)
+            && let Some(breakpoint_stop) = self.hit_breakpoints(moment, row, changed_frame)
         {
-            return Some(found);
+            return Some(breakpoint_stop);
         }
         let (kind, origin) = match &self.goal {
             Goal::Forward { kind, origin } | Goal::Backward { kind, origin, .. } => (*kind, *origin),
@@ -369,7 +378,7 @@ impl Run<'_, '_> {
         for breakpoint in &mut self.control.breakpoints {
             let frames = debuggee.frames[row].iter().enumerate().skip(changed_frame);
             let mut frames_on_line =
-                frames.filter(|(_, frame)| frame.line == breakpoint.line && debuggee.is_file(frame.file, &breakpoint.file));
+                frames.filter(|(_, frame)| frame.line == breakpoint.line && debuggee.file_matches(frame.file, &breakpoint.file));
             let Some((frame, _)) = frames_on_line.next() else { continue };
             let stop = Stop { reason: StopReason::Step, event_count: self.event_count, row, call_depth: frame + 1 };
             let scene = Scene { debuggee, moment, stop: &stop };
@@ -391,30 +400,31 @@ impl Run<'_, '_> {
             }
         }
         if matches!(self.goal, Goal::Forward { .. }) {
-            messages.iter().for_each(|text| self.front.output(text));
+            messages.iter().for_each(|text| self.front_end.show_output(text));
         }
         (!stopping.is_empty()).then_some((StopReason::Breakpoint(stopping), call_depth))
     }
 
-    /// Applies the goal of the run to an event at which `found` would stop it: stops, or records the stop for a backward search.
-    fn handle_event(&mut self, found: Option<(StopReason, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
+    /// Applies the goal of the run to an event, at which `candidate_stop` would stop a forward run. Depending on the goal, the run
+    /// stops, or records the stop for a backward search.
+    fn handle_event(&mut self, candidate_stop: Option<(StopReason, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
         let event_count = self.event_count;
         match &mut self.goal {
             Goal::Reach(stop) if stop.event_count == event_count => {
                 let stop = Stop { row, ..stop.clone() };
-                return self.stop(stop, moment);
+                return self.handle_stop(stop, moment);
             }
             Goal::Backward { until, last_stop, .. } if event_count >= *until => {
                 self.after_run = Some(AfterRun::Rerun(Goal::after_search(last_stop)));
                 return Err(abandoned_run_error());
             }
             Goal::Backward { last_stop, .. } => {
-                let stop = found.map(|(reason, call_depth)| Stop { reason, event_count, row, call_depth });
+                let stop = candidate_stop.map(|(reason, call_depth)| Stop { reason, event_count, row, call_depth });
                 *last_stop = stop.or(last_stop.take());
             }
             Goal::Forward { .. } => {
-                if let Some((reason, call_depth)) = found {
-                    return self.stop(Stop { reason, event_count, row, call_depth }, moment);
+                if let Some((reason, call_depth)) = candidate_stop {
+                    return self.handle_stop(Stop { reason, event_count, row, call_depth }, moment);
                 }
             }
             Goal::Reach(_) => {}
@@ -423,11 +433,11 @@ impl Run<'_, '_> {
     }
 
     /// Passes a stop to the front end. Returns an error if the resume command requires another run.
-    fn stop(&mut self, mut stop: Stop, moment: &Moment<'_>) -> Result<()> {
+    fn handle_stop(&mut self, mut stop: Stop, moment: &Moment<'_>) -> Result<()> {
         stop.call_depth = stop.call_depth.min(self.debuggee.frames[stop.row].len());
         loop {
             let scene = Scene { debuggee: self.debuggee, moment, stop: &stop };
-            let resume = self.front.stopped(self.control, &scene);
+            let resume = self.front_end.kernel_stopped(self.control, &scene);
             let origin =
                 Some(Origin { role_id: (moment.block_position().linear, moment.warp_role()), call_depth: stop.call_depth });
             let after_run = match resume {
@@ -443,7 +453,7 @@ impl Run<'_, '_> {
                     return Ok(());
                 }
                 Resume::Back(kind) => AfterRun::Rerun(Goal::Backward { until: stop.event_count, kind, origin, last_stop: None }),
-                Resume::ToMoment(event_count) => AfterRun::Rerun(reach_moment(event_count)),
+                Resume::ToMoment(event_count) => AfterRun::Rerun(goal_at_moment(event_count)),
                 Resume::Quit => AfterRun::Quit,
             };
             self.after_run = Some(after_run);
@@ -453,34 +463,34 @@ impl Run<'_, '_> {
 }
 
 impl Observer for Run<'_, '_> {
-    fn before(&mut self, moment: &Moment<'_>) -> Result<()> {
+    fn before_op(&mut self, moment: &Moment<'_>) -> Result<()> {
         self.report_printed();
         self.event_count += 1;
         let row = self.debuggee.listing.row(moment.op);
         let mut stop = self.stop_reason(moment, row);
-        if self.event_count.is_multiple_of(PAUSE_POLL_EVENTS) && self.front.should_pause(self.control) && stop.is_none() {
+        if self.event_count.is_multiple_of(PAUSE_POLL_EVENTS) && self.front_end.should_pause(self.control) && stop.is_none() {
             stop = Some((StopReason::Pause, usize::MAX));
         }
         self.handle_event(stop, moment, row)
     }
 
-    fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
+    fn after_op(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
         self.event_count += 1;
         let row = self.debuggee.listing.row(moment.op);
         let mut stop = None;
-        for finding in moment.findings().iter().skip(self.faults) {
+        for finding in moment.findings().iter().skip(self.fault_count) {
             let keyword = FAULTS.iter().find(|(check, ..)| *check == finding.check).map_or("", |(_, keyword, _)| keyword);
-            let other_position = finding.other.and_then(|loc| moment.debug().position(loc));
+            let other_position = finding.other_loc.and_then(|loc| moment.debug().position(loc));
             let other_position_text =
                 other_position.map_or(String::new(), |(file, line, _)| format!("; the other access is at {file}:{line}"));
-            if !self.control.ignored.contains(keyword) {
+            if !self.control.ignored_faults.contains(keyword) {
                 stop.get_or_insert((StopReason::Fault(keyword, format!("{}{other_position_text}", finding.message)), usize::MAX));
             }
         }
-        self.faults = moment.findings().len();
+        self.fault_count = moment.findings().len();
         if let Some(comparison) = &mut self.comparison
             && let Some(text) = comparison.compare_results(self.debuggee, moment, row, results)
-            && !self.control.ignored.contains(DIFFERENCE)
+            && !self.control.ignored_faults.contains(DIFFERENCE)
         {
             stop.get_or_insert((StopReason::Difference(text), usize::MAX));
         }
@@ -488,13 +498,13 @@ impl Observer for Run<'_, '_> {
         self.handle_event(stop, moment, row)
     }
 
-    fn failed(&mut self, moment: &Moment<'_>, error: &Diagnostic) {
+    fn op_failed(&mut self, moment: &Moment<'_>, error: &Diagnostic) {
         // After an op fails, its enclosing ops fail too; only the first failure counts. The error that abandons a run is not a
         // failure of the program.
-        if self.failed || self.after_run.is_some() {
+        if self.has_failed || self.after_run.is_some() {
             return;
         }
-        self.failed = true;
+        self.has_failed = true;
         self.event_count += 1;
         let row = self.debuggee.listing.row(moment.op);
         let notes: String = error.notes.iter().map(|note| format!("; {note}")).collect();
@@ -503,11 +513,11 @@ impl Observer for Run<'_, '_> {
         let _ = self.handle_event(Some((reason, usize::MAX)), moment, row);
     }
 
-    fn ended(&mut self, place: BlockPosition) -> Result<()> {
-        self.last_rows.retain(|(block, _), _| *block != place.linear);
+    fn block_ended(&mut self, block_position: BlockPosition) -> Result<()> {
+        self.last_rows.retain(|(block, _), _| *block != block_position.linear);
         // A step past the end of a tile block stops in the next tile block that runs, in any warp role.
         if let Goal::Forward { origin, .. } = &mut self.goal
-            && origin.is_some_and(|origin| origin.role_id.0 == place.linear)
+            && origin.is_some_and(|origin| origin.role_id.0 == block_position.linear)
         {
             *origin = None;
         }
@@ -521,12 +531,12 @@ fn expand_message(message: &str, scene: &Scene<'_>) -> String {
     let mut rest = message;
     while let Some((before, after)) = rest.split_once('{') {
         out.push_str(before);
-        let Some((inside, after)) = after.split_once('}') else {
+        let Some((expression_text, after)) = after.split_once('}') else {
             out.push('{');
             rest = after;
             continue;
         };
-        let shown = expression::evaluate(inside, scene).and_then(|datum| crate::values::describe(&datum, scene));
+        let shown = expression::evaluate(expression_text, scene).and_then(|datum| crate::values::describe(&datum, scene));
         out.push_str(shown.unwrap_or_else(|error| format!("<{error}>")).lines().next().unwrap_or_default());
         rest = after;
     }

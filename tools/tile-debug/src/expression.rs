@@ -30,14 +30,14 @@ pub(crate) enum Datum {
 }
 
 /// Maximum number of elements that one expression reads.
-const MOST_ELEMENTS: usize = 1 << 24;
+const MAX_ELEMENTS: usize = 1 << 24;
 /// Maximum nesting depth of brackets and signs.
-const MAX_NESTED: usize = 64;
+const MAX_NESTING: usize = 64;
 
 /// Evaluates an expression, or describes its error.
 pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
     let mut parser = Parser { rest: text.trim_start(), scene, depth: 0 };
-    let datum = parser.or_expression()?;
+    let datum = parser.parse_or()?;
     match parser.rest {
         "" => Ok(datum),
         rest => Err(format!("'{rest}' is not understood")),
@@ -46,14 +46,14 @@ pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
 
 /// Evaluates a condition, which must have a single number. Any number but 0 is true.
 pub(crate) fn condition_holds(text: &str, scene: &Scene<'_>) -> Result<bool, String> {
-    match numbers(&evaluate(text, scene)?, scene)?[..] {
-        [one] => Ok(one != 0.0),
-        ref many => Err(format!("a condition is one number, and this is {}; use any(...) or all(...)", many.len())),
+    match to_numbers(&evaluate(text, scene)?, scene)?[..] {
+        [number] => Ok(number != 0.0),
+        ref numbers => Err(format!("a condition is one number, and this is {}; use any(...) or all(...)", numbers.len())),
     }
 }
 
 /// The elements of a tile, decoded to `f64`.
-pub(crate) fn elements(tile: &Tile) -> Vec<f64> {
+pub(crate) fn elements_as_f64(tile: &Tile) -> Vec<f64> {
     let ty = tile.carrier();
     let number = |bits: u64| match ty {
         Scalar::I1 => (bits & 1) as f64,
@@ -63,32 +63,32 @@ pub(crate) fn elements(tile: &Tile) -> Vec<f64> {
     tile.lanes().iter().map(number).collect()
 }
 
-fn numbers(datum: &Datum, scene: &Scene<'_>) -> Result<Vec<f64>, String> {
+fn to_numbers(datum: &Datum, scene: &Scene<'_>) -> Result<Vec<f64>, String> {
     match datum {
         Datum::Numbers(numbers) => Ok(numbers.clone()),
-        Datum::Tile(tile) => Ok(elements(tile)),
-        Datum::Array(array) => Ok(elements(&read(array, scene)?)),
+        Datum::Tile(tile) => Ok(elements_as_f64(tile)),
+        Datum::Array(array) => Ok(elements_as_f64(&read_array(array, scene)?)),
         Datum::Other(_) => Err("a view has no elements of its own; its memory has".into()),
     }
 }
 
 /// Reads the elements of an array from memory.
-pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
+pub(crate) fn read_array(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
     let count = array.sizes.iter().try_fold(1usize, |all, size| all.checked_mul(usize::try_from(*size).ok()?));
-    let count = count.filter(|count| *count <= MOST_ELEMENTS);
+    let count = count.filter(|count| *count <= MAX_ELEMENTS);
     let count =
-        count.ok_or_else(|| format!("that is more than {MOST_ELEMENTS} elements; select a slice, as in {}[0:16]", array.name))?;
+        count.ok_or_else(|| format!("that is more than {MAX_ELEMENTS} elements; select a slice, as in {}[0:16]", array.name))?;
     let bits = if array.elem.bits() == 4 { 4 } else { i128::from(array.elem.bytes()) * 8 };
     let elem = Elem::Scalar(array.elem);
     let mut index = vec![0i64; array.sizes.len()];
     let mut lanes = numerics::arith::Lanes::splat(array.elem, 0, count);
-    for at in 0..count {
+    for lane in 0..count {
         let offset: i128 = index.iter().zip(&array.strides).map(|(i, stride)| i128::from(*i) * i128::from(*stride)).sum();
         let mut bytes = vec![0; (bits as usize).div_ceil(8)];
         let address = array.base.wrapping_add((offset * bits >> 3) as u64);
         scene.moment.peek(address, &mut bytes).map_err(|error| error.message)?;
         let is_upper_nibble = bits == 4 && offset & 1 == 1;
-        lanes.set(at, from_bytes(elem, &bytes).get(usize::from(is_upper_nibble)));
+        lanes.set(lane, from_bytes(elem, &bytes).get(usize::from(is_upper_nibble)));
         for dim in (0..index.len()).rev() {
             index[dim] += 1;
             if index[dim] < array.sizes[dim] {
@@ -105,20 +105,21 @@ pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
 struct IndexRange {
     start: i64,
     end: i64,
-    single: bool,
+    is_single_index: bool,
 }
 
-/// Parses and evaluates an expression in one pass. Each method handles one precedence level, from `||` to `primary`.
+/// Parses and evaluates an expression in one pass. Each precedence level has a method, from
+/// [`parse_or`](Parser::parse_or), the lowest, to [`parse_primary`](Parser::parse_primary), the highest.
 struct Parser<'t, 's> {
     rest: &'t str,
     scene: &'s Scene<'s>,
     depth: usize,
 }
 
-type Parsed = Result<Datum, String>;
+type ParseResult = Result<Datum, String>;
 
 impl Parser<'_, '_> {
-    fn eat(&mut self, token: &str) -> bool {
+    fn consume(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
                 self.rest = rest.trim_start();
@@ -129,37 +130,37 @@ impl Parser<'_, '_> {
     }
 
     fn expect(&mut self, token: &str) -> Result<(), String> {
-        if self.eat(token) { Ok(()) } else { Err(format!("'{token}' is expected before '{}'", self.rest)) }
+        if self.consume(token) { Ok(()) } else { Err(format!("'{token}' is expected before '{}'", self.rest)) }
     }
 
     /// Consumes the longest prefix of accepted characters.
-    fn word(&mut self, accepts: impl Fn(char) -> bool) -> String {
+    fn consume_while(&mut self, accepts: impl Fn(char) -> bool) -> String {
         let end = self.rest.find(|c| !accepts(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
         word.to_string()
     }
 
-    fn or_expression(&mut self) -> Parsed {
-        let mut left = self.and_expression()?;
-        while self.eat("||") {
-            let right = self.and_expression()?;
+    fn parse_or(&mut self) -> ParseResult {
+        let mut left = self.parse_and()?;
+        while self.consume("||") {
+            let right = self.parse_and()?;
             left = self.combine(&left, &right, |a, b| f64::from(a != 0.0 || b != 0.0))?;
         }
         Ok(left)
     }
 
-    fn and_expression(&mut self) -> Parsed {
-        let mut left = self.comparison()?;
-        while self.eat("&&") {
-            let right = self.comparison()?;
+    fn parse_and(&mut self) -> ParseResult {
+        let mut left = self.parse_comparison()?;
+        while self.consume("&&") {
+            let right = self.parse_comparison()?;
             left = self.combine(&left, &right, |a, b| f64::from(a != 0.0 && b != 0.0))?;
         }
         Ok(left)
     }
 
-    fn comparison(&mut self) -> Parsed {
-        let left = self.sum()?;
+    fn parse_comparison(&mut self) -> ParseResult {
+        let left = self.parse_sum()?;
         type Compare = fn(f64, f64) -> bool;
         let kinds: [(&str, Compare); 6] = [
             ("==", |a, b| a == b),
@@ -170,38 +171,38 @@ impl Parser<'_, '_> {
             (">", |a, b| a > b),
         ];
         for (token, compare) in kinds {
-            if self.eat(token) {
-                let right = self.sum()?;
+            if self.consume(token) {
+                let right = self.parse_sum()?;
                 return self.combine(&left, &right, |a, b| f64::from(compare(a, b)));
             }
         }
         Ok(left)
     }
 
-    fn sum(&mut self) -> Parsed {
-        let mut left = self.product()?;
+    fn parse_sum(&mut self) -> ParseResult {
+        let mut left = self.parse_product()?;
         loop {
-            let subtract = if self.eat("+") {
+            let subtract = if self.consume("+") {
                 false
-            } else if self.eat("-") {
+            } else if self.consume("-") {
                 true
             } else {
                 return Ok(left);
             };
-            let right = self.product()?;
+            let right = self.parse_product()?;
             left = self.combine(&left, &right, |a, b| if subtract { a - b } else { a + b })?;
         }
     }
 
-    fn product(&mut self) -> Parsed {
-        let mut left = self.unary()?;
+    fn parse_product(&mut self) -> ParseResult {
+        let mut left = self.parse_unary()?;
         loop {
             let kind = match self.rest.chars().next() {
                 Some(kind @ ('*' | '/' | '%')) => kind,
                 _ => return Ok(left),
             };
             self.rest = self.rest[1..].trim_start();
-            let right = self.unary()?;
+            let right = self.parse_unary()?;
             left = self.combine(&left, &right, |a, b| match kind {
                 '*' => a * b,
                 '/' => a / b,
@@ -210,35 +211,35 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn unary(&mut self) -> Parsed {
+    fn parse_unary(&mut self) -> ParseResult {
         self.depth += 1;
-        if self.depth > MAX_NESTED {
-            return Err(format!("brackets and signs are more than {MAX_NESTED} deep"));
+        if self.depth > MAX_NESTING {
+            return Err(format!("brackets and signs are more than {MAX_NESTING} deep"));
         }
-        let map_elements = |parser: &Self, datum: Datum, f: fn(f64) -> f64| -> Parsed {
-            Ok(Datum::Numbers(numbers(&datum, parser.scene)?.into_iter().map(f).collect()))
+        let map_elements = |parser: &Self, datum: Datum, f: fn(f64) -> f64| -> ParseResult {
+            Ok(Datum::Numbers(to_numbers(&datum, parser.scene)?.into_iter().map(f).collect()))
         };
-        let not = self.rest.starts_with('!') && !self.rest.starts_with("!=");
-        let result = if self.eat("-") {
-            let datum = self.unary()?;
+        let is_negation = self.rest.starts_with('!') && !self.rest.starts_with("!=");
+        let result = if self.consume("-") {
+            let datum = self.parse_unary()?;
             map_elements(self, datum, |x| -x)
-        } else if not && self.eat("!") {
-            let datum = self.unary()?;
+        } else if is_negation && self.consume("!") {
+            let datum = self.parse_unary()?;
             map_elements(self, datum, |x| f64::from(x == 0.0))
         } else {
-            self.indexed()
+            self.parse_indexed()
         };
         self.depth -= 1;
         result
     }
 
-    fn indexed(&mut self) -> Parsed {
-        let mut datum = self.primary()?;
-        while self.eat("[") {
+    fn parse_indexed(&mut self) -> ParseResult {
+        let mut datum = self.parse_primary()?;
+        while self.consume("[") {
             let mut ranges = Vec::new();
             loop {
-                ranges.push(self.index_range()?);
-                if !self.eat(",") {
+                ranges.push(self.parse_index_range()?);
+                if !self.consume(",") {
                     break;
                 }
             }
@@ -253,29 +254,29 @@ impl Parser<'_, '_> {
     }
 
     /// Parses `3`, `1:5`, `:5`, `1:` or `:`.
-    fn index_range(&mut self) -> Result<IndexRange, String> {
+    fn parse_index_range(&mut self) -> Result<IndexRange, String> {
         let number = |parser: &mut Self| -> Result<Option<i64>, String> {
-            let digits = parser.word(|c| c.is_ascii_digit() || c == '-');
+            let digits = parser.consume_while(|c| c.is_ascii_digit() || c == '-');
             if digits.is_empty() { Ok(None) } else { digits.parse().map(Some).map_err(|_| format!("'{digits}' is no index")) }
         };
         let start = number(self)?;
-        if self.eat(":") {
+        if self.consume(":") {
             let end = number(self)?;
-            return Ok(IndexRange { start: start.unwrap_or(0), end: end.unwrap_or(i64::MAX), single: false });
+            return Ok(IndexRange { start: start.unwrap_or(0), end: end.unwrap_or(i64::MAX), is_single_index: false });
         }
         let start = start.ok_or_else(|| format!("an index is expected before '{}'", self.rest))?;
-        Ok(IndexRange { start, end: start.saturating_add(1), single: true })
+        Ok(IndexRange { start, end: start.saturating_add(1), is_single_index: true })
     }
 
-    fn primary(&mut self) -> Parsed {
-        if self.eat("(") {
-            let datum = self.or_expression()?;
+    fn parse_primary(&mut self) -> ParseResult {
+        if self.consume("(") {
+            let datum = self.parse_or()?;
             self.expect(")")?;
             return Ok(datum);
         }
         if self.rest.starts_with('%') {
             self.rest = &self.rest[1..];
-            let digits = self.word(|c| c.is_ascii_digit());
+            let digits = self.consume_while(|c| c.is_ascii_digit());
             let number = digits.parse().map_err(|_| format!("'%{digits}' is no value"))?;
             return self.scene.value(base::Value(number)).map(from_value);
         }
@@ -291,7 +292,7 @@ impl Parser<'_, '_> {
             self.rest = rest.trim_start();
             return Ok(Datum::Numbers(vec![number]));
         }
-        let name = self.word(|c| c.is_alphanumeric() || c == '_' || c == '.');
+        let name = self.consume_while(|c| c.is_alphanumeric() || c == '_' || c == '.');
         if name.is_empty() {
             return Err(if self.rest.is_empty() {
                 "something is missing at the end".into()
@@ -299,16 +300,16 @@ impl Parser<'_, '_> {
                 format!("'{}' is not understood", self.rest)
             });
         }
-        if self.eat("(") {
-            let argument = self.or_expression()?;
+        if self.consume("(") {
+            let argument = self.parse_or()?;
             self.expect(")")?;
-            return call(&name, &numbers(&argument, self.scene)?);
+            return apply_function(&name, &to_numbers(&argument, self.scene)?);
         }
-        let cursor = self.scene.moment.block_position();
+        let block_position = self.scene.moment.block_position();
         let axis = |axes: [u32; 3], axis: &str| ["x", "y", "z"].iter().position(|name| *name == axis).map(|axis| axes[axis]);
         let tile_block_number = match name.split_once('.') {
-            Some(("block", dim)) => axis(cursor.index, dim),
-            Some(("grid", dim)) => axis(cursor.grid, dim),
+            Some(("block", dim)) => axis(block_position.index, dim),
+            Some(("grid", dim)) => axis(block_position.grid, dim),
             _ => None,
         };
         if let Some(number) = tile_block_number {
@@ -324,8 +325,8 @@ impl Parser<'_, '_> {
     }
 
     /// Applies `f` to each pair of elements. A single number combines with every element of the other side.
-    fn combine(&self, left: &Datum, right: &Datum, f: impl Fn(f64, f64) -> f64) -> Parsed {
-        let (left, right) = (numbers(left, self.scene)?, numbers(right, self.scene)?);
+    fn combine(&self, left: &Datum, right: &Datum, f: impl Fn(f64, f64) -> f64) -> ParseResult {
+        let (left, right) = (to_numbers(left, self.scene)?, to_numbers(right, self.scene)?);
         let pairs = |count: usize, a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| (0..count).map(|i| f(a(i), b(i))).collect();
         Ok(Datum::Numbers(match (left.len(), right.len()) {
             (a, b) if a == b => pairs(a, &|i| left[i], &|i| right[i]),
@@ -336,7 +337,8 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Converts a value of the kernel. A tensor view becomes an array, which [`read`] loads when an expression needs its elements.
+/// Converts a value of the kernel. A tensor view becomes an array, which [`read_array`] loads when an expression needs its
+/// elements.
 pub(crate) fn from_value(value: Value) -> Datum {
     match value {
         Value::Tile(tile) => Datum::Tile(tile),
@@ -352,18 +354,18 @@ pub(crate) fn from_value(value: Value) -> Datum {
 }
 
 /// Applies a function such as `sum` to the elements of its argument.
-fn call(name: &str, numbers: &[f64]) -> Parsed {
-    let one = |number: f64| Ok(Datum::Numbers(vec![number]));
+fn apply_function(name: &str, numbers: &[f64]) -> ParseResult {
+    let single_number = |number: f64| Ok(Datum::Numbers(vec![number]));
     let non_nan = || numbers.iter().copied().filter(|number| !number.is_nan());
     match name {
-        "min" => one(non_nan().fold(f64::INFINITY, f64::min)),
-        "max" => one(non_nan().fold(f64::NEG_INFINITY, f64::max)),
-        "sum" => one(numbers.iter().sum()),
-        "mean" => one(numbers.iter().sum::<f64>() / numbers.len() as f64),
-        "any" => one(f64::from(numbers.iter().any(|number| *number != 0.0))),
-        "all" => one(f64::from(numbers.iter().all(|number| *number != 0.0))),
-        "count" => one(numbers.iter().filter(|number| **number != 0.0).count() as f64),
-        "nans" => one(numbers.iter().filter(|number| number.is_nan()).count() as f64),
+        "min" => single_number(non_nan().fold(f64::INFINITY, f64::min)),
+        "max" => single_number(non_nan().fold(f64::NEG_INFINITY, f64::max)),
+        "sum" => single_number(numbers.iter().sum()),
+        "mean" => single_number(numbers.iter().sum::<f64>() / numbers.len() as f64),
+        "any" => single_number(f64::from(numbers.iter().any(|number| *number != 0.0))),
+        "all" => single_number(f64::from(numbers.iter().all(|number| *number != 0.0))),
+        "count" => single_number(numbers.iter().filter(|number| **number != 0.0).count() as f64),
+        "nans" => single_number(numbers.iter().filter(|number| number.is_nan()).count() as f64),
         "abs" => Ok(Datum::Numbers(numbers.iter().map(|number| number.abs()).collect())),
         _ => Err(format!("there is no function '{name}'; there are min, max, sum, mean, any, all, count, nans and abs")),
     }
@@ -372,11 +374,11 @@ fn call(name: &str, numbers: &[f64]) -> Parsed {
 /// Returns the start and the length of a range in a dimension with this extent. Negative indices count from the end.
 fn resolve_range(index_range: &IndexRange, extent: i64, dim: usize) -> Result<(i64, i64), String> {
     let from_start = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
-    let (start, end) = match index_range.single {
+    let (start, end) = match index_range.is_single_index {
         true => (from_start(index_range.start), from_start(index_range.start).saturating_add(1)),
         false => (from_start(index_range.start), from_start(index_range.end).min(extent)),
     };
-    match (0..=extent).contains(&start) && end <= extent && start <= end && (!index_range.single || start < extent) {
+    match (0..=extent).contains(&start) && end <= extent && start <= end && (!index_range.is_single_index || start < extent) {
         true => Ok((start, end - start)),
         false => Err(format!("index {} of dimension {dim} is outside its {extent} elements", index_range.start)),
     }
@@ -393,7 +395,7 @@ fn slice_array(array: &Array, ranges: &[IndexRange]) -> Result<Array, String> {
         let (start, length) =
             ranges.get(dim).map_or(Ok((0, array.sizes[dim])), |index_range| resolve_range(index_range, array.sizes[dim], dim))?;
         offset += i128::from(start) * i128::from(array.strides[dim]);
-        if ranges.get(dim).is_none_or(|index_range| !index_range.single) {
+        if ranges.get(dim).is_none_or(|index_range| !index_range.is_single_index) {
             out.sizes.push(length);
             out.strides.push(array.strides[dim]);
         }
@@ -414,12 +416,13 @@ fn slice_tile(tile: &Tile, ranges: &[IndexRange]) -> Result<Tile, String> {
     // An array of one-byte elements at address 0: the address of an element is its index in the tile.
     let array = Array { name: String::new(), base: 0, elem: Scalar::I8, sizes, strides };
     let selected = slice_array(&array, ranges)?;
-    let mut cursors = vec![selected.base as usize];
+    let mut lane_indices = vec![selected.base as usize];
     for (size, stride) in selected.sizes.iter().zip(&selected.strides) {
-        cursors = cursors.iter().flat_map(|cursor| (0..*size).map(move |i| cursor + (i * stride) as usize)).collect();
+        lane_indices =
+            lane_indices.iter().flat_map(|lane_index| (0..*size).map(move |i| lane_index + (i * stride) as usize)).collect();
     }
     let shape: Shape = selected.sizes.iter().map(|size| *size as u32).collect();
-    Ok(Tile::new(shape, tile.elem, tile.lanes().gather(cursors.into_iter())))
+    Ok(Tile::new(shape, tile.elem, tile.lanes().gather(lane_indices.into_iter())))
 }
 
 /// The extent of the first dimension; `None` for scalars, views, tokens and computed numbers.
@@ -433,7 +436,7 @@ pub(crate) fn first_extent(datum: &Datum) -> Option<usize> {
 
 /// The element or slice at an index of the first dimension.
 pub(crate) fn index_first_dim(datum: &Datum, index: i64) -> Result<Datum, String> {
-    let ranges = [IndexRange { start: index, end: index.saturating_add(1), single: true }];
+    let ranges = [IndexRange { start: index, end: index.saturating_add(1), is_single_index: true }];
     match datum {
         Datum::Tile(tile) => slice_tile(tile, &ranges).map(Datum::Tile),
         Datum::Array(array) => slice_array(array, &ranges).map(Datum::Array),

@@ -18,7 +18,7 @@ use common::{About, Session};
 use compare::Recording;
 use debuggee::Debuggee;
 use engine::Control;
-use executor::Input;
+use executor::ProgramFile;
 use std::path::PathBuf;
 
 const ABOUT: About = About {
@@ -32,7 +32,7 @@ const ABOUT: About = About {
         ("tile-debug --dap", "serve the Debug Adapter Protocol on standard input and output"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args, Clone)]
@@ -60,8 +60,8 @@ struct Options {
     #[arg(long, value_name = "PATH")]
     source: Vec<PathBuf>,
     /// Meaning of a line
-    #[arg(long, value_name = "KIND", value_enum, default_value_t = Lines::Source)]
-    lines: Lines,
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = LineKind::Source)]
+    lines: LineKind,
     /// Do not stop at these faults: memory, init, token, race, assume, facts, nan, difference
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = parse_fault)]
     ignore: Vec<String>,
@@ -74,7 +74,7 @@ struct Options {
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
-enum Lines {
+enum LineKind {
     /// Source lines; ops if the program has no source locations
     Source,
     /// The ops of the program, one per line
@@ -85,13 +85,13 @@ fn main() -> std::process::ExitCode {
     executor::prepare_threads();
     common::interactive::<Options>(&ABOUT, |session, options| match options.dap {
         true => protocol::serve(session),
-        false => at_terminal(session, options),
+        false => debug_at_terminal(session, options),
     })
 }
 
-fn parse_fault(word: &str) -> std::result::Result<String, String> {
-    let keywords: Vec<&str> = engine::FAULTS.iter().map(|(_, word, _)| *word).chain([engine::DIFFERENCE]).collect();
-    if keywords.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", keywords.join(", "))) }
+fn parse_fault(keyword: &str) -> std::result::Result<String, String> {
+    let keywords: Vec<&str> = engine::FAULTS.iter().map(|(_, keyword, _)| *keyword).chain([engine::DIFFERENCE]).collect();
+    if keywords.contains(&keyword) { Ok(keyword.into()) } else { Err(format!("there are {}", keywords.join(", "))) }
 }
 
 /// Parses `3`, `3:1` or `3:1:0` as the coordinates of a tile block, and returns its linear index. Returns `None` for `all`.
@@ -99,10 +99,10 @@ fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, S
     if ["", "all"].contains(&text) {
         return Ok(None);
     }
-    let parts: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();
-    let parts = parts.ok().filter(|parts| (1..=3).contains(&parts.len()));
-    let parts = parts.ok_or_else(|| format!("'{text}' is not a tile block; expected X[:Y[:Z]] or all"))?;
-    let position = [0, 1, 2].map(|axis| parts.get(axis).copied().unwrap_or(0));
+    let coordinates: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();
+    let coordinates = coordinates.ok().filter(|coordinates| (1..=3).contains(&coordinates.len()));
+    let coordinates = coordinates.ok_or_else(|| format!("'{text}' is not a tile block; expected X[:Y[:Z]] or all"))?;
+    let position = [0, 1, 2].map(|axis| coordinates.get(axis).copied().unwrap_or(0));
     if position.iter().zip(grid).any(|(position, extent)| *position >= extent) {
         return Err(format!("there is no tile block {position:?} in a grid of {grid:?}"));
     }
@@ -110,9 +110,9 @@ fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, S
     Ok(Some((z * u64::from(grid[1]) + y) * u64::from(grid[0]) + x))
 }
 
-fn at_terminal(session: &mut Session, options: &Options) -> Result<()> {
+fn debug_at_terminal(session: &mut Session, options: &Options) -> Result<()> {
     let input = session.input()?;
-    let program = Input::decode(session, &input)?;
+    let program = ProgramFile::decode(session, &input)?;
     debug(session, options, &program, |debuggee, control, recording| {
         let mut terminal = terminal::Terminal::new(debuggee, &options.execute);
         if let Some(recording) = recording {
@@ -126,21 +126,21 @@ fn at_terminal(session: &mut Session, options: &Options) -> Result<()> {
 fn debug(
     session: &mut Session,
     options: &Options,
-    program: &Input,
+    program: &ProgramFile,
     start: impl FnOnce(&Debuggee<'_>, &mut Control, Option<&Recording>) -> Result<()>,
 ) -> Result<()> {
     let other_input = match &options.against {
-        Some(path) => Some(Input::decode(session, &common::read_file(Some(path))?)?),
+        Some(path) => Some(ProgramFile::decode(session, &common::read_file(Some(path))?)?),
         None => None,
     };
-    let debuggee = debuggee(options, program, options.lines == Lines::Ops)?;
+    let debuggee = open_debuggee(options, program, options.lines == LineKind::Ops)?;
     let mut control = Control::new(options.max_ops, options.schedule_seed);
-    control.ignored = options.ignore.iter().cloned().collect();
+    control.ignored_faults = options.ignore.iter().cloned().collect();
     let block = parse_block(options.block.as_deref().unwrap_or(""), debuggee.call.grid);
     control.block = block.map_err(|error| Diagnostic::usage("DBG004", format!("--block: {error}")))?;
     let recording = match (&other_input, &options.against) {
         (Some(other_input), Some(path)) => {
-            let other_debuggee = self::debuggee(options, other_input, true)?;
+            let other_debuggee = open_debuggee(options, other_input, true)?;
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             Some(session.timed("compare", |_| Recording::new(&name, &other_debuggee, &debuggee, &control, options.tolerance))?)
         }
@@ -153,7 +153,7 @@ fn debug(
 }
 
 /// Opens the launch of a program. `by_ops` selects ops as lines.
-fn debuggee<'a>(options: &Options, program: &'a Input, by_ops: bool) -> Result<Debuggee<'a>> {
+fn open_debuggee<'a>(options: &Options, program: &'a ProgramFile, by_ops: bool) -> Result<Debuggee<'a>> {
     let opened = options.launch.open()?;
     let kernel = program.kernel(opened.entry())?;
     let call = opened.call(&kernel.name, &kernel.param_types(), program.target().or(options.target.gpu_name))?;

@@ -1,5 +1,5 @@
 //! Maps values to source variables. Programs contain no variable table, so the names come from the source text. The result of the
-//! last op of an assignment has the assigned name. A loop-carried value has the name of its initial value.
+//! last op of an assignment gets the assigned name. A loop-carried value gets the name of its initial value.
 
 use crate::debuggee::{Frame, SourceFile};
 use base::Value;
@@ -12,21 +12,21 @@ type CallSites = Vec<(usize, u32)>;
 
 /// The name of a value in one call of a function.
 #[derive(Clone)]
-struct Name {
+struct VariableName {
     call_sites: CallSites,
     text: String,
-    /// The line of the assignment if the value is a constant. Constants execute before the program, so their variables are visible
-    /// only after this line.
+    /// The line of the assignment if the value is a constant. Constants execute at the start of the program, but the debugger shows
+    /// their variables only after this line.
     constant_of_line: Option<u32>,
 }
 
 /// The variables of each value, by value number.
 #[derive(Default)]
-pub(crate) struct Names(BTreeMap<u32, Vec<Name>>);
+pub(crate) struct VariableNames(BTreeMap<u32, Vec<VariableName>>);
 
-impl Names {
-    pub(crate) fn new(listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) -> Names {
-        let mut names = Names::default();
+impl VariableNames {
+    pub(crate) fn new(listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) -> VariableNames {
+        let mut names = VariableNames::default();
         names.name_assignments(listing, frames, files);
         names.name_loop_counters(listing, frames, files);
         names.name_loop_carried(listing);
@@ -37,17 +37,17 @@ impl Names {
     pub(crate) fn variable_of(&self, value: Value, frames: &[Frame]) -> Option<&str> {
         let call_sites = call_sites(&frames[..frames.len().saturating_sub(1)]);
         let name = self.0.get(&value.0)?.iter().find(|name| name.call_sites == call_sites)?;
-        let here = frames.last().map_or(u32::MAX, |frame| frame.line);
-        name.constant_of_line.is_none_or(|line| line < here).then_some(&name.text)
+        let current_line = frames.last().map_or(u32::MAX, |frame| frame.line);
+        name.constant_of_line.is_none_or(|line| line < current_line).then_some(&name.text)
     }
 
-    /// Whether a value anywhere in the program has this name.
+    /// Whether any value of the program has this name.
     pub(crate) fn has_variable(&self, name: &str) -> bool {
         self.0.values().flatten().any(|known| known.text == name)
     }
 
     /// Names a value in a call, unless it already has a name there.
-    fn add(&mut self, value: Value, name: Name) {
+    fn add_name(&mut self, value: Value, name: VariableName) {
         let names = self.0.entry(value.0).or_default();
         if names.iter().all(|known| known.call_sites != name.call_sites) {
             names.push(name);
@@ -56,37 +56,41 @@ impl Names {
 
     /// Names the result of the last op of each assignment.
     fn name_assignments(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
-        // The last op of each assignment. The key is its block, its call chain with the line itself, and the assigned name.
-        let mut last: BTreeMap<(u32, CallSites, &str), usize> = BTreeMap::new();
-        // An op whose only result is a token defines no variable.
+        // The row of the last op of each assignment. The key is the block, the call sites including the line of the assignment, and
+        // the assigned name.
+        let mut last_rows: BTreeMap<(u32, CallSites, &str), usize> = BTreeMap::new();
+        // `make_token` and `join_tokens` define no variable. The filter still accepts a store whose only result is a token. Reason:
+        // the listing has no types of values.
         let defines_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
-        // An assignment of a load names the loaded tile, not the view. The view op may precede the loop that contains the load.
+        // The variable of a line such as `x = load(...)` is the loaded tile, not the view that the line creates. The view op may
+        // precede the loop that contains the load, so it is in another block.
         let is_view = |row: usize| listing.rows[row].mnemonic.starts_with("make_");
         let mut lines_with_other_ops: BTreeSet<CallSites> = BTreeSet::new();
         for (_, stack) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row) && !is_view(*row)) {
-            lines_with_other_ops.extend((1..=stack.len()).map(|level| call_sites(&stack[..level])));
+            lines_with_other_ops.extend((1..=stack.len()).map(|depth| call_sites(&stack[..depth])));
         }
         for (row, stack) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row)) {
-            for level in 1..=stack.len() {
-                if is_view(row) && lines_with_other_ops.contains(&call_sites(&stack[..level])) {
+            for depth in 1..=stack.len() {
+                if is_view(row) && lines_with_other_ops.contains(&call_sites(&stack[..depth])) {
                     continue;
                 }
-                let frame = &stack[level - 1];
+                let frame = &stack[depth - 1];
                 if let Some(name) = line_text(frame, files).and_then(|line| assigned_variable(line, frame.column)) {
-                    last.insert((listing.rows[row].block.0, call_sites(&stack[..level]), name), row);
+                    last_rows.insert((listing.rows[row].block.0, call_sites(&stack[..depth]), name), row);
                 }
             }
         }
         let used_values: BTreeSet<u32> = listing.rows.iter().flat_map(|row| &row.operands).map(|value| value.0).collect();
-        for ((_, mut call_sites, name), row) in last {
+        for ((_, mut call_sites, name), row) in last_rows {
             let line = call_sites.pop().map(|(_, line)| line);
             let constant_of_line = line.filter(|_| listing.rows[row].mnemonic == "constant");
-            // One or two results: the first is the value, and the second the token of an access. Three or more results, as of
-            // `get_tile_block_id`: the variable holds the only used result. If several results are used, none gets the name.
+            // If the op has one or two results, the first is the value, and the second is the token of an access. If it has three
+            // or more results, as `get_tile_block_id` has, the variable holds the only used result. If several results are used,
+            // none gets the name.
             let results = &listing.rows[row].results;
             let mut candidates = results.iter().filter(|value| results.len() < 3 || used_values.contains(&value.0));
             if let (Some(value), true) = (candidates.next(), results.len() < 3 || candidates.next().is_none()) {
-                self.add(*value, Name { call_sites, text: name.to_string(), constant_of_line });
+                self.add_name(*value, VariableName { call_sites, text: name.to_string(), constant_of_line });
             }
         }
     }
@@ -100,7 +104,10 @@ impl Names {
             if let Some(name) =
                 name.map(|(name, _)| name.trim()).filter(|name| listing.rows[owner].mnemonic == "for" && is_identifier(name))
             {
-                self.add(*counter, Name { call_sites: call_sites(callers), text: name.to_string(), constant_of_line: None });
+                self.add_name(
+                    *counter,
+                    VariableName { call_sites: call_sites(callers), text: name.to_string(), constant_of_line: None },
+                );
             }
         }
     }
@@ -124,32 +131,32 @@ impl Names {
             let body_arguments = &arguments[arguments.len() - count..];
             for ((init, argument), result) in initial_values.iter().zip(body_arguments).zip(&row.results) {
                 for name in self.0.get(&init.0).cloned().unwrap_or_default() {
-                    let name = Name { constant_of_line: None, ..name };
-                    self.add(*argument, name.clone());
-                    self.add(*result, name);
+                    let name = VariableName { constant_of_line: None, ..name };
+                    self.add_name(*argument, name.clone());
+                    self.add_name(*result, name);
                 }
             }
         }
     }
 }
 
-/// The files and lines of frames.
+/// The file and line of each frame.
 fn call_sites(frames: &[Frame]) -> CallSites {
     frames.iter().map(|frame| (frame.file, frame.line)).collect()
 }
 
 fn line_text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
-    let (_, lines) = files[frame.file].found.as_ref()?;
+    let (_, lines) = files[frame.file].path_and_lines.as_ref()?;
     lines.get((frame.line as usize).checked_sub(1)?).map(String::as_str)
 }
 
-/// The variable that a line assigns at a column, in Python or a language with similar syntax.
+/// The variable that the assignment at a column of a line sets, in Python or a language with similar syntax.
 fn assigned_variable(line: &str, column: u32) -> Option<&str> {
     let (start, statement) = statement(line, column as usize);
     single_target(statement).or_else(|| tuple_target(statement, (column as usize).saturating_sub(start)))
 }
 
-/// Returns the statement at a column of a line such as `m = f(); n = g()`, and its start.
+/// Returns the statement at a column of a line such as `m = f(); n = g()`, and the byte offset at which it starts.
 fn statement(line: &str, column: usize) -> (usize, &str) {
     let (mut start, mut end) = (0, line.len());
     let mut quote = None;

@@ -4,7 +4,7 @@ use crate::debuggee::{Debuggee, Frame};
 use base::Value as ValueId;
 use executor::{Moment, Value};
 
-/// Why a run stopped.
+/// The reason for which a run stopped.
 #[derive(Clone, Debug)]
 pub(crate) enum StopReason {
     /// The first op.
@@ -71,7 +71,7 @@ impl Scene<'_> {
 
     /// The value with this number, or why it has none.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, String> {
-        if id.0 as usize >= self.debuggee.listing.values {
+        if id.0 as usize >= self.debuggee.listing.value_count {
             return Err(format!("the kernel has no value {id}"));
         }
         self.moment.value(id).ok_or_else(|| format!("{id} is not computed yet"))
@@ -80,7 +80,7 @@ impl Scene<'_> {
     /// The values in scope that are computed, except tokens, in the order of the program. At a stop after the op, they include its
     /// results.
     pub(crate) fn visible_values(&self) -> Vec<ValueId> {
-        let mut visible = self.debuggee.listing.visible(self.stop.row);
+        let mut visible = self.debuggee.listing.visible_values(self.stop.row);
         visible.extend(self.debuggee.listing.rows[self.stop.row].results.iter().copied());
         visible.retain(|id| !matches!(self.moment.value(*id), None | Some(Value::Token(_))));
         visible
@@ -88,30 +88,30 @@ impl Scene<'_> {
 
     /// The source variable that holds a value in the innermost visible frame.
     pub(crate) fn variable_name(&self, id: ValueId) -> Option<&str> {
-        self.debuggee.names.variable_of(id, self.frames())
+        self.debuggee.variable_names.variable_of(id, self.frames())
     }
 
     /// The value of a source variable. `None` if the program has no such variable; an error if the variable has no value here.
     pub(crate) fn variable_value(&self, name: &str) -> Option<Result<Value, String>> {
         match self.visible_values().into_iter().rev().find(|id| self.variable_name(*id) == Some(name)) {
             Some(id) => Some(self.value(id)),
-            None => self.debuggee.names.has_variable(name).then(|| Err(format!("'{name}' has no value here"))),
+            None => self.debuggee.variable_names.has_variable(name).then(|| Err(format!("'{name}' has no value here"))),
         }
     }
 
     /// The source variables that have a value here. If several values have one name, the last one counts.
     pub(crate) fn variables(&self) -> Vec<(String, ValueId)> {
-        let mut found: Vec<(String, ValueId)> = Vec::new();
+        let mut variables: Vec<(String, ValueId)> = Vec::new();
         for id in self.visible_values() {
             let Some(name) = self.variable_name(id) else { continue };
-            found.retain(|(known, _)| known != name);
-            found.push((name.to_string(), id));
+            variables.retain(|(other_name, _)| other_name != name);
+            variables.push((name.to_string(), id));
         }
-        found
+        variables
     }
 
     /// The tile block, and the warp role if there are several.
-    pub(crate) fn description(&self) -> String {
+    pub(crate) fn block_and_role_text(&self) -> String {
         let [x, y, z] = self.moment.block_position().index;
         let warp_roles = self.debuggee.listing.rows.iter().any(|row| row.mnemonic == "warp_role");
         let warp_role = if warp_roles { format!(", warp role {}", self.moment.warp_role()) } else { String::new() };

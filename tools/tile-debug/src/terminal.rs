@@ -1,7 +1,7 @@
 //! The terminal front end: executes one command per line. The lines come from `--execute`, then from a user or from piped input.
 
 use crate::debuggee::Debuggee;
-use crate::engine::{Control, DIFFERENCE, End, FAULTS, FrontEnd, Resume, ResumeKind};
+use crate::engine::{Control, DIFFERENCE, FAULTS, FrontEnd, Resume, ResumeKind, RunEnd};
 use crate::expression::{self, Datum};
 use crate::scene::{Scene, Stop, StopReason};
 use crate::values;
@@ -57,7 +57,7 @@ pub(crate) struct Terminal<'a> {
     next_listed_line: Option<u32>,
     /// The line editor with history, on a terminal.
     editor: Option<rustyline::DefaultEditor>,
-    /// How many frames `up` has moved from the innermost visible frame to its callers.
+    /// The number of frames that `up` has moved from the innermost visible frame to its callers.
     frames_up: usize,
 }
 
@@ -215,17 +215,17 @@ impl<'a> Terminal<'a> {
                 }
             }
             ("watch", Some(scene)) if !rest.is_empty() => {
-                let now = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
+                let current_value = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
                 let role_id = (scene.moment.block_position().linear, scene.moment.warp_role());
-                let shown = now.clone().unwrap_or_else(|error| error);
-                let id = control.add_watch(rest, now.ok().map(|value| (role_id, value)));
+                let shown = current_value.clone().unwrap_or_else(|error| error);
+                let id = control.add_watch(rest, current_value.ok().map(|value| (role_id, value)));
                 self.print(&format!("watch {id}: {rest} is {shown}"));
             }
             ("watch", _) => {
                 self.print_usage(name);
             }
-            ("ignore", _) => self.toggle_ignored(rest, control),
-            ("list", _) => self.list(rest, scene),
+            ("ignore", _) => self.toggle_ignored_fault(rest, control),
+            ("list", _) => self.list_source(rest, scene),
             ("up" | "down", Some(scene)) => {
                 let frame_count = scene.stop.call_depth + self.frames_up;
                 let requested = if name == "up" { self.frames_up + 1 } else { self.frames_up.saturating_sub(1) };
@@ -236,7 +236,7 @@ impl<'a> Terminal<'a> {
                 self.frames_up = requested;
                 self.next_listed_line = None;
                 if let Some(frame) = self.debuggee.frames[scene.stop.row].get(frame_count - 1 - requested) {
-                    let line = self.debuggee.line(frame.file, frame.line).unwrap_or_default();
+                    let line = self.debuggee.source_line(frame.file, frame.line).unwrap_or_default();
                     self.print(&format!("{} at {}:{}\n  {line}", frame.function, self.debuggee.file_name(frame.file), frame.line));
                 }
             }
@@ -264,18 +264,18 @@ impl<'a> Terminal<'a> {
                 for (depth, frame) in scene.frames().iter().rev().enumerate() {
                     self.print(&format!("  {depth} {} at {}:{}", frame.function, self.debuggee.file_name(frame.file), frame.line));
                 }
-                self.print(&format!("  in {}", scene.description()));
+                self.print(&format!("  in {}", scene.block_and_role_text()));
             }
             ("ops", Some(scene)) => {
                 let row = scene.stop.row;
                 for other_row in row.saturating_sub(CONTEXT_LINES as usize)
                     ..(row + CONTEXT_LINES as usize + 1).min(self.debuggee.listing.rows.len())
                 {
-                    let mark = if other_row == row { "->" } else { "  " };
+                    let marker = if other_row == row { "->" } else { "  " };
                     let depth = "  ".repeat(self.debuggee.listing.rows[other_row].depth);
                     self.print(&format!(
-                        "{mark} {depth}{}  ({})",
-                        self.debuggee.listing.text(other_row),
+                        "{marker} {depth}{}  ({})",
+                        self.debuggee.listing.op_text(other_row),
                         self.debuggee.location_text(other_row)
                     ));
                 }
@@ -317,19 +317,19 @@ impl<'a> Terminal<'a> {
             }
             _ => {}
         }
-        let text = self.debuggee.line(file_index, line).unwrap_or_default().trim();
+        let text = self.debuggee.source_line(file_index, line).unwrap_or_default().trim();
         let id = control.breakpoints.last().map_or(0, |breakpoint| breakpoint.id);
         self.print(&format!("breakpoint {id} at {}:{line}: {text}", self.debuggee.file_name(file_index)));
     }
 
     /// Executes `ignore`: toggles whether the debugger stops at a kind of fault, and prints the state of all kinds.
-    fn toggle_ignored(&self, rest: &str, control: &mut Control) {
-        let keywords: Vec<&str> = FAULTS.iter().map(|(_, word, _)| *word).chain([DIFFERENCE]).collect();
-        if keywords.contains(&rest) && !control.ignored.remove(rest) {
-            control.ignored.insert(rest.into());
+    fn toggle_ignored_fault(&self, rest: &str, control: &mut Control) {
+        let keywords: Vec<&str> = FAULTS.iter().map(|(_, keyword, _)| *keyword).chain([DIFFERENCE]).collect();
+        if keywords.contains(&rest) && !control.ignored_faults.remove(rest) {
+            control.ignored_faults.insert(rest.into());
         }
         for keyword in keywords {
-            let state = if control.ignored.contains(keyword) { "does not stop" } else { "stops" };
+            let state = if control.ignored_faults.contains(keyword) { "does not stop" } else { "stops" };
             self.print(&format!("  {keyword} {state}"));
         }
     }
@@ -349,10 +349,10 @@ impl<'a> Terminal<'a> {
     }
 
     /// Executes `list`: prints source lines around a line or around the current line, or continues the previous list.
-    fn list(&mut self, rest: &str, scene: Option<&Scene<'_>>) {
+    fn list_source(&mut self, rest: &str, scene: Option<&Scene<'_>>) {
         let frame = scene.and_then(|scene| scene.frames().last());
         let file = frame.map_or(0, |frame| frame.file);
-        let Some((path, lines)) = self.debuggee.files.get(file).and_then(|file| file.found.as_ref()) else {
+        let Some((path, lines)) = self.debuggee.files.get(file).and_then(|file| file.path_and_lines.as_ref()) else {
             self.print("the source was not found; pass its folder with --source FOLDER, or show ops with --lines=ops");
             return;
         };
@@ -366,27 +366,27 @@ impl<'a> Terminal<'a> {
             self.print(&path.display().to_string());
         }
         for line in start..end {
-            let mark = if frame.is_some_and(|frame| frame.line == line) { "->" } else { "  " };
-            self.print(&format!("{mark} {line:4} {}", lines[line as usize - 1]));
+            let marker = if frame.is_some_and(|frame| frame.line == line) { "->" } else { "  " };
+            self.print(&format!("{marker} {line:4} {}", lines[line as usize - 1]));
         }
         self.next_listed_line = Some(end);
     }
 }
 
 impl FrontEnd for Terminal<'_> {
-    fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
+    fn kernel_stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
         self.next_listed_line = None;
         let mut text = String::new();
         if !matches!(scene.stop.reason, StopReason::Step) {
             let _ = writeln!(text, "{}", scene.stop.reason.describe());
         }
-        let description = scene.description();
+        let block_text = scene.block_and_role_text();
         match scene.frames().last() {
             Some(frame) => {
-                let line = self.debuggee.line(frame.file, frame.line).unwrap_or_default();
+                let line = self.debuggee.source_line(frame.file, frame.line).unwrap_or_default();
                 let _ = write!(
                     text,
-                    "{}:{}, {description}, moment {}\n  {line}",
+                    "{}:{}, {block_text}, moment {}\n  {line}",
                     self.debuggee.file_name(frame.file),
                     frame.line,
                     scene.stop.event_count
@@ -395,9 +395,9 @@ impl FrontEnd for Terminal<'_> {
             None => {
                 let _ = write!(
                     text,
-                    "{description}, moment {}\n  {}",
+                    "{block_text}, moment {}\n  {}",
                     scene.stop.event_count,
-                    self.debuggee.listing.text(scene.stop.row)
+                    self.debuggee.listing.op_text(scene.stop.row)
                 );
             }
         }
@@ -414,8 +414,8 @@ impl FrontEnd for Terminal<'_> {
         }
     }
 
-    fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume {
-        let faults = match end.faults {
+    fn kernel_ended(&mut self, control: &mut Control, end: &RunEnd<'_>) -> Resume {
+        let fault_text = match end.fault_count {
             0 => String::new(),
             1 => ", with a fault".into(),
             count => format!(", with {count} faults"),
@@ -424,7 +424,7 @@ impl FrontEnd for Terminal<'_> {
             Some(failure) => {
                 self.print(&format!("the kernel ends after moment {} in a failure: {}", end.event_count, failure.message))
             }
-            None => self.print(&format!("the kernel ends after moment {}{faults}", end.event_count)),
+            None => self.print(&format!("the kernel ends after moment {}{fault_text}", end.event_count)),
         }
         loop {
             let Some(line) = self.read_command() else { return Resume::Quit };
@@ -434,7 +434,7 @@ impl FrontEnd for Terminal<'_> {
         }
     }
 
-    fn output(&mut self, text: &str) {
+    fn show_output(&mut self, text: &str) {
         let _ = write!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
     }
 

@@ -1,10 +1,10 @@
 //! Formats values: the type, the first and last elements, and statistics of all elements.
 
 use crate::debuggee::{Array, elem_name};
-use crate::expression::{Datum, elements, read};
+use crate::expression::{Datum, elements_as_f64, read_array};
 use crate::scene::Scene;
 use core_dialect::tile::Elem;
-use executor::{Tile, Value, short_float, shortened};
+use executor::{Tile, Value, format_tile, short_float};
 
 /// Maximum number of elements of a displayed array. The debugger reads all of them for the statistics.
 const MAX_DISPLAYED: i64 = 1 << 20;
@@ -14,7 +14,7 @@ pub(crate) fn format_value(value: &Value, scene: &Scene<'_>) -> String {
     match value {
         Value::Tile(tile) => match tile.elem {
             Elem::Ptr { .. } if tile.count() == 1 => format_pointer(tile, scene),
-            _ => shortened(tile),
+            _ => format_tile(tile),
         },
         Value::Token(_) => "a token".into(),
         Value::Tensor(tensor) => {
@@ -68,12 +68,12 @@ pub(crate) fn array_type(array: &Array) -> String {
 /// The text that `print` shows for an expression: its value, and statistics if it has several elements.
 pub(crate) fn describe(datum: &Datum, scene: &Scene<'_>) -> Result<String, String> {
     Ok(match datum {
-        Datum::Tile(tile) => with_statistics(format_value(&Value::Tile(tile.clone()), scene), &elements(tile)),
+        Datum::Tile(tile) => with_statistics(format_value(&Value::Tile(tile.clone()), scene), &elements_as_f64(tile)),
         Datum::Array(array)
             if array.sizes.iter().try_fold(1i64, |all, size| all.checked_mul(*size)).is_some_and(|n| n <= MAX_DISPLAYED) =>
         {
-            let tile = read(array, scene)?;
-            with_statistics(shortened(&tile), &elements(&tile))
+            let tile = read_array(array, scene)?;
+            with_statistics(format_tile(&tile), &elements_as_f64(&tile))
         }
         Datum::Array(array) => format!("{}, too large to display; select a part of it", array_type(array)),
         Datum::Other(value) => format_value(value, scene),
@@ -97,18 +97,18 @@ fn with_statistics(line: String, numbers: &[f64]) -> String {
 pub(crate) fn statistics(numbers: &[f64]) -> String {
     let finite = || numbers.iter().copied().filter(|number| number.is_finite());
     let count = finite().count();
-    let (low, high) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+    let (min, max) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), x| (min.min(x), max.max(x)));
     let mut parts = Vec::new();
     if count > 0 {
         let mean = finite().sum::<f64>() / count as f64;
-        parts.push(format!("min {}, max {}, mean {}", short_float(low), short_float(high), short_float(mean)));
+        parts.push(format!("min {}, max {}, mean {}", short_float(min), short_float(max), short_float(mean)));
     }
     let nans = numbers.iter().filter(|number| number.is_nan()).count();
     let infinite = numbers.len() - count - nans;
     let zeros = numbers.iter().filter(|number| **number == 0.0).count();
-    for (count, what) in [(zeros, "zero"), (infinite, "infinite"), (nans, "NaN")] {
+    for (count, number_kind) in [(zeros, "zero"), (infinite, "infinite"), (nans, "NaN")] {
         if count > 0 {
-            parts.push(format!("{count} of {} {what}", numbers.len()));
+            parts.push(format!("{count} of {} {number_kind}", numbers.len()));
         }
     }
     parts.join(", ")

@@ -1,5 +1,5 @@
-//! Tests the debugger at a terminal: steps over lines and into calls in both directions, breakpoints and printed values. For each
-//! kind of fault, a program stops at it.
+//! Tests the debugger at a terminal: steps over lines and into calls in both directions, breakpoints, watches, printed values, and
+//! stops at faults.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,8 @@ def k(a):
     a[i] = w
 ";
 
-/// `@n` is line n for n up to 10. `@12` and `@13` are lines 2 and 3, inlined at line 6.
+/// Returns the header of a program with the locations of its ops: `@n` is line n of `k.py` for n up to 10, `@11` is unknown, and
+/// `@12` and `@13` are lines 2 and 3, inlined at line 6.
 fn header() -> String {
     let lines = (1..=10).map(|line| format!("//!tile loc Source(file:(0),line:{line},column:5,scope:None)\n"));
     let calls = ["//!tile loc Unknown\n".to_string()].into_iter();
@@ -25,7 +26,8 @@ fn header() -> String {
     format!("//!tile tileaa 4 lowered\n//!tile name \"k.py\"\n{}", lines.chain(calls).collect::<String>())
 }
 
-const CALLS: &str = "
+/// The ops of [`SOURCE`], with `helper` inlined at line 6.
+const SOURCE_OPS: &str = "
   %2 = block_id(axis: 0) : i32 @5
   %3 = constant(2) : i32 @12
   %4 = binary(kind: mul_i(overflow: none), lhs: %2, rhs: %3) : i32 @12
@@ -43,7 +45,7 @@ const CALLS: &str = "
   %15 = offset(ptr: %0, offset: %2) : ptr<i32> @10
   %16 = store(ptr: %15, value: %11, order: (semantics: weak)) : token @10";
 
-/// Runs the debugger on a program with these commands, and returns its output.
+/// Runs the debugger with these commands on a program in this folder, and returns its output.
 fn debug_in(folder: &Path, params: &str, body: &str, args: &[&str], commands: &[&str]) -> String {
     std::fs::write(folder.join("k.py"), SOURCE).unwrap();
     let text = format!("{}func \"k\"({params}) () @4 {{{body}\n  return @10\n}}\n", header());
@@ -56,10 +58,11 @@ fn debug_in(folder: &Path, params: &str, body: &str, args: &[&str], commands: &[
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Debugs [`SOURCE_OPS`] on a grid of four tile blocks.
 fn debug(args: &[&str], commands: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let args = [&["zeros:i32[4]", "--grid", "4"], args].concat();
-    debug_in(folder.path(), "%0: ptr<i32>", CALLS, &args, commands)
+    debug_in(folder.path(), "%0: ptr<i32>", SOURCE_OPS, &args, commands)
 }
 
 /// Returns the line and the x coordinate of the tile block of each stop.
@@ -73,7 +76,7 @@ fn stops(reported: &str) -> Vec<(u32, u32)> {
 }
 
 /// Returns the output of one command.
-fn answer<'a>(reported: &'a str, command: &str) -> &'a str {
+fn command_output<'a>(reported: &'a str, command: &str) -> &'a str {
     let (_, rest) = reported.split_once(&format!("> {command}\n")).unwrap_or_else(|| panic!("no '{command}' in {reported}"));
     rest.split("\n> ").next().unwrap()
 }
@@ -90,29 +93,30 @@ fn steps_go_over_into_and_out_of_calls() {
     assert!(into.contains("0 k at k.py:2\n  1 k at k.py:6"), "{into}");
     let ops = debug(&[], &["op", "op", "op", "ops"]);
     assert_eq!(stops(&ops).iter().map(|(line, _)| *line).collect::<Vec<_>>(), [5, 2, 2, 3], "{ops}");
-    assert!(answer(&ops, "ops").contains("-> %4 = constant  (k.py:3)"), "{ops}");
+    assert!(command_output(&ops, "ops").contains("-> %4 = constant  (k.py:3)"), "{ops}");
 }
 
 #[test]
 fn reverse_steps_retrace_forward_steps() {
-    let forth: Vec<&str> = vec!["next"; 7];
-    let back: Vec<&str> = vec!["back"; 7];
-    let lines: Vec<u32> = stops(&debug(&[], &[&forth[..], &back[..]].concat())).iter().map(|(line, _)| *line).collect();
-    let (there, and_back) = lines.split_at(8);
-    assert_eq!(and_back, there[..7].iter().rev().copied().collect::<Vec<_>>());
+    let forward_commands: Vec<&str> = vec!["next"; 7];
+    let backward_commands: Vec<&str> = vec!["back"; 7];
+    let lines: Vec<u32> =
+        stops(&debug(&[], &[&forward_commands[..], &backward_commands[..]].concat())).iter().map(|(line, _)| *line).collect();
+    let (forward_lines, backward_lines) = lines.split_at(8);
+    assert_eq!(backward_lines, forward_lines[..7].iter().rev().copied().collect::<Vec<_>>());
     let reported = debug(&[], &["break 9", "continue", "continue", "print w", "reverse", "print w", "goto 3", "continue"]);
-    assert!(reported.contains("> goto 3\nk.py:2") && answer(&reported, "print w").contains("i32 0"), "{reported}");
+    assert!(reported.contains("> goto 3\nk.py:2") && command_output(&reported, "print w").contains("i32 0"), "{reported}");
     // A step back also works after the last tile block has ended.
     let reported = debug(&[], &["continue", "back", "print w", "back continue"]);
     assert_eq!(stops(&reported), [(5, 0), (10, 3), (5, 0)], "{reported}");
-    assert!(answer(&reported, "print w").starts_with("i32 9"), "{reported}");
+    assert!(command_output(&reported, "print w").starts_with("i32 9"), "{reported}");
 }
 
 #[test]
 fn breakpoints_have_lines_conditions_and_messages() {
     let reported = debug(&[], &["break k.py:7 if block.x == 2 && z > 4", "continue", "print z", "continue"]);
     assert_eq!(stops(&reported), [(5, 0), (7, 2)], "{reported}");
-    assert!(answer(&reported, "print z").starts_with("i32 5") && reported.contains("the kernel ends"), "{reported}");
+    assert!(command_output(&reported, "print z").starts_with("i32 5") && reported.contains("the kernel ends"), "{reported}");
     // A breakpoint on a line without ops moves to the next line with ops.
     assert!(debug(&[], &["break 4"]).contains("breakpoint 1 at k.py:5: i = block_id(0)"));
     assert!(debug(&[], &["break 11"]).contains("no op comes from '11'"));
@@ -125,7 +129,7 @@ fn breakpoints_have_lines_conditions_and_messages() {
 }
 
 #[test]
-fn one_tile_block_can_be_looked_at() {
+fn the_debugged_tile_block_can_be_selected() {
     let reported = debug(&["--block", "2"], &["next", "block 3", "break 7", "continue", "continue", "block all", "block 9"]);
     assert_eq!(stops(&reported), [(5, 2), (6, 2), (5, 3), (7, 3), (5, 0)], "{reported}");
     assert!(reported.contains("there is no tile block [9, 0, 0] in a grid of [4, 1, 1]"), "{reported}");
@@ -162,15 +166,15 @@ fn expressions_evaluate_as_printed() {
     let commands: Vec<&str> = ["next"].into_iter().chain(commands.iter().map(String::as_str)).collect();
     let reported = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &commands);
     for (text, expected) in expressions {
-        assert_eq!(answer(&reported, &format!("print {text}")).trim_end(), expected, "{text}");
+        assert_eq!(command_output(&reported, &format!("print {text}")).trim_end(), expected, "{text}");
     }
-    let deep = format!("print {}1", "(".repeat(5000));
-    let reported = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &[&deep]);
+    let deep_expression = format!("print {}1", "(".repeat(5000));
+    let reported = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &[&deep_expression]);
     assert!(reported.contains("more than 64 deep"), "{reported}");
 }
 
-/// Pointers to the first eight elements of the first parameter, in `%13`.
-const POINTERS: &str = "
+/// Ops that define `%13`, pointers to the first eight elements of the first parameter.
+const ELEMENT_POINTERS: &str = "
   %10 = reshape(x: %0) : tile<1xptr<f32>> @5
   %11 = broadcast(x: %10) : tile<8xptr<f32>> @5
   %12 = iota : tile<8xi32> @5
@@ -181,7 +185,7 @@ const WEAK: &str = "order: (semantics: weak)";
 fn check_fault(body: &str, args: &[&str], expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let reported = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
-    let stopped = answer(&reported, "continue");
+    let stopped = command_output(&reported, "continue");
     assert!(stopped.starts_with(expected) && stopped.contains("\nk.py:6, block ["), "{reported}");
     assert_eq!(reported.matches(expected).count(), 2, "the debugger stops at it again: {reported}");
     // The debugger does not stop at an ignored fault.
@@ -194,12 +198,12 @@ fn check_fault(body: &str, args: &[&str], expected: &str) {
 }
 
 #[test]
-fn it_stops_at_every_kind_of_fault() {
-    let load = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6");
+fn the_debugger_stops_at_faults_and_failures() {
+    let load = format!("{ELEMENT_POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6");
     check_fault(&load, &["zeros:f32[7]"], "fault (memory): an access of 32 bytes at byte 0 of 'arg0', whose size is 28");
     check_fault(&load, &["empty:f32[8]"], "fault (init): reads byte 0 of 'arg0', which was never written");
     let unordered = format!(
-        "{POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5
+        "{ELEMENT_POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5
   %19 = store(ptr: %13, value: %18, {WEAK}) : token @5\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6"
     );
     check_fault(
@@ -207,15 +211,16 @@ fn it_stops_at_every_kind_of_fault() {
         &["zeros:f32[8]"],
         "fault (token): reads bytes that another access writes and no token orders them; the other",
     );
-    let racing =
-        format!("{POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5\n  %19 = store(ptr: %13, value: %18, {WEAK}) : token @6");
+    let racing = format!(
+        "{ELEMENT_POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5\n  %19 = store(ptr: %13, value: %18, {WEAK}) : token @6"
+    );
     check_fault(
         &racing,
         &["zeros:f32[8]", "--grid", "2"],
         "fault (race): writes bytes that another access writes in another block",
     );
     let nan = format!(
-        "{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @5
+        "{ELEMENT_POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @5
   %22 = binary(kind: div_f(rounding: nearest_even, ftz: false), lhs: %20, rhs: %20) : tile<8xf32> @6"
     );
     check_fault(&nan, &["iota:f32[8]"], "fault (nan): 'binary' computes a NaN from operands that contain none");
@@ -226,15 +231,15 @@ fn it_stops_at_every_kind_of_fault() {
 }
 
 #[test]
-fn variables_are_what_the_source_assigns() {
+fn variables_show_the_values_that_the_source_assigns() {
     let reported = debug(&[], &["break 10", "continue", "variables", "break 9", "restart", "continue", "continue", "variables"]);
-    assert!(answer(&reported, "variables").starts_with("  i = i32 0\n  z = i32 1\n  w = i32 3"), "{reported}");
-    let (_, inside) = reported.rsplit_once("> variables\n").unwrap();
-    assert_eq!(inside.trim_end(), "  i = i32 0\n  z = i32 1\n  n = i32 1\n  w = i32 0", "{reported}");
+    assert!(command_output(&reported, "variables").starts_with("  i = i32 0\n  z = i32 1\n  w = i32 3"), "{reported}");
+    let (_, variables_in_loop) = reported.rsplit_once("> variables\n").unwrap();
+    assert_eq!(variables_in_loop.trim_end(), "  i = i32 0\n  z = i32 1\n  n = i32 1\n  w = i32 0", "{reported}");
 }
 
 #[test]
-fn ops_are_the_source_where_there_is_none() {
+fn lines_are_ops_with_the_option_lines_ops() {
     let reported = debug(&["--lines=ops"], &["next", "next", "list", "break 7 if %1 == 1", "continue"]);
     assert!(reported.contains("k.ops:3, block [0, 0, 0]") && reported.contains("->    3 %3 = binary %1, %2"), "{reported}");
     assert!(reported.contains("breakpoint 1\nk.ops:7, block [1, 0, 0]"), "{reported}");
@@ -243,14 +248,14 @@ fn ops_are_the_source_where_there_is_none() {
 #[test]
 fn wrong_commands_are_reported() {
     let reported = debug(&[], &["contniue", "goto x", "back sideways", "help", "ignore nan", "continue", "print w", "next"]);
-    assert!(answer(&reported, "contniue").contains("did you mean 'continue'"), "{reported}");
-    assert!(answer(&reported, "goto x").contains("goto or g N: go to moment N"), "{reported}");
+    assert!(command_output(&reported, "contniue").contains("did you mean 'continue'"), "{reported}");
+    assert!(command_output(&reported, "goto x").contains("goto or g N: go to moment N"), "{reported}");
     assert!(
-        answer(&reported, "ignore nan").contains("nan does not stop")
-            && answer(&reported, "print w").contains("its values are gone"),
+        command_output(&reported, "ignore nan").contains("nan does not stop")
+            && command_output(&reported, "print w").contains("its values are gone"),
         "{reported}"
     );
-    assert!(answer(&reported, "next").contains("the kernel has ended"), "{reported}");
+    assert!(command_output(&reported, "next").contains("the kernel has ended"), "{reported}");
 }
 
 #[test]
@@ -261,20 +266,20 @@ fn a_watch_stops_where_a_value_changes() {
     assert!(reported.contains("watch 2: w is i32 0\n"), "{reported}");
     assert!(reported.contains("\nwatch 2: w: i32 0 -> i32 1\n"), "{reported}");
     assert!(reported.contains("the kernel ends"), "{reported}");
-    let back = debug(&["--block", "0"], &["break 9", "continue", "delete 1", "watch w", "continue", "continue", "reverse"]);
-    assert_eq!(back.matches("watch 2: w: i32 0 -> i32 1\n").count(), 2, "{back}");
+    let reversed = debug(&["--block", "0"], &["break 9", "continue", "delete 1", "watch w", "continue", "continue", "reverse"]);
+    assert_eq!(reversed.matches("watch 2: w: i32 0 -> i32 1\n").count(), 2, "{reversed}");
 }
 
 #[test]
-fn the_calls_around_a_stop_can_be_looked_at() {
+fn up_and_down_select_the_frame_for_print() {
     let reported =
         debug(&["--block", "1"], &["break 3", "continue", "print y", "up", "print y", "print i", "up", "down", "print y", "down"]);
-    assert!(answer(&reported, "up").starts_with("k at k.py:6\n      z = helper(i)"), "{reported}");
+    assert!(command_output(&reported, "up").starts_with("k at k.py:6\n      z = helper(i)"), "{reported}");
     let answers: Vec<&str> = reported.split("> print y\n").skip(1).map(|rest| rest.lines().next().unwrap()).collect();
     assert_eq!(answers[0], "i32 2");
     assert!(answers[1].starts_with("'y' has no value here"), "{reported}");
     assert_eq!(answers[2], "i32 2");
-    assert_eq!(answer(&reported, "print i").lines().next(), Some("i32 1"));
+    assert_eq!(command_output(&reported, "print i").lines().next(), Some("i32 1"));
     assert!(
         reported.contains("no function called this one") && reported.contains("the kernel stands in this function"),
         "{reported}"
@@ -291,7 +296,7 @@ fn a_breakpoint_may_name_a_function() {
 
 /// Constants execute at the start of a program, but the debugger shows a variable only after the line that assigns it.
 #[test]
-fn constants_are_variables_from_their_line_on() {
+fn constants_are_visible_after_their_line() {
     let folder = tempfile::tempdir().unwrap();
     // The constant has the location of line 7, `w = z - 1`, so it is the value of `w`. At the first stop, on line 5, `w` has no
     // value.

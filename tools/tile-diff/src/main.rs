@@ -1,5 +1,5 @@
-//! `tile-diff`: the difference between two files of one kind, as text. Values and registers are matched, not compared by number, so
-//! an inserted line does not change all lines after it.
+//! `tile-diff`: the difference between two files of one kind, as text. The tool matches values and registers and ignores their
+//! numbers, so an inserted line does not change all lines after it.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
@@ -17,7 +17,7 @@ const ABOUT: About = About {
         ("tile-diff ours.cubin theirs.cubin", "kernels and their resources"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -34,20 +34,20 @@ fn main() -> std::process::ExitCode {
         };
         let first = session.input()?;
         let second = common::read_file(Some(other))?;
-        let kinds = [&first, &second].map(kind);
+        let kinds = [&first, &second].map(file_kind);
         if kinds[0] != kinds[1] {
             let message = format!("{} is {}, and {} is {}", first.name, kinds[0], second.name, kinds[1]);
             return Err(Diagnostic::usage("DIF002", message));
         }
         let producer = session.producer();
-        let (before, after) = (text(&first, &producer)?, text(&second, &producer)?);
+        let (before, after) = (file_text(&first, &producer)?, file_text(&second, &producer)?);
         let colour = if session.output_path().is_none() { Colour::of_stdout() } else { Colour::No };
         session.write_bytes(common::difference(&before, &after, colour).as_bytes(), false)
     })
 }
 
-/// The kind of a file. All forms of a program are one kind.
-fn kind(input: &Input) -> String {
+/// The kind of a file. Bytecode, MLIR text and `.tile` are one kind; each other format is a kind.
+fn file_kind(input: &Input) -> String {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => "a program".into(),
         Sniffed::Stage { format, .. } if format == tileir::Module::FORMAT => "a program".into(),
@@ -55,11 +55,11 @@ fn kind(input: &Input) -> String {
     }
 }
 
-fn text(input: &Input, producer: &str) -> Result<String> {
+fn file_text(input: &Input, producer: &str) -> Result<String> {
     match sniff(&input.bytes) {
-        Sniffed::Stage { format, .. } if format == tileaa::Module::FORMAT => stage_file::<tileaa::Module>(input),
-        Sniffed::Stage { format, .. } if format == tileas::Module::FORMAT => stage_file::<tileas::Module>(input),
-        Sniffed::Stage { format, .. } if format == sched::Module::FORMAT => stage_file::<sched::Module>(input),
+        Sniffed::Stage { format, .. } if format == tileaa::Module::FORMAT => stage_file_text::<tileaa::Module>(input),
+        Sniffed::Stage { format, .. } if format == tileas::Module::FORMAT => stage_file_text::<tileas::Module>(input),
+        Sniffed::Stage { format, .. } if format == sched::Module::FORMAT => stage_file_text::<sched::Module>(input),
         Sniffed::Elf => Ok(cubin::print(&cubin::read(&input.bytes, &input.name)?)),
         Sniffed::Ptx => Ok(without_origin(&String::from_utf8_lossy(&input.bytes))),
         _ => {
@@ -69,12 +69,15 @@ fn text(input: &Input, producer: &str) -> Result<String> {
     }
 }
 
-fn stage_file<P: Payload>(input: &Input) -> Result<String> {
+fn stage_file_text<P: Payload>(input: &Input) -> Result<String> {
     Ok(without_origin(&File::<P>::read(&input.bytes, &input.name)?.bare()?))
 }
 
-/// Removes the origin of a file, which is not part of the program.
+/// Removes the lines with the origin of a file (producer and input), which are not part of the program.
 fn without_origin(text: &str) -> String {
-    let origin = ["//!tile producer ", "//!tile input "];
-    text.lines().filter(|line| !origin.iter().any(|start| line.starts_with(start))).map(|line| format!("{line}\n")).collect()
+    let origin_prefixes = ["//!tile producer ", "//!tile input "];
+    text.lines()
+        .filter(|line| !origin_prefixes.iter().any(|prefix| line.starts_with(prefix)))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }

@@ -26,10 +26,10 @@ pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<Strin
             return Err(Diagnostic::usage("DMP002", message));
         }
     };
-    let number = name.trim_start_matches('#');
-    let Some((id, layout)) = layouts.iter().find(|(id, _)| id.0.to_string() == number) else {
-        let known: Vec<String> = layouts.iter().map(|(id, _)| id.to_string()).collect();
-        return Err(Diagnostic::usage("DMP003", format!("there is no layout '{name}'; there are {}", known.join(", "))));
+    let id_text = name.trim_start_matches('#');
+    let Some((id, layout)) = layouts.iter().find(|(id, _)| id.0.to_string() == id_text) else {
+        let known_ids: Vec<String> = layouts.iter().map(|(id, _)| id.to_string()).collect();
+        return Err(Diagnostic::usage("DMP003", format!("there is no layout '{name}'; there are {}", known_ids.join(", "))));
     };
     let colour = to_terminal && Colour::of_stdout() == Colour::Yes;
     let drawings: Vec<String> =

@@ -21,7 +21,7 @@ const ABOUT: About = About {
         ("tile-dump k.cubin", "the kernels of a cubin and their resources"),
     ],
     passes: &[],
-    forms: true,
+    writes_stage_files: true,
 };
 
 #[derive(clap::Args)]
@@ -48,25 +48,25 @@ fn main() -> std::process::ExitCode {
             return session.write_bytes(layout::draw(&input, name, session.output_path().is_none())?.as_bytes(), false);
         }
         match sniff(&input.bytes) {
-            Sniffed::Stage { format, .. } => stage_file(session, &input, &format, options),
+            Sniffed::Stage { format, .. } => print_any_stage_file(session, &input, &format, options),
             Sniffed::Elf => session.write_bytes(cubin::print(&cubin::read(&input.bytes, &input.name)?).as_bytes(), false),
             Sniffed::Ptx => session.write_bytes(&input.bytes, false),
-            _ => program(session, &input, options),
+            _ => print_program(session, &input, options),
         }
     })
 }
 
-fn stage_file(session: &mut Session, input: &Input, format: &str, options: &Options) -> Result<()> {
+fn print_any_stage_file(session: &mut Session, input: &Input, format: &str, options: &Options) -> Result<()> {
     match format {
         tileaa::Module::FORMAT => print_stage_file::<tileaa::Module>(session, input, options),
         tileas::Module::FORMAT => print_stage_file::<tileas::Module>(session, input, options),
         sched::Module::FORMAT => print_stage_file::<sched::Module>(session, input, options),
-        tileir::Module::FORMAT => program(session, input, options),
+        tileir::Module::FORMAT => print_program(session, input, options),
         other => Err(Diagnostic::invalid("DMP001", format!("{} is a file of an unknown format '{other}'", input.name))),
     }
 }
 
-/// Prints a stage file in the requested form, text by default.
+/// Prints a stage file in the requested form. The default is text.
 fn print_stage_file<P: Payload>(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let file: File<P> = session.decode(input)?;
     if options.bare {
@@ -81,8 +81,8 @@ fn write_file<P: Payload>(session: &mut Session, file: &File<P>) -> Result<()> {
     session.write_bytes(&bytes, form == Form::Binary)
 }
 
-/// Prints a program without envelope, as NVIDIA's tileirdisasm does, unless the command line selects a form.
-fn program(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
+/// Prints a program without envelope, as NVIDIA's tileirdisasm does, unless the command line selects a form other than text.
+fn print_program(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let producer = session.producer();
     let features = Features { simt: !options.preview.is_empty() };
     let file = session.timed("decode", |_| tileir::import::open_with(&input.bytes, &input.name, &producer, features))?;

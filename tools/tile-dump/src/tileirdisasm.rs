@@ -54,30 +54,30 @@ const HELP: Help = Help {
 };
 
 /// Exit codes of NVIDIA's tileirdisasm.
-const USAGE: u8 = 1;
-const NO_INPUT: u8 = 2;
-const INPUT: u8 = 3;
-/// An additional exit code of this project.
-const NO_OUTPUT: u8 = 4;
+const EXIT_USAGE: u8 = 1;
+const EXIT_NO_INPUT: u8 = 2;
+const EXIT_INVALID_INPUT: u8 = 3;
+/// An exit code that only this project has: an output error, or an exceeded limit.
+const EXIT_NO_OUTPUT: u8 = 4;
 
 fn main() -> ExitCode {
     let (stdout, stderr, code) = match cl::args() {
         Ok((program, args)) => {
             let parsed = cl::parse(OPTIONS, &program, &args);
-            let limit = |name| parsed.get(name).and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
-            common::Limits { max_memory: limit("max-memory"), max_time: limit("max-time") }.watch(|reason| {
+            let limit_option = |name| parsed.get(name).and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
+            common::Limits { max_memory: limit_option("max-memory"), max_time: limit_option("max-time") }.watch(|reason| {
                 let _ = writeln!(std::io::stderr(), "error: tileirdisasm was stopped: {reason}");
-                std::process::exit(i32::from(NO_OUTPUT));
+                std::process::exit(i32::from(EXIT_NO_OUTPUT));
             });
             run(&program, &parsed)
         }
-        Err(message) => (String::new(), format!("error: {message}\n"), USAGE),
+        Err(message) => (String::new(), format!("error: {message}\n"), EXIT_USAGE),
     };
-    // A closed reader is not an error.
+    // A closed standard error does not change the exit code.
     let _ = std::io::stderr().write_all(stderr.as_bytes());
     if let Err(error) = if stdout.is_empty() { Ok(()) } else { common::write_file(None, stdout.as_bytes()) } {
         let _ = writeln!(std::io::stderr(), "error: {}", error.message);
-        return ExitCode::from(NO_OUTPUT);
+        return ExitCode::from(EXIT_NO_OUTPUT);
     }
     ExitCode::from(code)
 }
@@ -86,22 +86,22 @@ fn main() -> ExitCode {
 fn run(program: &str, parsed: &Parsed) -> (String, String, u8) {
     let mut errors: String = parsed.errors.iter().map(|line| format!("{line}\n")).collect();
     if let Some(name) = parsed.immediate {
-        let text = if name == "version" { version() } else { HELP.text(name) };
+        let text = if name == "version" { version_text() } else { HELP.text(name) };
         return (text, errors, 0);
     }
     if parsed.positional.len() > 1 {
         errors += &cl::too_many_positional(program);
     }
     if !errors.is_empty() {
-        return (String::new(), errors, USAGE);
+        return (String::new(), errors, EXIT_USAGE);
     }
     let Some(path) = parsed.positional.first().filter(|path| !path.is_empty()) else {
-        return (HELP.list(false), "error: no input file provided\n\n".into(), NO_INPUT);
+        return (HELP.list(false), "error: no input file provided\n\n".into(), EXIT_NO_INPUT);
     };
-    let bytes = match read(path) {
+    let bytes = match read_input(path) {
         Ok(bytes) => bytes,
         Err(reason) => {
-            return (String::new(), format!("error: error: unable to read input file '{path}': {reason}\n\n"), NO_INPUT);
+            return (String::new(), format!("error: error: unable to read input file '{path}': {reason}\n\n"), EXIT_NO_INPUT);
         }
     };
     let features = parsed.get("preview").and_then(|list| Features::parse(list).ok()).unwrap_or_default();
@@ -110,17 +110,17 @@ fn run(program: &str, parsed: &Parsed) -> (String, String, u8) {
             let debug = parsed.flag("print-debug-info").then_some(&file.envelope.debug);
             (tileir::text::print(&file.payload, debug), String::new(), 0)
         }
-        Err(diagnostic) => (String::new(), diagnostic.render(Style::Reference, |_| String::new()), INPUT),
+        Err(diagnostic) => (String::new(), diagnostic.render(Style::Reference, |_| String::new()), EXIT_INVALID_INPUT),
     }
 }
 
-fn read(path: &str) -> Result<Vec<u8>, String> {
+fn read_input(path: &str) -> Result<Vec<u8>, String> {
     let file = std::fs::File::open(Path::new(path)).map_err(|error| common::os_error_text(&error))?;
     common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64)
         .map_err(|error| error.message.rsplit_once(": ").map_or(error.message.clone(), |(_, reason)| reason.to_string()))
 }
 
-fn version() -> String {
+fn version_text() -> String {
     format!(
         "tileirdisasm: Tileworks, a CUDA Tile IR disassembler\n\
          This is not NVIDIA's tileirdisasm; it takes the same options and bytecode.\n\

@@ -8,7 +8,7 @@ use numerics::arith::Overflow;
 use tileir::enums::Visibility;
 use tileir::module::{Constant, Global};
 use tileir::types::Pointer;
-use tileir::types::PointerSpace;
+use tileir::types::PointerSharing;
 use tileir::types::{Dictionary, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// The division of a tensor into tiles. `dim_map` names the tensor dimension of each tile dimension.
+/// The division of a tensor into tiles. `dim_map` has the tensor dimension of each tile dimension.
 pub(crate) struct View {
     pub(crate) kind: ViewKind,
     pub(crate) tile: Vec<i64>,
@@ -76,47 +76,51 @@ impl Builder {
     }
 
     pub(crate) fn ty(&mut self, ty: Type) -> TypeId {
-        let known = self.module.types.iter().find(|(_, known)| **known == ty).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.module.types.push(ty))
+        let existing = self.module.types.iter().find(|(_, known)| **known == ty).map(|(id, _)| id);
+        existing.unwrap_or_else(|| self.module.types.push(ty))
     }
-    pub(crate) fn tile(&mut self, kind: &Kind) -> TypeId {
+    pub(crate) fn tile_type(&mut self, kind: &Kind) -> TypeId {
         self.ty(Type::Scalar(kind.scalar));
         self.ty(Type::Tile { element: Element::Scalar(kind.scalar), shape: kind.shape.clone().into() })
     }
-    pub(crate) fn pointers(&mut self, pointee: Scalar, shape: &[i64]) -> TypeId {
-        let pointer = Pointer { pointee, space: PointerSpace::Absent };
+    pub(crate) fn pointer_tile_type(&mut self, pointee: Scalar, shape: &[i64]) -> TypeId {
+        let pointer = Pointer { pointee, space: PointerSharing::Absent };
         self.ty(Type::Scalar(pointee));
         self.ty(Type::Ptr(pointer));
         self.ty(Type::Tile { element: Element::Ptr(pointer), shape: shape.into() })
     }
-    pub(crate) fn token(&mut self) -> TypeId {
+    pub(crate) fn token_type(&mut self) -> TypeId {
         self.ty(Type::Token)
     }
-    pub(crate) fn tensor(&mut self, element: Scalar, shape: &[i64], strides: &[i64]) -> TypeId {
-        self.ty(Type::TensorView { element, shape: shape.into(), strides: strides.into(), space: PointerSpace::Absent })
+    pub(crate) fn tensor_view_type(&mut self, element: Scalar, shape: &[i64], strides: &[i64]) -> TypeId {
+        self.ty(Type::TensorView { element, shape: shape.into(), strides: strides.into(), space: PointerSharing::Absent })
     }
-    pub(crate) fn view(&mut self, view: &View, tensor: TypeId, padding: Option<Padding>) -> TypeId {
-        let narrow = |extents: &[i64]| extents.iter().map(|extent| *extent as i32).collect::<Box<[i32]>>();
-        let (tile, dim_map) = (narrow(&view.tile), view.dim_map.iter().map(|dim| *dim as i32).collect());
+    pub(crate) fn view_type(&mut self, view: &View, tensor: TypeId, padding: Option<Padding>) -> TypeId {
+        let to_i32_extents = |extents: &[i64]| extents.iter().map(|extent| *extent as i32).collect::<Box<[i32]>>();
+        let (tile, dim_map) = (to_i32_extents(&view.tile), view.dim_map.iter().map(|dim| *dim as i32).collect());
         self.ty(match &view.kind {
             ViewKind::Partition => Type::PartitionView { tile, tensor, dim_map, padding },
-            ViewKind::Strided(traversal) => Type::StridedView { tile, traversal: narrow(traversal), tensor, dim_map, padding },
+            ViewKind::Strided(traversal) => {
+                Type::StridedView { tile, traversal: to_i32_extents(traversal), tensor, dim_map, padding }
+            }
             ViewKind::Gather(dim) => Type::GatherScatterView { tile, tensor, sparse_dim: *dim as u32, padding },
         })
     }
 
-    pub(crate) fn param(&mut self, ty: TypeId) -> Value {
+    pub(crate) fn add_param(&mut self, ty: TypeId) -> Value {
         self.params.push(ty);
         let block = self.body.block_of(self.region);
         self.body.add_argument(block, ty)
     }
 
-    pub(crate) fn ops(&mut self, op: Op, results: &[TypeId]) -> Vec<Value> {
+    /// Emits an op with results of the given types.
+    pub(crate) fn emit_with_types(&mut self, op: Op, results: &[TypeId]) -> Vec<Value> {
         let op = self.body.append(self.block, op, results.iter().copied(), Loc::UNKNOWN);
         self.body.ops[op].results.to_vec()
     }
-    pub(crate) fn op(&mut self, op: Op, result: TypeId) -> Value {
-        self.ops(op, &[result])[0]
+    /// Emits an op with one result of the given type.
+    pub(crate) fn emit_with_type(&mut self, op: Op, result: TypeId) -> Value {
+        self.emit_with_types(op, &[result])[0]
     }
 
     /// Emits a constant tile. `values` has one splat value or one value per element.
@@ -126,25 +130,25 @@ impl Builder {
         let word = |value: &u64| if kind.scalar == Scalar::I1 { (value & 1) * 0xff } else { *value };
         let data = values.iter().flat_map(|value| word(value).to_le_bytes()[..bytes].to_vec()).collect();
         let value = self.module.constants.push(Constant { data });
-        let ty = self.tile(kind);
-        self.op(Op::Constant { value }, ty)
+        let ty = self.tile_type(kind);
+        self.emit_with_type(Op::Constant { value }, ty)
     }
 
-    /// Opens a region with arguments. Returns it, its arguments and the previous block, which `close` restores.
-    pub(crate) fn region(&mut self, args: &[TypeId]) -> (Region, Vec<Value>, Block) {
+    /// Opens a region with arguments. Returns the region, its arguments and the previous block, which `close_region` restores.
+    pub(crate) fn open_region(&mut self, args: &[TypeId]) -> (Region, Vec<Value>, Block) {
         let region = self.body.new_region();
         let block = self.body.new_block(region);
         let args = args.iter().map(|ty| self.body.add_argument(block, *ty)).collect();
         (region, args, std::mem::replace(&mut self.block, block))
     }
     /// Restores the block that was open before a region.
-    pub(crate) fn close(&mut self, before: Block) {
-        self.block = before;
+    pub(crate) fn close_region(&mut self, outer_block: Block) {
+        self.block = outer_block;
     }
 
-    /// The numeric results of the ops outside regions: the mnemonic, with the number of results if there are several, the value and
-    /// its kind.
-    pub(crate) fn values(&self) -> Vec<(String, Value, Kind)> {
+    /// The numeric results of the ops outside regions. Each has the mnemonic of its op (with the number of results if the op has
+    /// several), the value and its kind.
+    pub(crate) fn numeric_results(&self) -> Vec<(String, Value, Kind)> {
         let mut values = Vec::new();
         let function = &self.body.blocks[self.body.block_of(self.region)];
         for op in &function.ops {
@@ -166,15 +170,15 @@ impl Builder {
         values
     }
 
-    pub(crate) fn string(&mut self, text: &str) -> StringId {
-        let known = self.module.strings.iter().find(|(_, known)| *known == text).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.module.strings.push(text.into()))
+    pub(crate) fn intern_string(&mut self, text: &str) -> StringId {
+        let existing = self.module.strings.iter().find(|(_, known)| *known == text).map(|(id, _)| id);
+        existing.unwrap_or_else(|| self.module.strings.push(text.into()))
     }
 
     /// Adds a global with the given contents.
-    pub(crate) fn global(&mut self, scalar: Scalar, elements: i64, data: Vec<u8>) -> Symbol {
-        let name = self.string(&format!("global{}", self.module.globals.len()));
-        let ty = self.tile(&Kind::new(scalar, &[elements]));
+    pub(crate) fn add_global(&mut self, scalar: Scalar, elements: i64, data: Vec<u8>) -> Symbol {
+        let name = self.intern_string(&format!("global{}", self.module.globals.len()));
+        let ty = self.tile_type(&Kind::new(scalar, &[elements]));
         let value = self.module.constants.push(Constant { data: data.into() });
         let visibility = Visibility::Public;
         self.module.globals.push(Global { name, ty, value, alignment: 16, visibility, constant: false, loc: Loc::UNKNOWN });
@@ -183,22 +187,22 @@ impl Builder {
 
     /// Emits an op with one result of the given kind.
     pub(crate) fn emit(&mut self, kind: &Kind, op: Op) -> Value {
-        let ty = self.tile(kind);
-        self.op(op, ty)
+        let ty = self.tile_type(kind);
+        self.emit_with_type(op, ty)
     }
-    pub(crate) fn plus(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+    pub(crate) fn emit_add(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
         self.emit(kind, Op::AddI { overflow: Overflow::None, lhs, rhs })
     }
-    pub(crate) fn times(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+    pub(crate) fn emit_mul(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
         self.emit(kind, Op::MulI { overflow: Overflow::None, lhs, rhs })
     }
-    pub(crate) fn and(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+    pub(crate) fn emit_and(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
         self.emit(kind, Op::AndI { lhs, rhs })
     }
 
     pub(crate) fn finish(mut self) -> Module {
-        self.ops(Op::Return { operands: Box::default() }, &[]);
-        let name = self.string("fuzz");
+        self.emit_with_types(Op::Return { operands: Box::default() }, &[]);
+        let name = self.intern_string("fuzz");
         let ty = self.ty(Type::Function { inputs: self.params.clone().into(), results: Box::default() });
         let Builder { mut module, body, region, hints, .. } = self;
         module.functions.push(Function {

@@ -20,84 +20,86 @@ impl Generator {
             (true, true) if from.scalar.bits() < to.bits() => Op::ExtI { signedness, from: value },
             (true, true) => Op::TruncI { overflow: Overflow::None, from: value },
             (true, false) if from.scalar == Scalar::I1 => {
-                let wide = self.convert(value, from, Scalar::I32);
-                return self.convert(wide, &from.of(Scalar::I32), to);
+                let as_i32 = self.convert(value, from, Scalar::I32);
+                return self.convert(as_i32, &from.of(Scalar::I32), to);
             }
             (true, false) => Op::IToF { signedness, rounding_mode: EVEN, from: value },
             (false, true) if to == Scalar::I1 => {
-                let one = self.number(from, 1.0);
+                let one = self.splat_float(from, 1.0);
                 return self.compare(value, one, from);
             }
             (false, true) => return self.float_to_int(value, from, to),
             (false, false) => Op::FToF { rounding_mode: EVEN, from: value },
         };
-        self.build.emit(&kind, op)
+        self.builder.emit(&kind, op)
     }
 
-    /// Emits a conversion of a float to an integer type, after clamping it to the range of the type.
+    /// Emits a conversion of a float to an integer type. The float is first clamped to fixed bounds, which are in the range of
+    /// every integer type of the pool.
     fn float_to_int(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
         let signedness = self.signedness();
         let (low, high) = if signedness == Signedness::Signed { (-100.0, 100.0) } else { (0.0, 200.0) };
-        let from_value = self.clamped(value, from, low, high);
+        let from_value = self.clamp_float(value, from, low, high);
         let rounding_mode = Rounding::NearestIntToZero;
         let saturating = self.random.one_in(4);
-        self.build.emit(&from.of(to), Op::FToI { saturating, signedness, rounding_mode, from: from_value })
+        self.builder.emit(&from.of(to), Op::FToI { saturating, signedness, rounding_mode, from: from_value })
     }
 
     /// Emits code that clamps a float to two bounds. NaN becomes the lower bound.
-    pub(crate) fn clamped(&mut self, value: Value, kind: &Kind, low: f64, high: f64) -> Value {
-        let (low, high) = (self.number(kind, low), self.number(kind, high));
+    pub(crate) fn clamp_float(&mut self, value: Value, kind: &Kind, low: f64, high: f64) -> Value {
+        let (low, high) = (self.splat_float(kind, low), self.splat_float(kind, high));
         let (propagate_nan, flush_to_zero) = (false, false);
-        let above = self.build.emit(kind, Op::MaxF { propagate_nan, flush_to_zero, lhs: value, rhs: low });
-        self.build.emit(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: above, rhs: high })
+        let raised = self.builder.emit(kind, Op::MaxF { propagate_nan, flush_to_zero, lhs: value, rhs: low });
+        self.builder.emit(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: raised, rhs: high })
     }
 
     /// Emits a conversion to and from a float type that only conversions and MMAs support.
-    pub(crate) fn narrow(&mut self) {
-        let (x, kind) = self.any();
+    pub(crate) fn convert_through_narrow_float(&mut self) {
+        let (x, kind) = self.any_tile();
         let from = if self.random.one_in(2) { Scalar::F32 } else { self.random.pick(&FLOATS) };
         let x = self.convert(x, &kind, from);
         let kind = kind.of(from);
-        let narrow = [Scalar::F8E4M3FN, Scalar::F8E5M2, Scalar::TF32, Scalar::F8E8M0FNU, Scalar::F4E2M1FN];
-        let through = self.random.pick(&narrow);
-        if through == Scalar::F4E2M1FN && kind.count() < 2 {
+        let narrow_types = [Scalar::F8E4M3FN, Scalar::F8E5M2, Scalar::TF32, Scalar::F8E8M0FNU, Scalar::F4E2M1FN];
+        let narrow_type = self.random.pick(&narrow_types);
+        if narrow_type == Scalar::F4E2M1FN && kind.count() < 2 {
             return;
         }
-        let rounding_mode = match through {
+        let rounding_mode = match narrow_type {
             Scalar::F8E8M0FNU => self.random.pick(&[Rounding::Zero, Rounding::PositiveInf]),
             Scalar::TF32 if from == Scalar::F32 => self.random.pick(&[EVEN, Rounding::Zero, Rounding::NearestAway]),
             Scalar::TF32 if from == Scalar::F64 => self.random.pick(&[EVEN, Rounding::Zero]),
             _ => EVEN,
         };
         // F8E8M0FNU has no sign and no zero, so its input must be positive.
-        let x = match through {
-            Scalar::F8E8M0FNU => self.clamped(x, &kind, 0.0625, 200.0),
+        let x = match narrow_type {
+            Scalar::F8E8M0FNU => self.clamp_float(x, &kind, 0.0625, 200.0),
             _ if self.random.one_in(2) => x,
-            _ => self.clamped(x, &kind, -100.0, 100.0),
+            _ => self.clamp_float(x, &kind, -100.0, 100.0),
         };
-        let small = self.build.emit(&kind.of(through), Op::FToF { rounding_mode, from: x });
-        let small = if self.random.one_in(2) { self.permuted(small, &kind.of(through)) } else { small };
-        let back = self.random.pick(&[Scalar::F32, Scalar::F16, Scalar::BF16]);
-        let value = self.build.emit(&kind.of(back), Op::FToF { rounding_mode: EVEN, from: small });
-        self.add(value, kind.of(back));
+        let narrow_tile = self.builder.emit(&kind.of(narrow_type), Op::FToF { rounding_mode, from: x });
+        let narrow_tile =
+            if self.random.one_in(2) { self.permute_elements(narrow_tile, &kind.of(narrow_type)) } else { narrow_tile };
+        let wide_type = self.random.pick(&[Scalar::F32, Scalar::F16, Scalar::BF16]);
+        let value = self.builder.emit(&kind.of(wide_type), Op::FToF { rounding_mode: EVEN, from: narrow_tile });
+        self.add_to_pool(value, kind.of(wide_type));
     }
 
     /// Emits a permutation of the elements. It is valid for every element type.
-    fn permuted(&mut self, source: Value, kind: &Kind) -> Value {
+    fn permute_elements(&mut self, source: Value, kind: &Kind) -> Value {
         let count = kind.count();
         if count < 4 {
             return source;
         }
         let two_columns = Kind::new(kind.scalar, &[count / 2, 2]);
         let transposed = Kind::new(kind.scalar, &[2, count / 2]);
-        let elements = self.reshape(source, kind, &two_columns.shape);
-        let elements = self.build.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: elements });
-        self.reshape(elements, &transposed, &kind.shape)
+        let matrix = self.reshape(source, kind, &two_columns.shape);
+        let matrix = self.builder.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: matrix });
+        self.reshape(matrix, &transposed, &kind.shape)
     }
 
     /// Emits a reinterpretation of a tile's bytes as elements of another width.
-    pub(crate) fn packed(&mut self) {
-        let (x, kind) = self.any();
+    pub(crate) fn pack_and_unpack(&mut self) {
+        let (x, kind) = self.any_tile();
         let count = kind.count();
         let scalar = self.random.pick(&[Scalar::I16, Scalar::I32, Scalar::I64, Scalar::I4]);
         if count * i64::from(scalar.bits()) < 8 {
@@ -107,27 +109,27 @@ impl Generator {
         let x = match scalar {
             Scalar::I4 => {
                 let bytes = self.convert(x, &kind, Scalar::I8);
-                self.build.emit(&kind.of(Scalar::I4), Op::TruncI { overflow: Overflow::None, from: bytes })
+                self.builder.emit(&kind.of(Scalar::I4), Op::TruncI { overflow: Overflow::None, from: bytes })
             }
             _ => self.convert(x, &kind, scalar),
         };
         let x = self.reshape(x, &kind.of(scalar), &flat.shape);
         let bytes = Kind::new(Scalar::I8, &[count * i64::from(scalar.bits()) / 8]);
-        let packed = self.build.emit(&bytes, Op::Pack { source: x });
+        let packed = self.builder.emit(&bytes, Op::Pack { source: x });
         let to = self.random.pick(&[Scalar::I16, Scalar::I32, Scalar::I4]);
-        let bits = bytes.count() * 8;
-        if bits < i64::from(to.bits()) {
-            return self.add(packed, bytes);
+        let total_bits = bytes.count() * 8;
+        if total_bits < i64::from(to.bits()) {
+            return self.add_to_pool(packed, bytes);
         }
-        let wide = Kind::new(to, &[bits / i64::from(to.bits())]);
-        let value = self.build.emit(&wide, Op::Unpack { source: packed });
+        let unpacked_kind = Kind::new(to, &[total_bits / i64::from(to.bits())]);
+        let value = self.builder.emit(&unpacked_kind, Op::Unpack { source: packed });
         match to {
             Scalar::I4 => {
                 let signedness = self.signedness();
-                let value = self.build.emit(&wide.of(Scalar::I32), Op::ExtI { signedness, from: value });
-                self.add(value, wide.of(Scalar::I32));
+                let value = self.builder.emit(&unpacked_kind.of(Scalar::I32), Op::ExtI { signedness, from: value });
+                self.add_to_pool(value, unpacked_kind.of(Scalar::I32));
             }
-            _ => self.add(value, wide),
+            _ => self.add_to_pool(value, unpacked_kind),
         }
     }
 }

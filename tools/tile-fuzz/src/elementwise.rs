@@ -23,19 +23,19 @@ impl Generator {
     }
 
     /// Returns a tile of a kind: a tile of the pool, converted, reshaped or broadcast if needed, or a new tile.
-    pub(crate) fn some(&mut self, kind: &Kind) -> Value {
-        let equal: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
-        if !equal.is_empty() && !self.random.one_in(4) {
-            return self.random.pick(&equal);
+    pub(crate) fn tile_of_kind(&mut self, kind: &Kind) -> Value {
+        let same_kind: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
+        if !same_kind.is_empty() && !self.random.one_in(4) {
+            return self.random.pick(&same_kind);
         }
-        let fitting: Vec<(Value, Kind)> = self.pool.iter().filter(|(_, known)| known.count() == kind.count()).cloned().collect();
-        if !fitting.is_empty() && !self.random.one_in(4) {
-            let (value, from) = self.random.pick(&fitting);
+        let same_count: Vec<(Value, Kind)> = self.pool.iter().filter(|(_, known)| known.count() == kind.count()).cloned().collect();
+        if !same_count.is_empty() && !self.random.one_in(4) {
+            let (value, from) = self.random.pick(&same_count);
             let value = self.convert(value, &from, kind.scalar);
             return self.reshape(value, &from.of(kind.scalar), &kind.shape);
         }
         if self.random.one_in(2) {
-            return self.varied(kind);
+            return self.varied_numbers(kind);
         }
         match kind.scalar.is_int() {
             true => {
@@ -44,30 +44,30 @@ impl Generator {
             }
             false => {
                 let number = (self.random.below(401) as f64 - 200.0) / 16.0;
-                self.number(kind, number)
+                self.splat_float(kind, number)
             }
         }
     }
 
     /// Emits numbers that vary with the element index.
-    fn varied(&mut self, kind: &Kind) -> Value {
+    fn varied_numbers(&mut self, kind: &Kind) -> Value {
         let flat = Kind::new(Scalar::I32, &[kind.count()]);
-        let indices = self.build.emit(&flat, Op::Iota {});
+        let indices = self.builder.emit(&flat, Op::Iota {});
         let factor = self.random.below(1000) as u64;
         let factor = self.splat(&flat, 2 * factor + 1);
-        let numbers = self.build.times(&flat, indices, factor);
+        let numbers = self.builder.emit_mul(&flat, indices, factor);
         let shift = self.random.below(4) as u64;
         let shift = self.splat(&flat, shift);
-        let numbers = self.build.emit(&flat, Op::ShRI { signedness: Signedness::Unsigned, lhs: numbers, rhs: shift });
+        let numbers = self.builder.emit(&flat, Op::ShRI { signedness: Signedness::Unsigned, lhs: numbers, rhs: shift });
         let numbers = self.convert(numbers, &flat, kind.scalar);
         self.reshape(numbers, &flat.of(kind.scalar), &kind.shape)
     }
 
     /// Emits i32 numbers in `0..bound`. `bound` must be a power of two.
-    pub(crate) fn below(&mut self, bound: i64, shape: &[i64]) -> Value {
+    pub(crate) fn integers_below(&mut self, bound: i64, shape: &[i64]) -> Value {
         let kind = Kind::new(Scalar::I32, shape);
-        let (some, mask) = (self.some(&kind), self.splat(&kind, bound as u64 - 1));
-        self.build.and(&kind, some, mask)
+        let (some, mask) = (self.tile_of_kind(&kind), self.splat(&kind, bound as u64 - 1));
+        self.builder.emit_and(&kind, some, mask)
     }
 
     /// Emits a comparison of two tiles of one kind.
@@ -80,41 +80,41 @@ impl Generator {
                 Op::CmpF { comparison_predicate, comparison_ordering, lhs, rhs }
             }
         };
-        self.build.emit(&kind.of(Scalar::I1), op)
+        self.builder.emit(&kind.of(Scalar::I1), op)
     }
 
     pub(crate) fn elementwise(&mut self) {
-        let (x, kind) = self.any();
+        let (x, kind) = self.any_tile();
         let (value, kind) = match self.random.below(8) {
             0 => {
-                let to = self.scalar();
+                let to = self.any_element_type();
                 (self.convert(x, &kind, to), kind.of(to))
             }
             1 => {
-                let y = self.some(&kind);
+                let y = self.tile_of_kind(&kind);
                 (self.compare(x, y, &kind), kind.of(Scalar::I1))
             }
             2 => {
-                let cond = self.some(&kind.of(Scalar::I1));
-                let val_if_false = self.some(&kind);
-                (self.build.emit(&kind, Op::Select { cond, val_if_true: x, val_if_false }), kind)
+                let cond = self.tile_of_kind(&kind.of(Scalar::I1));
+                let val_if_false = self.tile_of_kind(&kind);
+                (self.builder.emit(&kind, Op::Select { cond, val_if_true: x, val_if_false }), kind)
             }
             _ => (self.arithmetic(x, &kind), kind),
         };
-        self.add(value, kind);
+        self.add_to_pool(value, kind);
     }
 
     pub(crate) fn arithmetic(&mut self, x: Value, kind: &Kind) -> Value {
-        let y = self.some(kind);
+        let y = self.tile_of_kind(kind);
         let op = match kind.scalar {
             Scalar::I1 => self.random.pick(&[Op::AndI { lhs: x, rhs: y }, Op::OrI { lhs: x, rhs: y }, Op::XOrI { lhs: x, rhs: y }]),
-            scalar if scalar.is_int() => self.integer(x, y, kind),
-            _ => self.float(x, y, kind),
+            scalar if scalar.is_int() => self.integer_op(x, y, kind),
+            _ => self.float_op(x, y, kind),
         };
-        self.build.emit(kind, op)
+        self.builder.emit(kind, op)
     }
 
-    fn integer(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
+    fn integer_op(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
         let (lhs, rhs, overflow, signedness) = (x, y, Overflow::None, self.signedness());
         match self.random.below(19) {
             0 => Op::AddI { overflow, lhs, rhs },
@@ -127,8 +127,8 @@ impl Generator {
             7 => Op::MaxI { signedness, lhs, rhs },
             8 => Op::NegI { overflow, source: x },
             9 => Op::MulhiI { x, y },
-            10 | 11 => self.division(x, y, kind),
-            12 | 13 => self.shift(x, y, kind),
+            10 | 11 => self.division_op(x, y, kind),
+            12 | 13 => self.shift_op(x, y, kind),
             14 => Op::AbsI { source: x },
             15 => Op::MulI { overflow, lhs, rhs: lhs },
             16 => Op::SubI { overflow, lhs: rhs, rhs: lhs },
@@ -136,8 +136,8 @@ impl Generator {
         }
     }
 
-    /// Returns a division or remainder by a constant of any size, or by 1 to 16.
-    fn division(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
+    /// Returns a division or remainder. The divisor is a constant of any size, or is computed and from 1 to 16.
+    fn division_op(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let signedness = self.signedness();
         let rhs = match self.random.one_in(2) {
             true => {
@@ -148,25 +148,25 @@ impl Generator {
             }
             false => {
                 let (mask, one) = (self.splat(kind, 15), self.splat(kind, 1));
-                let low = self.build.and(kind, y, mask);
-                self.build.plus(kind, low, one)
+                let masked = self.builder.emit_and(kind, y, mask);
+                self.builder.emit_add(kind, masked, one)
             }
         };
-        let roundings = [Rounding::Zero, Rounding::PositiveInf, Rounding::NegativeInf];
-        let allowed = if signedness == Signedness::Signed { 3 } else { 2 };
-        let rounding = self.random.pick(&roundings[..allowed]);
+        let rounding_modes = [Rounding::Zero, Rounding::PositiveInf, Rounding::NegativeInf];
+        let mode_count = if signedness == Signedness::Signed { 3 } else { 2 };
+        let rounding = self.random.pick(&rounding_modes[..mode_count]);
         match self.random.one_in(2) {
             true => Op::RemI { signedness, lhs, rhs },
             false => Op::DivI { signedness, rounding, lhs, rhs },
         }
     }
 
-    /// Returns a shift by less than the width of the type, or by less than twice the width.
-    fn shift(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
+    /// Returns a shift by fewer bits than the type has, or by fewer than twice as many.
+    fn shift_op(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let bits = u64::from(kind.scalar.bits());
         let mask = if self.random.one_in(3) { 2 * bits - 1 } else { bits - 1 };
         let mask = self.splat(kind, mask);
-        let rhs = self.build.and(kind, y, mask);
+        let rhs = self.builder.emit_and(kind, y, mask);
         match self.random.one_in(2) {
             true => Op::ShLI { overflow: Overflow::None, lhs, rhs },
             false => Op::ShRI { signedness: self.signedness(), lhs, rhs },
@@ -176,7 +176,7 @@ impl Generator {
     /// Returns an op with a no-wrap flag, on operands that are too small to wrap.
     fn with_no_wrap_flag(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
         let mask = self.splat(kind, kind.scalar.mask() >> (kind.scalar.bits() / 2 + 1));
-        let (lhs, rhs) = (self.build.and(kind, x, mask), self.build.and(kind, y, mask));
+        let (lhs, rhs) = (self.builder.emit_and(kind, x, mask), self.builder.emit_and(kind, y, mask));
         let overflow = self.random.pick(&[Overflow::NoSignedWrap, Overflow::NoUnsignedWrap, Overflow::NoWrap]);
         match self.random.below(3) {
             0 => Op::AddI { overflow, lhs, rhs },
@@ -185,11 +185,11 @@ impl Generator {
         }
     }
 
-    fn float(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Op {
-        let directed = matches!(kind.scalar, Scalar::F32 | Scalar::F64);
+    fn float_op(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Op {
+        let has_directed_rounding = matches!(kind.scalar, Scalar::F32 | Scalar::F64);
         let even = Rounding::NearestEven;
-        let roundings = [even, even, even, Rounding::Zero, Rounding::NegativeInf, Rounding::PositiveInf];
-        let rounding_mode = if directed { self.random.pick(&roundings) } else { even };
+        let rounding_modes = [even, even, even, Rounding::Zero, Rounding::NegativeInf, Rounding::PositiveInf];
+        let rounding_mode = if has_directed_rounding { self.random.pick(&rounding_modes) } else { even };
         let flush_to_zero = kind.scalar == Scalar::F32 && self.random.one_in(8);
         let propagate_nan = self.random.one_in(2);
         match self.random.below(13) {
@@ -197,29 +197,29 @@ impl Generator {
             2 => Op::SubF { flush_to_zero, rounding_mode, lhs, rhs },
             3 | 4 => Op::MulF { flush_to_zero, rounding_mode, lhs, rhs },
             5 => {
-                let acc = self.some(kind);
+                let acc = self.tile_of_kind(kind);
                 Op::Fma { flush_to_zero, rounding_mode, lhs, rhs, acc }
             }
             6 => Op::MaxF { propagate_nan, flush_to_zero, lhs, rhs },
             7 => Op::MinF { propagate_nan, flush_to_zero, lhs, rhs },
             8 => Op::NegF { source: lhs },
             9 => Op::AbsF { source: lhs },
-            10 if directed => Op::DivF { flush_to_zero, rounding_mode, lhs, rhs },
-            11 if directed => {
-                let source = self.build.emit(kind, Op::AbsF { source: lhs });
+            10 if has_directed_rounding => Op::DivF { flush_to_zero, rounding_mode, lhs, rhs },
+            11 if has_directed_rounding => {
+                let source = self.builder.emit(kind, Op::AbsF { source: lhs });
                 Op::Sqrt { flush_to_zero, rounding_mode, source }
             }
             _ => self.random.pick(&[Op::Floor { source: lhs }, Op::Ceil { source: lhs }]),
         }
     }
 
-    /// Emits numbers that depend on the element index.
-    pub(crate) fn index(&mut self) {
-        let shape = self.shape();
+    /// Emits a tile of a random shape whose elements are their own linear indices.
+    pub(crate) fn element_indices(&mut self) {
+        let shape = self.any_shape();
         let (scalar, count) = (self.random.pick(&INTS[1..]), shape.iter().product());
         let flat = Kind::new(scalar, &[count]);
-        let iota = self.build.emit(&flat, Op::Iota {});
-        let shaped = self.reshape(iota, &flat, &shape);
-        self.add(shaped, Kind::new(scalar, &shape));
+        let iota = self.builder.emit(&flat, Op::Iota {});
+        let value = self.reshape(iota, &flat, &shape);
+        self.add_to_pool(value, Kind::new(scalar, &shape));
     }
 }

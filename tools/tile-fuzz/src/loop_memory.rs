@@ -2,7 +2,7 @@
 //! that accesses an element differs from the thread of the previous iteration.
 
 use crate::builder::{Kind, View, ViewKind};
-use crate::induction::{CarriedAddress, Elements, POSITION, POSITIONS};
+use crate::induction::{AddressForm, CarriedAddress, POSITION_TYPE, POSITIONS};
 use crate::program::Generator;
 use crate::views::Tensor;
 use base::ir::Value;
@@ -36,7 +36,7 @@ enum AddressPath {
 struct LoopMemory {
     kind: Kind,
     /// Base pointers; more than one if several parameters alias.
-    starts: Vec<Value>,
+    base_pointers: Vec<Value>,
     paths: Vec<AddressPath>,
     /// Loop-carried addresses of the enclosing loop.
     carried_addresses: Vec<CarriedAddress>,
@@ -44,20 +44,20 @@ struct LoopMemory {
 
 impl AddressPath {
     /// The number of elements that all positions together span.
-    fn length(&self, kind: &Kind) -> i64 {
+    fn span_elements(&self, kind: &Kind) -> i64 {
         let last = POSITIONS - 1;
         match self {
             AddressPath::Pointers { step } => kind.count() + last * step,
             AddressPath::Exchanged => kind.count(),
             AddressPath::Strided { .. } | AddressPath::Gathered { .. } | AddressPath::Partition { .. } => {
-                self.sizes(kind).iter().product()
+                self.tensor_sizes(kind).iter().product()
             }
             AddressPath::Moved => kind.count() + last * ALIGNMENT as i64,
         }
     }
 
     /// The extents of a view's tensor.
-    fn sizes(&self, kind: &Kind) -> Vec<i64> {
+    fn tensor_sizes(&self, kind: &Kind) -> Vec<i64> {
         let mut sizes = kind.shape.clone();
         match self {
             AddressPath::Strided { dim, step } | AddressPath::Gathered { dim, step } => sizes[*dim] += (POSITIONS - 1) * step,
@@ -76,41 +76,41 @@ enum AddressPattern {
 
 impl Generator {
     pub(crate) fn memory_loop(&mut self) {
-        let (first, kind) = self.any();
+        let (initial, kind) = self.any_tile();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {
             return;
         }
-        let loop_memory = self.loop_memory(&kind);
-        let token = self.build.token();
-        let token = self.build.op(Op::MakeToken {}, token);
+        let loop_memory = self.new_loop_memory(&kind);
+        let token = self.builder.token_type();
+        let token = self.builder.emit_with_type(Op::MakeToken {}, token);
         let zero = self.index_constant(0);
         let (value, token) = match self.random.one_in(4) {
-            true => self.repeated(&loop_memory, 2, zero, first, token, &|inner, loop_memory, position, value, token| {
-                inner.repeated(loop_memory, 5, position, value, token, &Generator::iteration)
+            true => self.emit_loop(&loop_memory, 2, zero, initial, token, &|inner, loop_memory, position, value, token| {
+                inner.emit_loop(loop_memory, 5, position, value, token, &Generator::emit_iteration)
             }),
-            false => self.repeated(&loop_memory, 6, zero, first, token, &Generator::iteration),
+            false => self.emit_loop(&loop_memory, 6, zero, initial, token, &Generator::emit_iteration),
         };
-        self.add(value, kind.clone());
-        let (left, _) = self.load_on(&loop_memory, zero, token);
-        self.add(left, kind);
+        self.add_to_pool(value, kind.clone());
+        let (final_tile, _) = self.load_at_position(&loop_memory, zero, token);
+        self.add_to_pool(final_tile, kind);
     }
 
-    fn loop_memory(&mut self, kind: &Kind) -> LoopMemory {
-        let paths: Vec<AddressPath> = (0..1 + self.random.below(2)).map(|_| self.path(kind)).collect();
-        let longest = paths.iter().map(|path| path.length(kind)).max().expect("there is a path");
-        let length = longest.unsigned_abs().next_multiple_of(ALIGNMENT) as i64;
-        let pointer = self.output(kind.scalar, length * self.grid, 0.0);
-        let ty = self.build.pointers(kind.scalar, &[]);
+    fn new_loop_memory(&mut self, kind: &Kind) -> LoopMemory {
+        let paths: Vec<AddressPath> = (0..1 + self.random.below(2)).map(|_| self.random_path(kind)).collect();
+        let max_span = paths.iter().map(|path| path.span_elements(kind)).max().expect("there is a path");
+        let aligned_span = max_span.unsigned_abs().next_multiple_of(ALIGNMENT) as i64;
+        let pointer = self.add_output(kind.scalar, aligned_span * self.grid, 0.0);
+        let ty = self.builder.pointer_tile_type(kind.scalar, &[]);
         let mut pointers = vec![pointer];
         if self.random.one_in(3) {
-            pointers.push(self.same_output(kind.scalar));
+            pointers.push(self.add_alias_of_newest_output(kind.scalar));
         }
-        let offset = self.own_start(length);
-        let starts = pointers.into_iter().map(|ptr| self.build.op(Op::Offset { ptr, offset }, ty)).collect();
-        LoopMemory { kind: kind.clone(), starts, paths, carried_addresses: Vec::new() }
+        let offset = self.own_start(aligned_span);
+        let base_pointers = pointers.into_iter().map(|ptr| self.builder.emit_with_type(Op::Offset { ptr, offset }, ty)).collect();
+        LoopMemory { kind: kind.clone(), base_pointers, paths, carried_addresses: Vec::new() }
     }
 
-    fn path(&mut self, kind: &Kind) -> AddressPath {
+    fn random_path(&mut self, kind: &Kind) -> AddressPath {
         let dim = self.random.below(kind.shape.len());
         let overlapping_step =
             |generator: &mut Generator, extent: i64| generator.random.pick(&[1, 1, 2, (extent / 2).max(1), extent]);
@@ -126,7 +126,7 @@ impl Generator {
 
     /// Emits a loop of at most `max_iterations` iterations. It carries a tile, the token and addresses. Positions start at
     /// `start`.
-    fn repeated(
+    fn emit_loop(
         &mut self,
         loop_memory: &LoopMemory,
         max_iterations: usize,
@@ -135,11 +135,11 @@ impl Generator {
         token: Value,
         fill: &dyn Fn(&mut Generator, &LoopMemory, Value, Value, Value) -> (Value, Value),
     ) -> (Value, Value) {
-        let number = Kind::new(POSITION, &[]);
+        let scalar_kind = Kind::new(POSITION_TYPE, &[]);
         let one = self.index_constant(1);
         let iterations = match max_iterations > 4 && self.random.one_in(3) {
             // This trip count may differ between tile blocks.
-            true => self.below(4, &[]),
+            true => self.integers_below(4, &[]),
             false => {
                 let iterations = 1 + self.random.below(max_iterations) as i64;
                 self.index_constant(iterations)
@@ -149,44 +149,44 @@ impl Generator {
         let [lower_bound, upper_bound, step] = self.counted_loop(&counter_range, iterations);
         let carried_addresses = self.new_carried_addresses(loop_memory, start);
         let carries_position = self.random.one_in(4);
-        let fixed = [self.build.tile(&loop_memory.kind), self.build.token()];
-        let mut types = [&[self.build.tile(&number)], &fixed[..]].concat();
+        let fixed_types = [self.builder.tile_type(&loop_memory.kind), self.builder.token_type()];
+        let mut types = [&[self.builder.tile_type(&scalar_kind)], &fixed_types[..]].concat();
         types.extend(carried_addresses.iter().map(|carried_address| carried_address.ty));
         types.extend(carries_position.then(|| types[0]));
-        self.loops += 1;
+        self.loop_depth += 1;
         let body = self.region(&types, |inner, args| {
             let mut carried_addresses = carried_addresses.clone();
             carried_addresses.iter_mut().zip(&args[3..]).for_each(|(carried_address, arg)| carried_address.value = *arg);
             let position = match carries_position {
                 true => args[args.len() - 1],
                 false => {
-                    let before = inner.iterations_before(&counter_range, args[0]);
-                    inner.build.plus(&number, before, start)
+                    let iterations = inner.iterations_before(&counter_range, args[0]);
+                    inner.builder.emit_add(&scalar_kind, iterations, start)
                 }
             };
-            inner.add(position, number.clone());
-            inner.add(args[1], loop_memory.kind.clone());
+            inner.add_to_pool(position, scalar_kind.clone());
+            inner.add_to_pool(args[1], loop_memory.kind.clone());
             let loop_memory = LoopMemory { carried_addresses, ..loop_memory.clone() };
             let (value, token) = fill(inner, &loop_memory, position, args[1], args[2]);
-            let mut next = vec![value, token];
-            next.extend(
+            let mut next_values = vec![value, token];
+            next_values.extend(
                 loop_memory.carried_addresses.iter().map(|carried_address| inner.next_address(&loop_memory.kind, carried_address)),
             );
-            next.extend(carries_position.then(|| inner.build.plus(&number, position, one)));
-            inner.build.ops(Op::Continue { operands: next.into() }, &[]);
+            next_values.extend(carries_position.then(|| inner.builder.emit_add(&scalar_kind, position, one)));
+            inner.builder.emit_with_types(Op::Continue { operands: next_values.into() }, &[]);
         });
-        self.loops -= 1;
+        self.loop_depth -= 1;
         let mut init_values = vec![value, token];
         init_values.extend(carried_addresses.iter().map(|carried_address| carried_address.value));
         init_values.extend(carries_position.then_some(start));
         let op = Op::For { unsigned_cmp: false, lower_bound, upper_bound, step, init_values: init_values.into(), body };
-        let results = self.build.ops(op, &types[1..]);
+        let results = self.builder.emit_with_types(op, &types[1..]);
         let token = match carried_addresses.first() {
             // Use the loop-carried addresses after the loop too.
             Some(carried_address) if self.random.one_in(5) => {
                 let carried_address = CarriedAddress { value: results[2], ..carried_address.clone() };
-                let start = self.random.pick(&loop_memory.starts);
-                let pointers = self.pointers_of(loop_memory, start, &carried_address);
+                let start = self.random.pick(&loop_memory.base_pointers);
+                let pointers = self.pointers_of_address(loop_memory, start, &carried_address);
                 self.store_pointers(pointers, results[0], None, Some(results[1]))
             }
             _ => results[1],
@@ -204,126 +204,128 @@ impl Generator {
         let count = 1 + self.random.below(2);
         (0..count)
             .map(|_| {
-                let base = self.random.pick(&loop_memory.starts);
+                let base = self.random.pick(&loop_memory.base_pointers);
                 self.carried_address(&loop_memory.kind, base, start, step)
             })
             .collect()
     }
 
-    fn pointers_of(&mut self, loop_memory: &LoopMemory, start: Value, carried_address: &CarriedAddress) -> Value {
-        match carried_address.elements {
-            Elements::Pointers => carried_address.value,
-            Elements::Indices => {
+    fn pointers_of_address(&mut self, loop_memory: &LoopMemory, start: Value, carried_address: &CarriedAddress) -> Value {
+        match carried_address.form {
+            AddressForm::Pointers => carried_address.value,
+            AddressForm::Indices => {
                 let kind = &loop_memory.kind;
-                let offset = self.reshape(carried_address.value, &Kind::new(POSITION, &[kind.count()]), &kind.shape);
+                let offset = self.reshape(carried_address.value, &Kind::new(POSITION_TYPE, &[kind.count()]), &kind.shape);
                 self.pointers(start, kind.scalar, offset, &kind.shape)
             }
         }
     }
 
     /// Emits one or two accesses, at least one of them a store.
-    fn iteration(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> (Value, Value) {
+    fn emit_iteration(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> (Value, Value) {
         match self.random.below(4) {
-            0 => (value, self.store_on(loop_memory, position, value, token)),
+            0 => (value, self.store_at_position(loop_memory, position, value, token)),
             1 => {
                 let next = self.arithmetic(value, &loop_memory.kind);
                 (next, self.maybe_store(loop_memory, position, next, token))
             }
             2 => {
-                let stored = self.store_on(loop_memory, position, value, token);
-                let other = self.position_or_neighbour(position);
-                let (loaded, read) = self.load_on(loop_memory, other, stored);
-                (self.arithmetic(loaded, &loop_memory.kind), read)
+                let store_token = self.store_at_position(loop_memory, position, value, token);
+                let other_position = self.position_or_neighbour(position);
+                let (loaded, load_token) = self.load_at_position(loop_memory, other_position, store_token);
+                (self.arithmetic(loaded, &loop_memory.kind), load_token)
             }
             _ => {
-                let other = self.position_or_neighbour(position);
-                let (loaded, read) = self.load_on(loop_memory, other, token);
+                let other_position = self.position_or_neighbour(position);
+                let (loaded, load_token) = self.load_at_position(loop_memory, other_position, token);
                 let next = self.arithmetic(loaded, &loop_memory.kind);
-                (next, self.store_on(loop_memory, position, next, read))
+                (next, self.store_at_position(loop_memory, position, next, load_token))
             }
         }
     }
 
-    /// Emits this position, or its neighbour: the position with its lowest bit flipped.
+    /// Emits a position that is equal to `position`, or differs from it in the lowest bit.
     fn position_or_neighbour(&mut self, position: Value) -> Value {
         let low_bit = self.random.below(2) as i64;
         let low_bit = self.index_constant(low_bit);
-        self.build.emit(&Kind::new(POSITION, &[]), Op::XOrI { lhs: position, rhs: low_bit })
+        self.builder.emit(&Kind::new(POSITION_TYPE, &[]), Op::XOrI { lhs: position, rhs: low_bit })
     }
 
     /// Emits a store that some tile blocks or iterations may skip.
     fn maybe_store(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> Value {
         if !self.random.one_in(2) {
-            return self.store_on(loop_memory, position, value, token);
+            return self.store_at_position(loop_memory, position, value, token);
         }
-        let (condition, ty) = (self.decision(), self.build.token());
+        let (condition, ty) = (self.random_condition(), self.builder.token_type());
         let then_region = self.region(&[], |inner, _| {
-            let stored = inner.store_on(loop_memory, position, value, token);
-            inner.build.ops(Op::Yield { operands: [stored].into() }, &[]);
+            let store_token = inner.store_at_position(loop_memory, position, value, token);
+            inner.builder.emit_with_types(Op::Yield { operands: [store_token].into() }, &[]);
         });
-        let else_region = self.region(&[], |inner, _| _ = inner.build.ops(Op::Yield { operands: [token].into() }, &[]));
-        self.build.op(Op::If { condition, then_region, else_region }, ty)
+        let else_region =
+            self.region(&[], |inner, _| _ = inner.builder.emit_with_types(Op::Yield { operands: [token].into() }, &[]));
+        self.builder.emit_with_type(Op::If { condition, then_region, else_region }, ty)
     }
 
-    fn store_on(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> Value {
-        match self.pattern(loop_memory, position) {
+    fn store_at_position(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> Value {
+        match self.address_pattern(loop_memory, position) {
             AddressPattern::Pointers(pointers) => {
-                let mask = self.random.one_in(4).then(|| self.some(&loop_memory.kind.of(Scalar::I1)));
+                let mask = self.random.one_in(4).then(|| self.tile_of_kind(&loop_memory.kind.of(Scalar::I1)));
                 self.store_pointers(pointers, value, mask, Some(token))
             }
             AddressPattern::View(view, index) => self.store_view(view, &index, value, Some(token)),
         }
     }
 
-    fn load_on(&mut self, loop_memory: &LoopMemory, position: Value, token: Value) -> (Value, Value) {
-        match self.pattern(loop_memory, position) {
+    fn load_at_position(&mut self, loop_memory: &LoopMemory, position: Value, token: Value) -> (Value, Value) {
+        match self.address_pattern(loop_memory, position) {
             AddressPattern::Pointers(pointers) => self.load_pointers(pointers, &loop_memory.kind, None, None, Some(token)),
             AddressPattern::View(view, index) => self.load_view(view, &index, &loop_memory.kind, Some(token)),
         }
     }
 
-    fn pattern(&mut self, loop_memory: &LoopMemory, position: Value) -> AddressPattern {
-        let (kind, path, start) = (&loop_memory.kind, self.random.pick(&loop_memory.paths), self.random.pick(&loop_memory.starts));
+    fn address_pattern(&mut self, loop_memory: &LoopMemory, position: Value) -> AddressPattern {
+        let (kind, path, start) =
+            (&loop_memory.kind, self.random.pick(&loop_memory.paths), self.random.pick(&loop_memory.base_pointers));
         if !loop_memory.carried_addresses.is_empty() && self.random.one_in(2) {
             let carried_address = self.random.pick(&loop_memory.carried_addresses);
-            return AddressPattern::Pointers(self.pointers_of(loop_memory, start, &carried_address));
+            return AddressPattern::Pointers(self.pointers_of_address(loop_memory, start, &carried_address));
         }
         match path {
             AddressPath::Pointers { step } => {
                 let offset = self.scaled_position(position, step);
                 self.pattern_of_pointers(kind, start, offset, |generator, flat, indices, offset| {
-                    generator.build.plus(flat, indices, offset)
+                    generator.builder.emit_add(flat, indices, offset)
                 })
             }
             AddressPath::Exchanged => self.pattern_of_pointers(kind, start, position, |generator, flat, indices, offset| {
-                let other = generator.build.emit(flat, Op::XOrI { lhs: indices, rhs: offset });
+                let exchanged = generator.builder.emit(flat, Op::XOrI { lhs: indices, rhs: offset });
                 let mask = generator.splat(flat, flat.count() as u64 - 1);
-                generator.build.and(flat, other, mask)
+                generator.builder.emit_and(flat, exchanged, mask)
             }),
             AddressPath::Strided { dim, step } => {
-                let mut steps = kind.shape.clone();
-                steps[dim] = step;
+                let mut tile_distances = kind.shape.clone();
+                tile_distances[dim] = step;
                 let index = self.index_along(kind, dim, position);
-                self.pattern_of_view(kind, &path, start, ViewKind::Strided(steps), index)
+                self.pattern_of_view(kind, &path, start, ViewKind::Strided(tile_distances), index)
             }
             AddressPath::Gathered { dim, step } => {
-                let rows = Kind::new(POSITION, &[kind.shape[dim]]);
+                let rows = Kind::new(POSITION_TYPE, &[kind.shape[dim]]);
                 let offset = self.scaled_position(position, step);
-                let (order, offset) = (self.any_order(&rows), self.spread(offset, &rows));
-                let picked = self.build.plus(&rows, order, offset);
-                let index = self.index_along(kind, dim, picked);
+                let (rows_in_order, offset) = (self.permuted_indices(&rows), self.broadcast_scalar(offset, &rows));
+                let row_indices = self.builder.emit_add(&rows, rows_in_order, offset);
+                let index = self.index_along(kind, dim, row_indices);
                 self.pattern_of_view(kind, &path, start, ViewKind::Gather(dim), index)
             }
             AddressPath::Partition { dim } => {
                 let last = self.index_constant(POSITIONS / 2 - 1);
-                let tile = self.build.and(&Kind::new(POSITION, &[]), position, last);
-                let index = self.index_along(kind, dim, tile);
+                let tile_index = self.builder.emit_and(&Kind::new(POSITION_TYPE, &[]), position, last);
+                let index = self.index_along(kind, dim, tile_index);
                 self.pattern_of_view(kind, &path, start, ViewKind::Partition, index)
             }
             AddressPath::Moved => {
                 let offset = self.scaled_position(position, ALIGNMENT as i64);
-                let ty = self.build.pointers(kind.scalar, &[]);
-                let start = self.build.op(Op::Offset { ptr: start, offset }, ty);
+                let ty = self.builder.pointer_tile_type(kind.scalar, &[]);
+                let start = self.builder.emit_with_type(Op::Offset { ptr: start, offset }, ty);
                 let zero = self.index_constant(0);
                 let index = self.index_along(kind, 0, zero);
                 self.pattern_of_view(kind, &path, start, ViewKind::Partition, index)
@@ -338,8 +340,8 @@ impl Generator {
         offset: Value,
         combine: impl FnOnce(&mut Generator, &Kind, Value, Value) -> Value,
     ) -> AddressPattern {
-        let flat = Kind::new(POSITION, &[kind.count()]);
-        let (indices_in_order, offset) = (self.any_order(&flat), self.spread(offset, &flat));
+        let flat = Kind::new(POSITION_TYPE, &[kind.count()]);
+        let (indices_in_order, offset) = (self.permuted_indices(&flat), self.broadcast_scalar(offset, &flat));
         let indices = combine(self, &flat, indices_in_order, offset);
         let offset = self.reshape(indices, &flat, &kind.shape);
         AddressPattern::Pointers(self.pointers(start, kind.scalar, offset, &kind.shape))
@@ -353,10 +355,10 @@ impl Generator {
         view_kind: ViewKind,
         index: Vec<Value>,
     ) -> AddressPattern {
-        let sizes = path.sizes(kind);
-        let order: Vec<usize> = (0..sizes.len()).collect();
-        let tensor = Tensor::packed(kind.scalar, &sizes, &order, base);
-        let view = View { kind: view_kind, tile: kind.shape.clone(), dim_map: order };
+        let sizes = path.tensor_sizes(kind);
+        let dims: Vec<usize> = (0..sizes.len()).collect();
+        let tensor = Tensor::packed(kind.scalar, &sizes, &dims, base);
+        let view = View { kind: view_kind, tile: kind.shape.clone(), dim_map: dims };
         AddressPattern::View(self.view(&tensor, &view, None), index)
     }
 
@@ -367,6 +369,6 @@ impl Generator {
 
     fn scaled_position(&mut self, position: Value, step: i64) -> Value {
         let step = self.index_constant(step);
-        self.build.times(&Kind::new(POSITION, &[]), position, step)
+        self.builder.emit_mul(&Kind::new(POSITION_TYPE, &[]), position, step)
     }
 }

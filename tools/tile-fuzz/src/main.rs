@@ -23,7 +23,7 @@ mod views;
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
 use common::options::{Lowering, Scheduling};
-use differential::{Bench, Outcome};
+use differential::{Outcome, StageRunner};
 use program::{Config, Generator};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -124,15 +124,15 @@ fn run(options: &Options) -> Result<bool> {
     }
     unsupported.iter().for_each(|(message, count)| println!("{count} unsupported: {message}"));
     println!("{same} of {} programs are the same at every stage, {wrong} are wrong", outcomes.len());
-    let enough = same as u64 * 100 >= u64::from(options.least) * (outcomes.len() - wrong) as u64;
-    if !enough {
+    let are_enough_compared = same as u64 * 100 >= u64::from(options.least) * (outcomes.len() - wrong) as u64;
+    if !are_enough_compared {
         println!("too few programs could be compared: --least requires {} %", options.least);
     }
-    Ok(wrong == 0 && enough)
+    Ok(wrong == 0 && are_enough_compared)
 }
 
 fn run_program(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
-    let program = Generator::program(seed, &options.config);
+    let program = Generator::generate(seed, &options.config);
     let folder = options.dir.join(seed.to_string());
     if options.generate {
         return program.write(&folder).map(|()| Outcome::Same);
@@ -141,13 +141,21 @@ fn run_program(options: &Options, tools: &std::path::Path, seed: u64) -> Result<
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
     let (lowering, scheduling) = (options.lowering.to_args(), options.scheduling.to_args());
-    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, patience: TIME_LIMIT, runs_concurrently: true };
+    let bench = StageRunner {
+        tools_dir: tools.into(),
+        opt_level: level,
+        target,
+        lowering_options: lowering,
+        scheduling_options: scheduling,
+        time_limit: TIME_LIMIT,
+        runs_concurrently: true,
+    };
     let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
     // Programs are small, so a timeout counts as a failure too.
     if let Outcome::Wrong(message) | Outcome::Unfinished(message) = &outcome {
-        println!("seed {seed} {} -O{}: {message}", bench.target, bench.level);
-        if options.shrink && !message.starts_with(differential::UNEXPECTED) {
+        println!("seed {seed} {} -O{}: {message}", bench.target, bench.opt_level);
+        if options.shrink && !message.starts_with(differential::UNEXPECTED_PREFIX) {
             let program = shrink::shrink(program, message, &bench, &folder);
             program.compare(&bench, &folder)?;
         }

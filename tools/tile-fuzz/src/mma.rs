@@ -12,28 +12,28 @@ use tileir::Op;
 
 /// The element types of an MMA, and the largest magnitude of the numbers in its operands.
 #[derive(Clone, Copy)]
-struct Types {
+struct MmaTypes {
     operand: Scalar,
     acc: Scalar,
     limit: i64,
 }
 
-const fn types(operand: Scalar, acc: Scalar, limit: i64) -> Types {
-    Types { operand, acc, limit }
+const fn mma_types(operand: Scalar, acc: Scalar, limit: i64) -> MmaTypes {
+    MmaTypes { operand, acc, limit }
 }
 
-const TYPES: [Types; 11] = [
-    types(Scalar::F16, Scalar::F32, 4),
-    types(Scalar::F16, Scalar::F32, 4),
-    types(Scalar::BF16, Scalar::F32, 4),
-    types(Scalar::F16, Scalar::F16, 1),
-    types(Scalar::F32, Scalar::F32, 4),
-    types(Scalar::TF32, Scalar::F32, 4),
-    types(Scalar::F64, Scalar::F64, 8),
-    types(Scalar::I8, Scalar::I32, 64),
-    types(Scalar::F8E4M3FN, Scalar::F32, 4),
-    types(Scalar::F8E5M2, Scalar::F32, 4),
-    types(Scalar::F8E4M3FN, Scalar::F16, 1),
+const MMA_TYPES: [MmaTypes; 11] = [
+    mma_types(Scalar::F16, Scalar::F32, 4),
+    mma_types(Scalar::F16, Scalar::F32, 4),
+    mma_types(Scalar::BF16, Scalar::F32, 4),
+    mma_types(Scalar::F16, Scalar::F16, 1),
+    mma_types(Scalar::F32, Scalar::F32, 4),
+    mma_types(Scalar::TF32, Scalar::F32, 4),
+    mma_types(Scalar::F64, Scalar::F64, 8),
+    mma_types(Scalar::I8, Scalar::I32, 64),
+    mma_types(Scalar::F8E4M3FN, Scalar::F32, 4),
+    mma_types(Scalar::F8E5M2, Scalar::F32, 4),
+    mma_types(Scalar::F8E4M3FN, Scalar::F16, 1),
 ];
 
 /// A matrix in memory. A loop loads one of its tiles per iteration.
@@ -41,11 +41,11 @@ struct Matrix {
     view: Value,
     kind: Kind,
     /// The tile dimension along K.
-    along: usize,
+    k_dim: usize,
     /// The tile index in the other dimension.
-    other: Value,
-    /// If the loop does not load the tiles in order: a view of a table with the tile index of each step.
-    table: Option<Value>,
+    other_index: Value,
+    /// If the loop does not load the tiles in order, the view of a table with the tile index along K of each step.
+    index_table: Option<Value>,
     /// Whether the loop transposes the loaded tile.
     transposed: bool,
     /// Element type of the MMA operand. If the loaded type differs, the loop converts the tile.
@@ -60,11 +60,11 @@ struct TripCount {
 
 impl Generator {
     /// Emits integers in `-limit..limit`, of any element type that represents them. `limit` must be a power of two.
-    pub(crate) fn small(&mut self, kind: &Kind, limit: i64) -> Value {
+    pub(crate) fn small_integers(&mut self, kind: &Kind, limit: i64) -> Value {
         let i32_kind = kind.of(Scalar::I32);
-        let some = self.below(2 * limit, &kind.shape);
+        let nonnegative = self.integers_below(2 * limit, &kind.shape);
         let limit = self.splat(&i32_kind, limit.unsigned_abs().wrapping_neg());
-        let from = self.build.plus(&i32_kind, some, limit);
+        let from = self.builder.emit_add(&i32_kind, nonnegative, limit);
         self.convert_from_i32(from, kind)
     }
 
@@ -73,11 +73,11 @@ impl Generator {
         match kind.scalar {
             Scalar::I8 => self.convert(from, &kind.of(Scalar::I32), Scalar::I8),
             Scalar::I32 => from,
-            _ => self.build.emit(kind, Op::IToF { signedness, rounding_mode, from }),
+            _ => self.builder.emit(kind, Op::IToF { signedness, rounding_mode, from }),
         }
     }
 
-    fn matmul(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &Kind) -> Value {
+    fn emit_mma(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &Kind) -> Value {
         let op = match kind.scalar {
             Scalar::I32 => {
                 let (signedness_lhs, signedness_rhs) = (self.signedness(), self.signedness());
@@ -85,11 +85,11 @@ impl Generator {
             }
             _ => Op::MmaF { fast_acc: self.random.one_in(8), lhs, rhs, acc },
         };
-        self.build.emit(kind, op)
+        self.builder.emit(kind, op)
     }
 
     /// The extents M, N and K of an MMA.
-    fn extents(&mut self) -> [i64; 3] {
+    fn mma_extents(&mut self) -> [i64; 3] {
         if self.large_and_simple {
             let rows = self.random.pick(&[128, 256, 256, 512]);
             return [rows, self.random.pick(&[32, 64, 128, 128, 256]), self.random.pick(&[16, 32, 64])];
@@ -100,16 +100,16 @@ impl Generator {
 
     /// Emits an MMA of computed tiles.
     pub(crate) fn mma(&mut self) {
-        let types = self.random.pick(&TYPES);
-        let [m, n, k] = if self.random.one_in(6) { [0; 3].map(|_| 1 << self.random.below(6)) } else { self.extents() };
+        let types = self.random.pick(&MMA_TYPES);
+        let [m, n, k] = if self.random.one_in(6) { [0; 3].map(|_| 1 << self.random.below(6)) } else { self.mma_extents() };
         let batch: Vec<i64> = if self.random.one_in(5) { vec![2] } else { Vec::new() };
         let of = |scalar, extents: [i64; 2]| Kind::new(scalar, &[&batch[..], &extents].concat());
         let result = of(types.acc, [m, n]);
-        let lhs = self.small(&of(types.operand, [m, k]), types.limit);
-        let rhs = self.small(&of(types.operand, [k, n]), types.limit);
-        let acc = self.small(&result, types.limit);
-        let value = self.matmul(lhs, rhs, acc, &result);
-        self.add(value, result);
+        let lhs = self.small_integers(&of(types.operand, [m, k]), types.limit);
+        let rhs = self.small_integers(&of(types.operand, [k, n]), types.limit);
+        let acc = self.small_integers(&result, types.limit);
+        let value = self.emit_mma(lhs, rhs, acc, &result);
+        self.add_to_pool(value, result);
     }
 
     /// Adds an input buffer with integers from `-limit` to `limit`.
@@ -120,23 +120,32 @@ impl Generator {
             let bits = if scalar.is_int() { number as u64 } else { encode(scalar, number as f64) };
             data.extend(&bits.to_le_bytes()[..scalar.bytes() as usize]);
         }
-        self.memory(scalar, data)
+        self.add_input_buffer(scalar, data)
     }
 
-    /// Adds a matrix of `steps` tiles along K and `tiles` tiles along the other dimension. A tile has `depth` elements along K
-    /// and `rows` along the other dimension. `other` is the tile index in the other dimension. If it is the tile block index,
+    /// Adds a matrix of `steps` tiles along K and `tiles` tiles along the other dimension. A tile has `depth` elements along K and
+    /// `rows` along the other dimension. `other_index` is the tile index in the other dimension. If it is the tile block index,
     /// each tile block loads its own tiles.
-    fn matrix(&mut self, types: Types, rows: i64, depth: i64, steps: i64, lhs: bool, other: Value, tiles: i64) -> Matrix {
-        let stored = if types.operand == Scalar::TF32 { Scalar::F32 } else { types.operand };
+    fn add_matrix(
+        &mut self,
+        types: MmaTypes,
+        rows: i64,
+        depth: i64,
+        steps: i64,
+        lhs: bool,
+        other_index: Value,
+        tiles: i64,
+    ) -> Matrix {
+        let stored_type = if types.operand == Scalar::TF32 { Scalar::F32 } else { types.operand };
         // The last tile may be partial.
-        let missing = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
-        let along_size = (depth * steps - missing).max(1);
+        let missing_elements = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
+        let k_size = (depth * steps - missing_elements).max(1);
         let transposed = self.random.one_in(4);
         // K is the second dimension of the left operand and the first of the right operand. A transpose exchanges them.
-        let along = usize::from(lhs != transposed);
+        let k_dim = usize::from(lhs != transposed);
         let (mut tile, mut sizes) = (vec![rows; 2], vec![rows * tiles; 2]);
-        (tile[along], sizes[along]) = (depth, along_size);
-        let base = self.small_integer_input(stored, sizes.iter().product(), types.limit);
+        (tile[k_dim], sizes[k_dim]) = (depth, k_size);
+        let base = self.small_integer_input(stored_type, sizes.iter().product(), types.limit);
         let (mut order, mut dim_map) = (vec![0, 1], vec![0, 1]);
         if self.random.one_in(3) {
             order.reverse();
@@ -146,44 +155,52 @@ impl Generator {
             sizes.reverse();
             order = order.iter().map(|dim| 1 - dim).collect();
         }
-        let tensor = Tensor::packed(stored, &sizes, &order, base);
+        let tensor = Tensor::packed(stored_type, &sizes, &order, base);
         let view = View { kind: ViewKind::Partition, tile: tile.clone(), dim_map };
         let view = self.view(&tensor, &view, Some(Padding::Zero));
-        let table = self.random.independent().one_in(5).then(|| self.table(steps));
-        Matrix { view, kind: Kind::new(stored, &tile), along, other, table, transposed, operand: types.operand }
+        let table = self.random.independent().one_in(5).then(|| self.add_index_table(steps));
+        Matrix {
+            view,
+            kind: Kind::new(stored_type, &tile),
+            k_dim,
+            other_index,
+            index_table: table,
+            transposed,
+            operand: types.operand,
+        }
     }
 
-    /// Adds a table of `below` random indices, each of them less than `below`.
-    fn table(&mut self, below: i64) -> Value {
+    /// Adds an input buffer with `count` random indices, each of them less than `count`. Returns a view of its elements.
+    fn add_index_table(&mut self, count: i64) -> Value {
         let mut random = self.random.independent();
-        let data = (0..below).flat_map(|_| (random.below(below as usize) as i32).to_le_bytes()).collect();
-        let base = self.memory(Scalar::I32, data);
-        let tensor = Tensor::packed(Scalar::I32, &[below], &[0], base);
+        let data = (0..count).flat_map(|_| (random.below(count as usize) as i32).to_le_bytes()).collect();
+        let base = self.add_input_buffer(Scalar::I32, data);
+        let tensor = Tensor::packed(Scalar::I32, &[count], &[0], base);
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
     }
 
-    fn look_up(&mut self, table: Value, step: Value) -> Value {
-        let single = Kind::new(Scalar::I32, &[1]);
-        let (number, _) = self.load_view(table, &[step], &single, None);
-        self.reshape(number, &single, &[])
+    fn load_table_entry(&mut self, table: Value, step: Value) -> Value {
+        let one_index = Kind::new(Scalar::I32, &[1]);
+        let (element, _) = self.load_view(table, &[step], &one_index, None);
+        self.reshape(element, &one_index, &[])
     }
 
     /// Loads the MMA operand of one step.
-    fn operand(&mut self, matrix: &Matrix, step: Value) -> Value {
-        let mut index = [matrix.other; 2];
-        index[matrix.along] = matrix.table.map_or(step, |table| self.look_up(table, step));
+    fn load_operand(&mut self, matrix: &Matrix, step: Value) -> Value {
+        let mut index = [matrix.other_index; 2];
+        index[matrix.k_dim] = matrix.index_table.map_or(step, |table| self.load_table_entry(table, step));
         let (mut tile, _) = self.load_view(matrix.view, &index, &matrix.kind, None);
         let mut kind = matrix.kind.clone();
         if self.random.one_in(6) && kind.scalar.is_float() && kind.scalar.bits() >= 16 {
-            tile = self.build.emit(&kind, Op::NegF { source: tile });
+            tile = self.builder.emit(&kind, Op::NegF { source: tile });
         }
         if matrix.operand != kind.scalar {
             kind = kind.of(matrix.operand);
-            tile = self.build.emit(&kind, Op::FToF { rounding_mode: Rounding::NearestEven, from: tile });
+            tile = self.builder.emit(&kind, Op::FToF { rounding_mode: Rounding::NearestEven, from: tile });
         }
         if matrix.transposed {
             kind.shape.reverse();
-            tile = self.build.emit(&kind, Op::Permute { permutation: [1, 0].into(), source: tile });
+            tile = self.builder.emit(&kind, Op::Permute { permutation: [1, 0].into(), source: tile });
         }
         tile
     }
@@ -192,120 +209,120 @@ impl Generator {
     fn trip_count(&mut self) -> TripCount {
         let max_trips = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
-        let (upper, max_trips) = match self.random.below(3) {
+        let (trip_bound, max_trips) = match self.random.below(3) {
             0 => (self.index_constant(max_trips), max_trips),
-            1 => (self.number_parameter(max_trips), max_trips),
+            1 => (self.add_i32_parameter(max_trips), max_trips),
             _ => {
-                let more = self.number_parameter(max_trips);
-                (self.build.plus(&Kind::new(Scalar::I32, &[]), more, self.block), max_trips + self.grid - 1)
+                let base_trips = self.add_i32_parameter(max_trips);
+                (self.builder.emit_add(&Kind::new(Scalar::I32, &[]), base_trips, self.block_index), max_trips + self.grid - 1)
             }
         };
-        TripCount { bounds: [zero, upper, one], max_trips: max_trips.max(1) }
+        TripCount { bounds: [zero, trip_bound, one], max_trips: max_trips.max(1) }
     }
 
     /// Emits a loop over K with one or two MMAs of tiles from memory.
     pub(crate) fn mma_loop(&mut self) {
-        let types = self.random.pick(&TYPES);
-        let [m, n, k] = self.extents();
+        let types = self.random.pick(&MMA_TYPES);
+        let [m, n, k] = self.mma_extents();
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
-        let lhs = self.matrix(types, m, k, trip_count.max_trips, true, self.block, self.grid);
-        let rhs = self.matrix(types, n, k, trip_count.max_trips, false, zero, 1);
-        let second = self.random.one_in(4).then(|| self.matrix(types, n, k, trip_count.max_trips, false, zero, 1));
+        let lhs = self.add_matrix(types, m, k, trip_count.max_trips, true, self.block_index, self.grid);
+        let rhs = self.add_matrix(types, n, k, trip_count.max_trips, false, zero, 1);
+        let second_rhs = self.random.one_in(4).then(|| self.add_matrix(types, n, k, trip_count.max_trips, false, zero, 1));
         let result = Kind::new(types.acc, &[m, n]);
-        let mut kinds = vec![result.clone(); 1 + usize::from(second.is_some())];
+        let mut kinds = vec![result.clone(); 1 + usize::from(second_rhs.is_some())];
         let mut init: Vec<Value> = kinds.iter().map(|kind| self.initial_accumulator(kind, types.limit)).collect();
         // Adds a loop-carried tile in addition to the accumulators.
         if self.random.one_in(3) && !self.large_and_simple {
-            let (x, kind) = self.any();
+            let (x, kind) = self.any_tile();
             init.push(x);
             kinds.push(kind);
         }
         let rescale = self.random.below(6);
         let values = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
-            let a = inner.operand(&lhs, step);
-            let mut next = Vec::new();
-            for (matrix, acc) in [Some(&rhs), second.as_ref()].into_iter().flatten().zip(carried) {
-                let b = inner.operand(matrix, step);
+            let a = inner.load_operand(&lhs, step);
+            let mut next_values = Vec::new();
+            for (matrix, acc) in [Some(&rhs), second_rhs.as_ref()].into_iter().flatten().zip(carried) {
+                let b = inner.load_operand(matrix, step);
                 let acc = if rescale == 0 { inner.rescaled_rows(*acc, &result, step) } else { *acc };
-                next.push(inner.matmul(a, b, acc, &result));
+                next_values.push(inner.emit_mma(a, b, acc, &result));
             }
-            for i in next.len()..carried.len() {
-                next.push(inner.arithmetic(carried[i], &kinds[i].clone()));
+            for i in next_values.len()..carried.len() {
+                next_values.push(inner.arithmetic(carried[i], &kinds[i].clone()));
             }
-            next
+            next_values
         });
-        values.into_iter().zip(kinds).for_each(|(value, kind)| self.add(value, kind));
+        values.into_iter().zip(kinds).for_each(|(value, kind)| self.add_to_pool(value, kind));
     }
 
     /// Emits a persistent loop over output tiles, with a loop over K inside. It stores each output tile, and carries the sum of
     /// all output tiles.
-    pub(crate) fn mma_tiles(&mut self) {
-        let types = self.random.pick(&TYPES);
-        let [m, n, k] = self.extents();
+    pub(crate) fn persistent_mma_loop(&mut self) {
+        let types = self.random.pick(&MMA_TYPES);
+        let [m, n, k] = self.mma_extents();
         let (zero, grid, steps) = (self.index_constant(0), self.index_constant(self.grid), self.trip_count());
         let max_tiles = self.random.pick(&[0, 1, 2, 3, 5, 7]);
-        let upper = if self.random.one_in(2) { self.index_constant(max_tiles) } else { self.number_parameter(max_tiles) };
-        let tiles = TripCount { bounds: [self.block, upper, grid], max_trips: max_tiles.max(1) };
-        let lhs = self.matrix(types, m, k, steps.max_trips, true, zero, tiles.max_trips);
-        let rhs = self.matrix(types, n, k, steps.max_trips, false, zero, 1);
+        let tile_bound = if self.random.one_in(2) { self.index_constant(max_tiles) } else { self.add_i32_parameter(max_tiles) };
+        let tile_count = TripCount { bounds: [self.block_index, tile_bound, grid], max_trips: max_tiles.max(1) };
+        let lhs = self.add_matrix(types, m, k, steps.max_trips, true, zero, tile_count.max_trips);
+        let rhs = self.add_matrix(types, n, k, steps.max_trips, false, zero, 1);
         let result = Kind::new(types.acc, &[m, n]);
-        let out = self.output(types.acc, m * tiles.max_trips * n, 0.0);
-        let out = Tensor::packed(types.acc, &[m * tiles.max_trips, n], &[0, 1], out);
+        let out = self.add_output(types.acc, m * tile_count.max_trips * n, 0.0);
+        let out = Tensor::packed(types.acc, &[m * tile_count.max_trips, n], &[0, 1], out);
         let out = self.view(&out, &View { kind: ViewKind::Partition, tile: vec![m, n], dim_map: vec![0, 1] }, None);
         let (init, kinds) = (vec![self.initial_accumulator(&result, types.limit)], [result.clone()]);
-        let all = self.for_each_step(&tiles, init, &kinds, |outer, tile, all| {
-            let lhs = Matrix { other: tile, ..lhs };
+        let total = self.for_each_step(&tile_count, init, &kinds, |outer, tile, total| {
+            let lhs = Matrix { other_index: tile, ..lhs };
             let init = vec![outer.initial_accumulator(&result, types.limit)];
             let accumulators = outer.for_each_step(&steps, init, &kinds, |inner, step, acc| {
-                let (a, b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
-                vec![inner.matmul(a, b, acc[0], &result)]
+                let (a, b) = (inner.load_operand(&lhs, step), inner.load_operand(&rhs, step));
+                vec![inner.emit_mma(a, b, acc[0], &result)]
             });
             outer.store_view(out, &[tile, zero], accumulators[0], None);
-            vec![outer.added(all[0], accumulators[0], &result)]
+            vec![outer.emit_add(total[0], accumulators[0], &result)]
         });
-        self.add(all[0], result.clone());
+        self.add_to_pool(total[0], result.clone());
     }
 
-    fn added(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
+    fn emit_add(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
         let rounding_mode = Rounding::NearestEven;
         match kind.scalar.is_int() {
-            true => self.build.plus(kind, lhs, rhs),
-            false => self.build.emit(kind, Op::AddF { flush_to_zero: false, rounding_mode, lhs, rhs }),
+            true => self.builder.emit_add(kind, lhs, rhs),
+            false => self.builder.emit(kind, Op::AddF { flush_to_zero: false, rounding_mode, lhs, rhs }),
         }
     }
 
     /// Emits the initial accumulator.
     fn initial_accumulator(&mut self, kind: &Kind, limit: i64) -> Value {
-        if self.random.one_in(3) { self.small(kind, limit) } else { self.splat(kind, 0) }
+        if self.random.one_in(3) { self.small_integers(kind, limit) } else { self.splat(kind, 0) }
     }
 
-    /// Emits a product of each row and 1 or -1, as attention rescales its accumulator after a new row maximum. Some factors are
-    /// infinite, NaN or zero.
+    /// Emits the multiplication of each row by 1 or -1, as attention rescales its accumulator after a new row maximum. In some
+    /// programs, some factors are infinite, NaN or zero instead.
     fn rescaled_rows(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
         let rows = Kind::new(Scalar::I32, &[kind.shape[0], 1]);
         let flat = Kind::new(Scalar::I32, &[kind.shape[0]]);
-        let row_indices = self.build.emit(&flat, Op::Iota {});
+        let row_indices = self.builder.emit(&flat, Op::Iota {});
         let row_indices = self.reshape(row_indices, &flat, &rows.shape);
-        let one = self.reshape(step, &Kind::new(Scalar::I32, &[]), &[1, 1]);
-        let steps = if rows.count() == 1 { one } else { self.build.emit(&rows, Op::Broadcast { source: one }) };
-        let row_plus_step = self.build.plus(&rows, row_indices, steps);
+        let one_step = self.reshape(step, &Kind::new(Scalar::I32, &[]), &[1, 1]);
+        let steps = if rows.count() == 1 { one_step } else { self.builder.emit(&rows, Op::Broadcast { source: one_step }) };
+        let row_plus_step = self.builder.emit_add(&rows, row_indices, steps);
         // Maps a low bit of 0 to 1, and a low bit of 1 to -1.
         let (mask, minus_two, one) = (self.splat(&rows, 1), self.splat(&rows, (-2i64) as u64), self.splat(&rows, 1));
-        let low_bit = self.build.and(&rows, row_plus_step, mask);
-        let low_bit = self.build.times(&rows, low_bit, minus_two);
-        let sign = self.build.plus(&rows, low_bit, one);
+        let low_bit = self.builder.emit_and(&rows, row_plus_step, mask);
+        let low_bit = self.builder.emit_mul(&rows, low_bit, minus_two);
+        let sign = self.builder.emit_add(&rows, low_bit, one);
         let sign = self.convert_from_i32(sign, &rows.of(kind.scalar));
-        let mut independent = self.random.independent();
-        let sign = match kind.scalar.is_float() && independent.one_in(3) {
-            true => self.with_special_factors(sign, &rows.of(kind.scalar), row_plus_step, &mut independent),
+        let mut independent_random = self.random.independent();
+        let sign = match kind.scalar.is_float() && independent_random.one_in(3) {
+            true => self.with_special_factors(sign, &rows.of(kind.scalar), row_plus_step, &mut independent_random),
             false => sign,
         };
-        let rhs = self.build.emit(kind, Op::Broadcast { source: sign });
+        let rhs = self.builder.emit(kind, Op::Broadcast { source: sign });
         match kind.scalar.is_int() {
-            true => self.build.times(kind, acc, rhs),
+            true => self.builder.emit_mul(kind, acc, rhs),
             false => {
                 let rounding_mode = Rounding::NearestEven;
-                self.build.emit(kind, Op::MulF { flush_to_zero: false, rounding_mode, lhs: acc, rhs })
+                self.builder.emit(kind, Op::MulF { flush_to_zero: false, rounding_mode, lhs: acc, rhs })
             }
         }
     }
@@ -314,13 +331,13 @@ impl Generator {
     fn with_special_factors(&mut self, factors: Value, kind: &Kind, numbers: Value, random: &mut Random) -> Value {
         let i32_kind = kind.of(Scalar::I32);
         let special = random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0]);
-        let (mask, some) = (random.pick(&[1, 3, 7]), random.below(4) as u64);
-        let (mask, some) = (self.splat(&i32_kind, mask), self.splat(&i32_kind, some));
-        let lhs = self.build.and(&i32_kind, numbers, mask);
+        let (mask, remainder) = (random.pick(&[1, 3, 7]), random.below(4) as u64);
+        let (mask, remainder) = (self.splat(&i32_kind, mask), self.splat(&i32_kind, remainder));
+        let lhs = self.builder.emit_and(&i32_kind, numbers, mask);
         let (comparison_predicate, signedness) = (Predicate::Equal, Signedness::Signed);
-        let cond = self.build.emit(&kind.of(Scalar::I1), Op::CmpI { comparison_predicate, signedness, lhs, rhs: some });
-        let val_if_true = self.number(kind, special);
-        self.build.emit(kind, Op::Select { cond, val_if_true, val_if_false: factors })
+        let cond = self.builder.emit(&kind.of(Scalar::I1), Op::CmpI { comparison_predicate, signedness, lhs, rhs: remainder });
+        let val_if_true = self.splat_float(kind, special);
+        self.builder.emit(kind, Op::Select { cond, val_if_true, val_if_false: factors })
     }
 
     /// Emits a `for` loop. `fill` receives the counter and the loop-carried values, and returns the next values.
@@ -331,78 +348,78 @@ impl Generator {
         kinds: &[Kind],
         fill: impl FnOnce(&mut Generator, Value, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
-        let types: Vec<_> = kinds.iter().map(|kind| self.build.tile(kind)).collect();
-        let counter = self.build.tile(&Kind::new(Scalar::I32, &[]));
-        let (body, args, before) = self.build.region(&[&[counter], &types[..]].concat());
-        let outside = self.pool.len();
-        (self.depth, self.loops) = (self.depth + 1, self.loops + 1);
+        let types: Vec<_> = kinds.iter().map(|kind| self.builder.tile_type(kind)).collect();
+        let counter = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
+        let (body, args, outer_block) = self.builder.open_region(&[&[counter], &types[..]].concat());
+        let pool_length = self.pool.len();
+        (self.region_depth, self.loop_depth) = (self.region_depth + 1, self.loop_depth + 1);
         let operands = fill(self, args[0], &args[1..]).into();
-        (self.depth, self.loops) = (self.depth - 1, self.loops - 1);
-        self.pool.truncate(outside);
-        self.build.ops(Op::Continue { operands }, &[]);
-        self.build.close(before);
+        (self.region_depth, self.loop_depth) = (self.region_depth - 1, self.loop_depth - 1);
+        self.pool.truncate(pool_length);
+        self.builder.emit_with_types(Op::Continue { operands }, &[]);
+        self.builder.close_region(outer_block);
         let [lower_bound, upper_bound, step] = trip_count.bounds;
         let op = Op::For { unsigned_cmp: false, lower_bound, upper_bound, step, init_values: init.into(), body };
-        self.build.ops(op, &types)
+        self.builder.emit_with_types(op, &types)
     }
 
     /// Emits two chained MMAs, as in attention: the left operand of the second MMA is computed from the result of the first.
     pub(crate) fn attention(&mut self) {
-        let types = self.random.pick(&[TYPES[0], TYPES[2], types(Scalar::F16, Scalar::F32, 2)]);
-        let [m, n, k] = self.extents();
+        let types = self.random.pick(&[MMA_TYPES[0], MMA_TYPES[2], mma_types(Scalar::F16, Scalar::F32, 2)]);
+        let [m, n, k] = self.mma_extents();
         let width = self.random.pick(&[16, 32, 64]);
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
-        let queries = self.matrix(types, m, k, 1, true, self.block, self.grid);
+        let queries = self.add_matrix(types, m, k, 1, true, self.block_index, self.grid);
         // Each step loads other columns of the keys and other rows of the values.
-        let keys = Matrix { ..self.matrix(types, k, n, trip_count.max_trips, true, zero, 1) };
-        let values = self.matrix(types, width, n, trip_count.max_trips, false, zero, 1);
+        let keys = Matrix { ..self.add_matrix(types, k, n, trip_count.max_trips, true, zero, 1) };
+        let values = self.add_matrix(types, width, n, trip_count.max_trips, false, zero, 1);
         let (scores, result) = (Kind::new(types.acc, &[m, n]), Kind::new(types.acc, &[m, width]));
-        let query = self.operand(&queries, zero);
+        let query = self.load_operand(&queries, zero);
         let rows = Kind::new(types.acc, &[m]);
-        let init = vec![self.initial_accumulator(&result, types.limit), self.number(&rows, -1e4)];
+        let init = vec![self.initial_accumulator(&result, types.limit), self.splat_float(&rows, -1e4)];
         let rescale = self.random.one_in(2);
         let kinds = [result.clone(), rows.clone()];
-        let done = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
-            let key = inner.operand(&keys, step);
-            let none = inner.splat(&scores, 0);
-            let score = inner.matmul(query, key, none, &scores);
-            let largest = inner.row_maximum(score, &scores, carried[1]);
+        let results = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
+            let key = inner.load_operand(&keys, step);
+            let zero_scores = inner.splat(&scores, 0);
+            let score = inner.emit_mma(query, key, zero_scores, &scores);
+            let row_maxima = inner.row_maximum(score, &scores, carried[1]);
             let weights = inner.weights(score, &scores, types);
-            let value = inner.operand(&values, step);
+            let value = inner.load_operand(&values, step);
             let acc = if rescale { inner.rescaled_rows(carried[0], &result, step) } else { carried[0] };
-            vec![inner.matmul(weights, value, acc, &result), largest]
+            vec![inner.emit_mma(weights, value, acc, &result), row_maxima]
         });
-        self.add(done[1], rows);
-        self.add(done[0], result);
+        self.add_to_pool(results[1], rows);
+        self.add_to_pool(results[0], result);
     }
 
-    fn row_maximum(&mut self, x: Value, kind: &Kind, before: Value) -> Value {
+    fn row_maximum(&mut self, x: Value, kind: &Kind, previous_maxima: Value) -> Value {
         let scalar = Kind::new(kind.scalar, &[]);
-        let ty = self.build.tile(&scalar);
-        let (body, args, outer) = self.build.region(&[ty, ty]);
+        let ty = self.builder.tile_type(&scalar);
+        let (body, args, outer_block) = self.builder.open_region(&[ty, ty]);
         let (propagate_nan, flush_to_zero) = (false, false);
-        let largest = self.build.op(Op::MaxF { propagate_nan, flush_to_zero, lhs: args[0], rhs: args[1] }, ty);
-        self.build.ops(Op::Yield { operands: [largest].into() }, &[]);
-        self.build.close(outer);
-        let identities = [self.attribute(kind.scalar, encode(kind.scalar, f64::NEG_INFINITY))].into();
+        let maximum = self.builder.emit_with_type(Op::MaxF { propagate_nan, flush_to_zero, lhs: args[0], rhs: args[1] }, ty);
+        self.builder.emit_with_types(Op::Yield { operands: [maximum].into() }, &[]);
+        self.builder.close_region(outer_block);
+        let identities = [self.scalar_attribute(kind.scalar, encode(kind.scalar, f64::NEG_INFINITY))].into();
         let rows = Kind::new(kind.scalar, &kind.shape[..1]);
-        let rhs = self.build.emit(&rows, Op::Reduce { dim: 1, identities, operands: [x].into(), body });
-        self.build.emit(&rows, Op::MaxF { propagate_nan, flush_to_zero, lhs: before, rhs })
+        let rhs = self.builder.emit(&rows, Op::Reduce { dim: 1, identities, operands: [x].into(), body });
+        self.builder.emit(&rows, Op::MaxF { propagate_nan, flush_to_zero, lhs: previous_maxima, rhs })
     }
 
     /// Emits integers from 0 to 3 that depend on the scores, as the left operand of the second MMA.
-    fn weights(&mut self, scores: Value, kind: &Kind, types: Types) -> Value {
+    fn weights(&mut self, scores: Value, kind: &Kind, types: MmaTypes) -> Value {
         let i32_kind = kind.of(Scalar::I32);
         let (saturating, signedness, rounding_mode) = (false, Signedness::Signed, Rounding::NearestIntToZero);
-        let numbers = self.build.emit(&i32_kind, Op::FToI { saturating, signedness, rounding_mode, from: scores });
+        let numbers = self.builder.emit(&i32_kind, Op::FToI { saturating, signedness, rounding_mode, from: scores });
         let mask = self.splat(&i32_kind, 3);
-        let low = self.build.and(&i32_kind, numbers, mask);
-        self.convert_from_i32(low, &kind.of(types.operand))
+        let low_bits = self.builder.emit_and(&i32_kind, numbers, mask);
+        self.convert_from_i32(low_bits, &kind.of(types.operand))
     }
 
     /// Emits a block-scaled MMA: narrow floats with one power-of-two scale per block of elements.
-    pub(crate) fn scaled(&mut self) {
-        let [m, n, _] = self.extents();
+    pub(crate) fn block_scaled_mma(&mut self) {
+        let [m, n, _] = self.mma_extents();
         let k = self.random.pick(&[32, 64, 128]);
         let (operand, scale, block) = self.random.pick(&[
             (Scalar::F8E4M3FN, Scalar::F8E8M0FNU, 32),
@@ -411,18 +428,18 @@ impl Generator {
             (Scalar::F4E2M1FN, Scalar::F8E8M0FNU, 16),
             (Scalar::F4E2M1FN, Scalar::F8E4M3FN, 16),
         ]);
-        let lhs = self.small(&Kind::new(operand, &[m, k]), 2);
-        let rhs = self.small(&Kind::new(operand, &[k, n]), 2);
+        let lhs = self.small_integers(&Kind::new(operand, &[m, k]), 2);
+        let rhs = self.small_integers(&Kind::new(operand, &[k, n]), 2);
         let (lhs_scale, rhs_scale) = (self.scale_factors(scale, [m, k / block]), self.scale_factors(scale, [k / block, n]));
         let result = Kind::new(Scalar::F32, &[m, n]);
         let acc = self.initial_accumulator(&result, 4);
-        let value = self.build.emit(&result, Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale });
-        self.add(value, result);
+        let value = self.builder.emit(&result, Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale });
+        self.add_to_pool(value, result);
     }
 
     /// Emits a loop over K with a block-scaled MMA of tiles from memory. The elements are 8-bit floats, or bytes with two 4-bit
     /// floats each.
-    pub(crate) fn scaled_loop(&mut self) {
+    pub(crate) fn block_scaled_mma_loop(&mut self) {
         let m = self.random.pick(&[64, 128, 128, 128, 256]);
         let (n, k) = (self.random.pick(&[16, 32, 64, 64, 128]), self.random.pick(&[64, 128, 128, 256]));
         let (packed, scale, block) = self.random.pick(&[
@@ -432,44 +449,44 @@ impl Generator {
             (true, Scalar::F8E4M3FN, 16),
         ]);
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
-        let types = if packed { types(Scalar::I8, Scalar::F32, 127) } else { types(Scalar::F8E4M3FN, Scalar::F32, 4) };
+        let types = if packed { mma_types(Scalar::I8, Scalar::F32, 127) } else { mma_types(Scalar::F8E4M3FN, Scalar::F32, 4) };
         let depth = if packed { k / 2 } else { k };
-        let lhs = self.matrix(types, m, depth, trip_count.max_trips, true, self.block, self.grid);
+        let lhs = self.add_matrix(types, m, depth, trip_count.max_trips, true, self.block_index, self.grid);
         // Each byte unpacks to two elements along the tile's last dimension. That is K in either operand.
-        let rhs = self.matrix(types, n, depth, trip_count.max_trips, packed, zero, 1);
+        let rhs = self.add_matrix(types, n, depth, trip_count.max_trips, packed, zero, 1);
         let result = Kind::new(Scalar::F32, &[m, n]);
         let init = vec![self.initial_accumulator(&result, 4)];
         let values = self.for_each_step(&trip_count, init, std::slice::from_ref(&result), |inner, step, acc| {
-            let (mut a, mut b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
+            let (mut a, mut b) = (inner.load_operand(&lhs, step), inner.load_operand(&rhs, step));
             if packed {
                 (a, b) = (inner.unpacked(a, [m, k]), inner.unpacked(b, [n, k]));
                 let transposed = Kind::new(Scalar::F4E2M1FN, &[k, n]);
-                b = inner.build.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: b });
+                b = inner.builder.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: b });
             }
             let (lhs_scale, rhs_scale) = (inner.scale_factors(scale, [m, k / block]), inner.scale_factors(scale, [k / block, n]));
-            vec![inner.build.emit(&result, Op::MmaFScaled { lhs: a, rhs: b, acc: acc[0], lhs_scale, rhs_scale })]
+            vec![inner.builder.emit(&result, Op::MmaFScaled { lhs: a, rhs: b, acc: acc[0], lhs_scale, rhs_scale })]
         });
-        self.add(values[0], result);
+        self.add_to_pool(values[0], result);
     }
 
     /// Unpacks a tile of bytes to 4-bit floats of the given shape.
-    fn unpacked(&mut self, bytes: Value, [lines, depth]: [i64; 2]) -> Value {
-        let flat = self.reshape(bytes, &Kind::new(Scalar::I8, &[lines, depth / 2]), &[lines * depth / 2]);
-        let floats = Kind::new(Scalar::F4E2M1FN, &[lines * depth]);
-        let unpacked = self.build.emit(&floats, Op::Unpack { source: flat });
-        self.reshape(unpacked, &floats, &[lines, depth])
+    fn unpacked(&mut self, bytes: Value, [rows, depth]: [i64; 2]) -> Value {
+        let flat = self.reshape(bytes, &Kind::new(Scalar::I8, &[rows, depth / 2]), &[rows * depth / 2]);
+        let floats = Kind::new(Scalar::F4E2M1FN, &[rows * depth]);
+        let unpacked = self.builder.emit(&floats, Op::Unpack { source: flat });
+        self.reshape(unpacked, &floats, &[rows, depth])
     }
 
     /// Emits random scale factors, each of them 1/2, 1, 2 or 4.
     fn scale_factors(&mut self, scalar: Scalar, shape: [i64; 2]) -> Value {
         let bytes = Kind::new(Scalar::I8, &shape);
-        let (exponent, first, step) = if scalar == Scalar::F8E8M0FNU { (2, 126, 1) } else { (2, 0x30, 8) };
-        let some = self.below(1 << exponent, &shape);
+        let (log2_count, first_bits, bits_step) = if scalar == Scalar::F8E8M0FNU { (2, 126, 1) } else { (2, 0x30, 8) };
+        let random_steps = self.integers_below(1 << log2_count, &shape);
         let i32_kind = bytes.of(Scalar::I32);
-        let (step, first) = (self.splat(&i32_kind, step), self.splat(&i32_kind, first));
-        let scaled = self.build.times(&i32_kind, some, step);
-        let bits = self.build.plus(&i32_kind, scaled, first);
+        let (bits_step, first_bits) = (self.splat(&i32_kind, bits_step), self.splat(&i32_kind, first_bits));
+        let scaled = self.builder.emit_mul(&i32_kind, random_steps, bits_step);
+        let bits = self.builder.emit_add(&i32_kind, scaled, first_bits);
         let source = self.convert(bits, &i32_kind, Scalar::I8);
-        self.build.emit(&Kind::new(scalar, &shape), Op::Bitcast { source })
+        self.builder.emit(&Kind::new(scalar, &shape), Op::Bitcast { source })
     }
 }

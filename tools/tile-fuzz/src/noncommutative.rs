@@ -34,19 +34,19 @@ impl OrderedBody {
     /// Evaluates the body on the host. `left` and `right` have one number per operand.
     fn combine(self, left: &[u64], right: &[u64]) -> Vec<u64> {
         match self {
-            OrderedBody::LastNonzero => vec![unless_zero(right[0], left[0])],
+            OrderedBody::LastNonzero => vec![nonzero_or(right[0], left[0])],
             OrderedBody::Recurrence => vec![left[0].wrapping_mul(right[0]), left[1].wrapping_mul(right[0]).wrapping_add(right[1])],
-            OrderedBody::Sides => vec![unless_zero(left[0], right[0]), unless_zero(right[1], left[1])],
+            OrderedBody::Sides => vec![nonzero_or(left[0], right[0]), nonzero_or(right[1], left[1])],
             OrderedBody::SumAndOr => vec![left[0].wrapping_add(right[0]), left[1] | right[1]],
         }
     }
 }
 
-fn unless_zero(number: u64, other: u64) -> u64 {
+fn nonzero_or(number: u64, other: u64) -> u64 {
     if number == 0 { other } else { number }
 }
 
-/// Whether the body is used by a scan or by a reduction.
+/// The op that applies the body: a scan in a direction, or a reduction.
 #[derive(Clone, Copy)]
 enum Traversal {
     Scan(Direction),
@@ -54,11 +54,11 @@ enum Traversal {
 }
 
 /// For each line along a dimension, the linear indices of its elements.
-fn lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
+fn element_lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     let inner: i64 = shape[dim + 1..].iter().product();
     let outer: i64 = shape[..dim].iter().product();
-    let index_value = |outer: i64, along: i64, inside: i64| ((outer * shape[dim] + along) * inner + inside) as usize;
-    let line = |outer, inside| (0..shape[dim]).map(move |along| index_value(outer, along, inside)).collect();
+    let linear_index = |outer: i64, along: i64, inside: i64| ((outer * shape[dim] + along) * inner + inside) as usize;
+    let line = |outer, inside| (0..shape[dim]).map(move |along| linear_index(outer, along, inside)).collect();
     (0..outer).flat_map(|outer| (0..inner).map(move |inside| line(outer, inside))).collect()
 }
 
@@ -71,21 +71,21 @@ fn expected_tiles(
     dim: usize,
     mask: u64,
 ) -> Vec<Vec<u64>> {
-    let elements_at = |index_value: usize| tiles.iter().map(|tile| tile[index_value]).collect::<Vec<u64>>();
-    let truncated = |numbers: Vec<u64>| numbers.into_iter().map(|number| number & mask).collect::<Vec<u64>>();
+    let elements_at = |linear_index: usize| tiles.iter().map(|tile| tile[linear_index]).collect::<Vec<u64>>();
+    let truncate = |numbers: Vec<u64>| numbers.into_iter().map(|number| number & mask).collect::<Vec<u64>>();
     let mut out = match traversal {
         Traversal::Scan(_) => tiles.to_vec(),
         Traversal::Reduce => vec![Vec::new(); tiles.len()],
     };
-    for mut line in lines(shape, dim) {
+    for mut line in element_lines(shape, dim) {
         if matches!(traversal, Traversal::Scan(Direction::Reverse)) {
             line.reverse();
         }
         let mut accumulated = elements_at(line[0]);
-        for index_value in &line[1..] {
-            accumulated = truncated(body.combine(&accumulated, &elements_at(*index_value)));
+        for linear_index in &line[1..] {
+            accumulated = truncate(body.combine(&accumulated, &elements_at(*linear_index)));
             if matches!(traversal, Traversal::Scan(_)) {
-                out.iter_mut().zip(&accumulated).for_each(|(tile, number)| tile[*index_value] = *number);
+                out.iter_mut().zip(&accumulated).for_each(|(tile, number)| tile[*linear_index] = *number);
             }
         }
         if matches!(traversal, Traversal::Reduce) {
@@ -98,60 +98,62 @@ fn expected_tiles(
 impl Generator {
     fn ordered_body(&mut self, body: OrderedBody, scalar: Scalar) -> Region {
         let kind = Kind::new(scalar, &[]);
-        let ty = self.build.tile(&kind);
-        let (region, args, before) = self.build.region(&vec![ty; 2 * body.operands()]);
+        let ty = self.builder.tile_type(&kind);
+        let (region, args, outer_block) = self.builder.open_region(&vec![ty; 2 * body.operands()]);
         let operands = match body {
-            OrderedBody::LastNonzero => vec![self.unless_zero(args[1], args[0], &kind)],
+            OrderedBody::LastNonzero => vec![self.emit_nonzero_or(args[1], args[0], &kind)],
             OrderedBody::Recurrence => {
-                let factor = self.build.times(&kind, args[0], args[1]);
-                let carried = self.build.times(&kind, args[2], args[1]);
-                vec![factor, self.build.plus(&kind, carried, args[3])]
+                let factor = self.builder.emit_mul(&kind, args[0], args[1]);
+                let carried = self.builder.emit_mul(&kind, args[2], args[1]);
+                vec![factor, self.builder.emit_add(&kind, carried, args[3])]
             }
-            OrderedBody::Sides => vec![self.unless_zero(args[0], args[1], &kind), self.unless_zero(args[3], args[2], &kind)],
+            OrderedBody::Sides => {
+                vec![self.emit_nonzero_or(args[0], args[1], &kind), self.emit_nonzero_or(args[3], args[2], &kind)]
+            }
             OrderedBody::SumAndOr => {
-                let either = Op::OrI { lhs: args[2], rhs: args[3] };
-                vec![self.build.plus(&kind, args[0], args[1]), self.build.emit(&kind, either)]
+                let bitwise_or = Op::OrI { lhs: args[2], rhs: args[3] };
+                vec![self.builder.emit_add(&kind, args[0], args[1]), self.builder.emit(&kind, bitwise_or)]
             }
         };
-        self.build.ops(Op::Yield { operands: operands.into() }, &[]);
-        self.build.close(before);
+        self.builder.emit_with_types(Op::Yield { operands: operands.into() }, &[]);
+        self.builder.close_region(outer_block);
         region
     }
 
-    fn unless_zero(&mut self, number: Value, other: Value, kind: &Kind) -> Value {
+    fn emit_nonzero_or(&mut self, number: Value, other: Value, kind: &Kind) -> Value {
         let rhs = self.splat(kind, 0);
         let (comparison_predicate, signedness) = (Predicate::NotEqual, Signedness::Signed);
-        let cond = self.build.emit(&Kind::new(Scalar::I1, &[]), Op::CmpI { comparison_predicate, signedness, lhs: number, rhs });
-        self.build.emit(kind, Op::Select { cond, val_if_true: number, val_if_false: other })
+        let cond = self.builder.emit(&Kind::new(Scalar::I1, &[]), Op::CmpI { comparison_predicate, signedness, lhs: number, rhs });
+        self.builder.emit(kind, Op::Select { cond, val_if_true: number, val_if_false: other })
     }
 
-    /// Loads a tile of known numbers, about half of them zero. Returns the tile, and its contents for each tile block. If `ends`
-    /// names a dimension, the first and the last element of each line along this dimension are not zero.
-    fn load_known_tile(&mut self, kind: &Kind, ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
-        let mut blocks = Vec::new();
-        let ends: Vec<usize> = match ends {
-            Some(dim) => lines(&kind.shape, dim).iter().flat_map(|line| [line[0], line[line.len() - 1]]).collect(),
+    /// Loads a tile of known numbers, about half of them zero. Returns the tile, and its contents for each tile block. If
+    /// `nonzero_ends` names a dimension, the first and the last element of each line along this dimension are not zero.
+    fn load_known_tile(&mut self, kind: &Kind, nonzero_ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
+        let mut numbers_of_blocks = Vec::new();
+        let end_indices: Vec<usize> = match nonzero_ends {
+            Some(dim) => element_lines(&kind.shape, dim).iter().flat_map(|line| [line[0], line[line.len() - 1]]).collect(),
             None => Vec::new(),
         };
         for _ in 0..self.grid {
-            let number = |generator: &mut Generator| match generator.random.one_in(2) {
+            let zero_or_random = |generator: &mut Generator| match generator.random.one_in(2) {
                 true => 0,
                 false => generator.random.next() & kind.scalar.mask(),
             };
-            let mut numbers: Vec<u64> = (0..kind.count()).map(|_| number(self)).collect();
-            ends.iter().for_each(|index_value| numbers[*index_value] |= 1);
-            blocks.push(numbers);
+            let mut numbers: Vec<u64> = (0..kind.count()).map(|_| zero_or_random(self)).collect();
+            end_indices.iter().for_each(|linear_index| numbers[*linear_index] |= 1);
+            numbers_of_blocks.push(numbers);
         }
         let bytes = kind.scalar.bytes() as usize;
-        let data = blocks.iter().flatten().flat_map(|number| number.to_le_bytes()[..bytes].to_vec()).collect();
-        let pointer = self.memory(kind.scalar, data);
+        let data = numbers_of_blocks.iter().flatten().flat_map(|number| number.to_le_bytes()[..bytes].to_vec()).collect();
+        let pointer = self.add_input_buffer(kind.scalar, data);
         let (view, index) = (self.own_view(pointer, kind), self.own_index(kind));
-        (self.load_view(view, &index, kind, None).0, blocks)
+        (self.load_view(view, &index, kind, None).0, numbers_of_blocks)
     }
 
-    /// Emits a scan or reduction with expected results. Every tile block must execute the current position.
+    /// Emits a scan or reduction with expected results. Requires that every tile block executes the current position.
     pub(crate) fn ordered_reduction_or_scan(&mut self) {
-        let shape = self.shape();
+        let shape = self.any_shape();
         if shape.is_empty() {
             return;
         }
@@ -178,32 +180,34 @@ impl Generator {
         if matches!(traversal, Traversal::Reduce) {
             result_kind.shape.remove(dim);
         }
-        let types = vec![self.build.tile(&result_kind); tiles.len()];
-        let identities = body.identities().iter().map(|bits| self.attribute(kind.scalar, *bits)).collect();
+        let types = vec![self.builder.tile_type(&result_kind); tiles.len()];
+        let identities = body.identities().iter().map(|bits| self.scalar_attribute(kind.scalar, *bits)).collect();
         let (dim, operands) = (dim as i32, tiles.into());
         let results = match traversal {
-            Traversal::Scan(direction) => self.build.ops(Op::Scan { dim, direction, identities, operands, body: region }, &types),
-            Traversal::Reduce => self.build.ops(Op::Reduce { dim, identities, operands, body: region }, &types),
+            Traversal::Scan(direction) => {
+                self.builder.emit_with_types(Op::Scan { dim, direction, identities, operands, body: region }, &types)
+            }
+            Traversal::Reduce => self.builder.emit_with_types(Op::Reduce { dim, identities, operands, body: region }, &types),
         };
         let of_block = |block: usize| {
             let tiles: Vec<Vec<u64>> = numbers.iter().map(|blocks| blocks[block].clone()).collect();
             expected_tiles(body, traversal, &tiles, &shape, dim as usize, kind.scalar.mask())
         };
         let expected_of_blocks: Vec<Vec<Vec<u64>>> = (0..self.grid as usize).map(of_block).collect();
-        let stored = match result_kind.shape.is_empty() {
+        let stored_kind = match result_kind.shape.is_empty() {
             true => Kind::new(result_kind.scalar, &[1]),
             false => result_kind.clone(),
         };
         for (i, value) in results.into_iter().enumerate() {
-            let pointer = self.output(result_kind.scalar, stored.count() * self.grid, 0.0);
+            let pointer = self.add_output(result_kind.scalar, stored_kind.count() * self.grid, 0.0);
             let bytes = result_kind.scalar.bytes() as usize;
-            let words =
+            let expected_bytes =
                 expected_of_blocks.iter().flat_map(|tiles| &tiles[i]).flat_map(|number| number.to_le_bytes()[..bytes].to_vec());
-            self.outputs.last_mut().expect("the output was just added").expected = Some(words.collect());
-            let tile = self.reshape(value, &result_kind, &stored.shape);
-            let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
+            self.outputs.last_mut().expect("the output was just added").expected = Some(expected_bytes.collect());
+            let tile = self.reshape(value, &result_kind, &stored_kind.shape);
+            let (view, index) = (self.own_view(pointer, &stored_kind), self.own_index(&stored_kind));
             self.store_view(view, &index, tile, None);
-            self.add(value, result_kind.clone());
+            self.add_to_pool(value, result_kind.clone());
         }
     }
 }
@@ -213,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sides_and_directions() {
+    fn expected_tiles_of_all_bodies_and_directions() {
         let tiles = [vec![1, 2, 3, 4], vec![5, 6, 7, 0]];
         let of = |body, traversal, dim| expected_tiles(body, traversal, &tiles, &[2, 2], dim, 0xff);
         assert_eq!(of(OrderedBody::Sides, Traversal::Reduce, 1), [[1, 3], [6, 7]]);

@@ -11,7 +11,7 @@ use base::envelope::Form;
 use base::ir::Value;
 use base::{Envelope, File};
 use common::launch::{Buffer, ByTarget, Extents, Launch, Param};
-use differential::{Bench, Outcome, Output};
+use differential::{Outcome, Output, StageRunner};
 use numerics::Scalar;
 use std::path::Path;
 use tileir::{Attribute, Module, Op};
@@ -21,7 +21,7 @@ pub(crate) const INTS: [Scalar; 4] = [Scalar::I8, Scalar::I16, Scalar::I32, Scal
 pub(crate) const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];
 
 /// An input buffer of a program.
-pub(crate) struct Memory {
+pub(crate) struct InputBuffer {
     pub(crate) scalar: Scalar,
     pub(crate) elements: i64,
     pub(crate) pointer: Value,
@@ -38,56 +38,56 @@ pub(crate) struct Program {
 impl Program {
     /// Writes the program and its launch to a folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
-        let failed = |error: std::io::Error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display()));
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        let write_error = |error: std::io::Error| Diagnostic::io("FUZ002", format!("{}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(write_error)?;
         for (name, data) in &self.data {
-            std::fs::write(folder.join(format!("{name}.in")), data).map_err(failed)?;
+            std::fs::write(folder.join(format!("{name}.in")), data).map_err(write_error)?;
         }
         let launch = serde_json::to_string_pretty(&self.launch).expect("a launch has plain values");
-        std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
+        std::fs::write(folder.join("launch.json"), launch).map_err(write_error)?;
         // Tools that do not run the stages compare their outputs with these files.
-        let of = |output: &Output| {
+        let describe = |output: &Output| {
             let Output { name, scalar, tolerance, expected } = output;
             let expected = expected.as_ref().map(|_| format!("{name}.expect"));
             serde_json::json!({"buffer": name, "type": scalar.name(), "tolerance": tolerance, "file": expected})
         };
-        let outputs = serde_json::Value::from_iter(self.outputs.iter().map(of)).to_string();
-        std::fs::write(folder.join("outputs.json"), outputs).map_err(failed)?;
+        let outputs = serde_json::Value::from_iter(self.outputs.iter().map(describe)).to_string();
+        std::fs::write(folder.join("outputs.json"), outputs).map_err(write_error)?;
         for output in &self.outputs {
             if let Some(expected) = &output.expected {
-                std::fs::write(folder.join(format!("{}.expect", output.name)), expected).map_err(failed)?;
+                std::fs::write(folder.join(format!("{}.expect", output.name)), expected).map_err(write_error)?;
             }
         }
         let envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-fuzz", &[]);
         let file = File { envelope, payload: self.module.clone() };
-        std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(failed)
+        std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(write_error)
     }
 
     /// Executes the program at every stage and compares the outputs.
-    pub(crate) fn compare(&self, bench: &Bench, folder: &Path) -> Result<Outcome> {
+    pub(crate) fn compare(&self, bench: &StageRunner, folder: &Path) -> Result<Outcome> {
         self.write(folder)?;
         bench.compare(&self.outputs, folder)
     }
 }
 
 pub(crate) struct Generator {
-    pub(crate) build: Builder,
+    pub(crate) builder: Builder,
     pub(crate) random: Random,
     /// Tiles that are visible at the current position.
     pub(crate) pool: Vec<(Value, Kind)>,
-    pub(crate) inputs: Vec<Memory>,
+    pub(crate) inputs: Vec<InputBuffer>,
     /// The scalar parameters, each with its argument in the launch.
-    pub(crate) sizes: Vec<(Value, i64)>,
+    pub(crate) size_params: Vec<(Value, i64)>,
     /// The index of the tile block, of type i32.
-    pub(crate) block: Value,
+    pub(crate) block_index: Value,
     /// The number of tile blocks.
     pub(crate) grid: i64,
     /// Shapes of the generated tiles. Most of them have the same number of elements.
     pub(crate) shapes: Vec<Vec<i64>>,
     /// Nesting depth in regions.
-    pub(crate) depth: u32,
+    pub(crate) region_depth: u32,
     /// Number of enclosing loops.
-    pub(crate) loops: u32,
+    pub(crate) loop_depth: u32,
     /// Whether every reduction body is commutative.
     pub(crate) commutative: bool,
     /// Whether the program has large tiles, and no accesses with a memory order or scope.
@@ -117,48 +117,48 @@ const INPUT_ELEMENTS: i64 = 4096;
 /// A generator method and its relative frequency.
 type Step = (usize, fn(&mut Generator));
 
-/// Steps that are valid at any position, and if they are executed any number of times.
-const ANYWHERE: &[Step] = &[
+/// Steps that are valid at any position, in loops too.
+const STEPS_ANYWHERE: &[Step] = &[
     (12, Generator::elementwise),
-    (6, Generator::reshaped),
-    (3, Generator::load),
+    (6, Generator::rearrange),
+    (3, Generator::load_input),
     (2, Generator::reduce),
     (2, Generator::scan),
-    (2, Generator::narrow),
-    (1, Generator::packed),
-    (1, Generator::index),
-    (1, Generator::assumption),
-    (1, Generator::global),
+    (2, Generator::convert_through_narrow_float),
+    (1, Generator::pack_and_unpack),
+    (1, Generator::element_indices),
+    (1, Generator::assume_true_predicate),
+    (1, Generator::gather_from_global),
     (1, Generator::mma),
-    (1, Generator::shared_atomic),
-    (1, Generator::assertion),
+    (1, Generator::shared_atomics),
+    (1, Generator::assert_true_condition),
 ];
 /// Steps that emit regions.
-const NESTED: &[Step] = &[(2, Generator::conditional), (2, Generator::repeat), (1, Generator::unbounded)];
+const REGION_STEPS: &[Step] = &[(2, Generator::if_with_results), (2, Generator::for_loop), (1, Generator::loop_with_break)];
 /// Steps that are valid only outside loops, because they write private memory.
-const ONCE: &[Step] = &[
-    (3, Generator::bounce),
-    (2, Generator::own_atomic),
+const STEPS_OUTSIDE_LOOPS: &[Step] = &[
+    (3, Generator::store_and_reload),
+    (2, Generator::private_atomics),
     (1, Generator::compare_and_swap),
-    (1, Generator::scratch),
+    (1, Generator::alloca_accesses),
     (1, Generator::scatter),
     (1, Generator::memory_loop),
-    (2, Generator::approximate),
-    (1, Generator::print),
+    (2, Generator::approximate_function),
+    (1, Generator::print_elements),
     (1, Generator::early_store),
 ];
 /// Large constructs. A program gets only a few of them.
-const LARGE: &[Step] = &[
-    (1, Generator::leave_early),
+const LARGE_STEPS: &[Step] = &[
+    (1, Generator::return_early),
     (3, Generator::mma_loop),
-    (2, Generator::mma_tiles),
+    (2, Generator::persistent_mma_loop),
     (1, Generator::attention),
-    (1, Generator::scaled),
-    (1, Generator::scaled_loop),
+    (1, Generator::block_scaled_mma),
+    (1, Generator::block_scaled_mma_loop),
 ];
 
 /// Constructs that can be divided among the CTAs of a cluster.
-const CLUSTER_STEPS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::mma_tiles)];
+const CLUSTER_STEPS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::persistent_mma_loop)];
 
 /// Focus of the generated programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -174,28 +174,28 @@ pub(crate) enum Theme {
 }
 
 impl Generator {
-    pub(crate) fn program(seed: u64, config: &Config) -> Program {
+    pub(crate) fn generate(seed: u64, config: &Config) -> Program {
         let theme = config.theme;
         let mut random = Random::new(seed);
         let grid = random.pick(&[1, 2, 3, 4]);
         let mut generator = Generator {
-            build: Builder::new(),
+            builder: Builder::new(),
             random,
             pool: Vec::new(),
             inputs: Vec::new(),
-            sizes: Vec::new(),
-            block: Value(0),
+            size_params: Vec::new(),
+            block_index: Value(0),
             grid,
             shapes: Vec::new(),
-            depth: 0,
-            loops: 0,
+            region_depth: 0,
+            loop_depth: 0,
             commutative: config.commutative,
             large_and_simple: theme == Theme::Clusters,
             params: Vec::new(),
             data: Vec::new(),
             outputs: Vec::new(),
         };
-        generator.parameters();
+        generator.add_parameters();
         generator.prologue();
         let steps = match theme {
             Theme::All => 3 + generator.random.below(20),
@@ -203,7 +203,7 @@ impl Generator {
             Theme::Clusters => 0,
         };
         for _ in 0..steps {
-            generator.step();
+            generator.emit_step();
         }
         if theme == Theme::Clusters {
             generator.emit_one_of(CLUSTER_STEPS);
@@ -213,7 +213,7 @@ impl Generator {
         }
         if theme == Theme::Mma {
             for _ in 0..1 + generator.random.below(2) {
-                generator.emit_one_of(&LARGE[1..]);
+                generator.emit_one_of(&LARGE_STEPS[1..]);
             }
         }
         generator.epilogue();
@@ -223,62 +223,62 @@ impl Generator {
         generator.finish_program()
     }
 
-    fn parameters(&mut self) {
+    fn add_parameters(&mut self) {
         for _ in 0..3 {
-            let scalar = if self.inputs.is_empty() { Scalar::I32 } else { self.scalar() };
-            let data = self.contents(scalar, INPUT_ELEMENTS);
-            let pointer = self.memory(scalar, data);
-            self.inputs.push(Memory { scalar, elements: INPUT_ELEMENTS, pointer });
+            let scalar = if self.inputs.is_empty() { Scalar::I32 } else { self.any_element_type() };
+            let data = self.random_contents(scalar, INPUT_ELEMENTS);
+            let pointer = self.add_input_buffer(scalar, data);
+            self.inputs.push(InputBuffer { scalar, elements: INPUT_ELEMENTS, pointer });
         }
         for _ in 0..2 {
             let size = self.random.pick(&[64, 100, 128, 256, 500, 1024]);
-            let value = self.number_parameter(size);
-            self.sizes.push((value, size));
+            let value = self.add_i32_parameter(size);
+            self.size_params.push((value, size));
         }
     }
 
     /// Adds a scalar i32 parameter.
-    pub(crate) fn number_parameter(&mut self, number: i64) -> Value {
-        let ty = self.build.tile(&Kind::new(Scalar::I32, &[]));
+    pub(crate) fn add_i32_parameter(&mut self, number: i64) -> Value {
+        let ty = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
         self.params.push(Param::I32(number));
-        self.build.param(ty)
+        self.builder.add_param(ty)
     }
 
     /// Adds a pointer parameter for an input buffer with these contents.
-    pub(crate) fn memory(&mut self, scalar: Scalar, data: Vec<u8>) -> Value {
+    pub(crate) fn add_input_buffer(&mut self, scalar: Scalar, data: Vec<u8>) -> Value {
         let name = format!("in{}", self.data.len());
-        self.buffer(name, scalar, data)
+        self.add_buffer_parameter(name, scalar, data)
     }
 
-    fn buffer(&mut self, name: String, scalar: Scalar, data: Vec<u8>) -> Value {
-        let ty = self.build.pointers(scalar, &[]);
+    fn add_buffer_parameter(&mut self, name: String, scalar: Scalar, data: Vec<u8>) -> Value {
+        let ty = self.builder.pointer_tile_type(scalar, &[]);
         self.params.push(Param::Ptr(name.clone()));
         self.data.push((name, data));
-        self.build.param(ty)
+        self.builder.add_param(ty)
     }
 
     /// Adds a pointer parameter to an output buffer.
-    pub(crate) fn output(&mut self, scalar: Scalar, elements: i64, tolerance: f64) -> Value {
+    pub(crate) fn add_output(&mut self, scalar: Scalar, elements: i64, tolerance: f64) -> Value {
         let name = format!("out{}", self.outputs.len());
         self.outputs.push(Output { name: name.clone(), scalar, tolerance, expected: None });
-        self.buffer(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
+        self.add_buffer_parameter(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
     /// Adds a pointer parameter that aliases the newest output.
-    pub(crate) fn same_output(&mut self, scalar: Scalar) -> Value {
+    pub(crate) fn add_alias_of_newest_output(&mut self, scalar: Scalar) -> Value {
         let name = self.outputs.last().expect("there is one").name.clone();
-        let ty = self.build.pointers(scalar, &[]);
+        let ty = self.builder.pointer_tile_type(scalar, &[]);
         self.params.push(Param::Ptr(name));
-        self.build.param(ty)
+        self.builder.add_param(ty)
     }
 
-    pub(crate) fn scalar(&mut self) -> Scalar {
+    pub(crate) fn any_element_type(&mut self) -> Scalar {
         let all = [&INTS[..], &FLOATS[..], &[Scalar::I32, Scalar::F32, Scalar::F32]].concat();
         self.random.pick(&all)
     }
 
     /// Random contents of all magnitudes, sometimes with special values such as infinity.
-    fn contents(&mut self, scalar: Scalar, elements: i64) -> Vec<u8> {
+    fn random_contents(&mut self, scalar: Scalar, elements: i64) -> Vec<u8> {
         let mut data = Vec::new();
         for _ in 0..elements {
             let bits = match scalar.is_int() {
@@ -304,8 +304,8 @@ impl Generator {
     }
 
     fn prologue(&mut self) {
-        let index = self.build.tile(&Kind::new(Scalar::I32, &[]));
-        self.block = self.build.ops(Op::GetTileBlockId {}, &[index; 3])[0];
+        let index_type = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
+        self.block_index = self.builder.emit_with_types(Op::GetTileBlockId {}, &[index_type; 3])[0];
         let bits = self.random.pick(&[0, 1, 4, 6, 7, 7, 8, 8, 9, 10, 10, 11]);
         for rank in [1, 2, 2, 3, 4] {
             let shape = self.random_shape(bits, rank);
@@ -318,10 +318,10 @@ impl Generator {
             return;
         }
         for _ in 0..2 {
-            self.load();
+            self.load_input();
         }
         if self.random.one_in(3) {
-            self.hints();
+            self.add_entry_hints();
         }
         if self.random.one_in(3) {
             self.ordered_reduction_or_scan();
@@ -338,61 +338,61 @@ impl Generator {
     }
 
     /// Emits one random step at the top level.
-    fn step(&mut self) {
+    fn emit_step(&mut self) {
         match self.random.below(12) {
-            0 => self.emit_one_of(NESTED),
-            1 | 2 => self.emit_one_of(ONCE),
-            3 if self.random.one_in(4) => self.emit_one_of(LARGE),
-            _ => self.emit_one_of(ANYWHERE),
+            0 => self.emit_one_of(REGION_STEPS),
+            1 | 2 => self.emit_one_of(STEPS_OUTSIDE_LOOPS),
+            3 if self.random.one_in(4) => self.emit_one_of(LARGE_STEPS),
+            _ => self.emit_one_of(STEPS_ANYWHERE),
         }
     }
 
     /// Emits one random step inside a region.
-    pub(crate) fn inner_step(&mut self) {
+    pub(crate) fn emit_inner_step(&mut self) {
         match self.random.below(12) {
-            0 | 1 if self.depth < 3 => self.emit_one_of(NESTED),
-            2 if self.loops == 0 => self.emit_one_of(ONCE),
-            _ => self.emit_one_of(ANYWHERE),
+            0 | 1 if self.region_depth < 3 => self.emit_one_of(REGION_STEPS),
+            2 if self.loop_depth == 0 => self.emit_one_of(STEPS_OUTSIDE_LOOPS),
+            _ => self.emit_one_of(STEPS_ANYWHERE),
         }
     }
 
     fn emit_one_of(&mut self, from: &[Step]) {
-        let mut at = self.random.below(from.iter().map(|(weight, _)| weight).sum());
+        let mut remaining_weight = self.random.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, step) in from {
-            if at < *weight {
+            if remaining_weight < *weight {
                 return step(self);
             }
-            at -= weight;
+            remaining_weight -= weight;
         }
     }
 
     /// Stores the newest tiles of the pool to outputs.
     fn epilogue(&mut self) {
-        let stored = self.pool.len().min(3);
-        let latest = self.pool[self.pool.len() - stored..].to_vec();
-        for (value, kind) in latest {
-            self.store(value, &kind);
+        let stored_count = self.pool.len().min(3);
+        let newest_tiles = self.pool[self.pool.len() - stored_count..].to_vec();
+        for (value, kind) in newest_tiles {
+            self.store_to_new_output(value, &kind);
         }
     }
 
     /// Stores each result of the ops outside regions to its own output, in program order. The program is otherwise unchanged.
     fn store_values(&mut self) {
-        for (number, (op, value, kind)) in self.build.values().into_iter().enumerate() {
+        for (number, (op, value, kind)) in self.builder.numeric_results().into_iter().enumerate() {
             let (value, kind) = match kind.scalar {
                 Scalar::I1 => {
                     let (signedness, wide) = (numerics::arith::Signedness::Unsigned, kind.of(Scalar::I8));
-                    (self.build.emit(&wide, Op::ExtI { signedness, from: value }), wide)
+                    (self.builder.emit(&wide, Op::ExtI { signedness, from: value }), wide)
                 }
                 scalar if scalar.bits() < 8 => continue,
                 scalar if scalar.bytes() == 1 => {
                     let bits = kind.of(Scalar::I8);
-                    (self.build.emit(&bits, Op::Bitcast { source: value }), bits)
+                    (self.builder.emit(&bits, Op::Bitcast { source: value }), bits)
                 }
                 _ => (value, kind),
             };
-            let stored = Kind::new(kind.scalar, &[kind.count()]);
-            let value = self.reshape(value, &kind, &stored.shape);
-            let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
+            let stored_kind = Kind::new(kind.scalar, &[kind.count()]);
+            let value = self.reshape(value, &kind, &stored_kind.shape);
+            let pointer = self.add_output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
             // Replace the name that `output` has assigned to the buffer.
             for name_to_change in
@@ -401,7 +401,7 @@ impl Generator {
                 name_to_change.clone_from(&name);
             }
             *self.params.last_mut().expect("just added") = Param::Ptr(name);
-            let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
+            let (view, index) = (self.own_view(pointer, &stored_kind), self.own_index(&stored_kind));
             self.store_view(view, &index, value, None);
         }
     }
@@ -415,36 +415,36 @@ impl Generator {
             outputs: Some(self.outputs.iter().map(|output| output.name.clone()).collect()),
             ..Launch::default()
         };
-        Program { module: self.build.finish(), launch, data: self.data, outputs: self.outputs }
+        Program { module: self.builder.finish(), launch, data: self.data, outputs: self.outputs }
     }
 
-    pub(crate) fn add(&mut self, value: Value, kind: Kind) {
+    pub(crate) fn add_to_pool(&mut self, value: Value, kind: Kind) {
         self.pool.push((value, kind));
     }
 
     /// Returns a random tile of the pool. Newer tiles are more likely.
-    pub(crate) fn any(&mut self) -> (Value, Kind) {
+    pub(crate) fn any_tile(&mut self) -> (Value, Kind) {
         let at = self.random.below(self.pool.len()).max(self.random.below(self.pool.len()));
         self.pool[at].clone()
     }
-    pub(crate) fn shape(&mut self) -> Vec<i64> {
+    pub(crate) fn any_shape(&mut self) -> Vec<i64> {
         let at = self.random.below(self.shapes.len());
         self.shapes[at].clone()
     }
 
     pub(crate) fn splat(&mut self, kind: &Kind, bits: u64) -> Value {
-        self.build.constant(kind, &[bits & kind.scalar.mask()])
+        self.builder.constant(kind, &[bits & kind.scalar.mask()])
     }
     pub(crate) fn index_constant(&mut self, value: i64) -> Value {
         self.splat(&Kind::new(Scalar::I32, &[]), value as u64)
     }
     /// Emits a splat float constant.
-    pub(crate) fn number(&mut self, kind: &Kind, number: f64) -> Value {
+    pub(crate) fn splat_float(&mut self, kind: &Kind, number: f64) -> Value {
         self.splat(kind, encode(kind.scalar, number))
     }
 
-    pub(crate) fn attribute(&mut self, scalar: Scalar, bits: u64) -> Attribute {
-        let ty = self.build.ty(tileir::Type::Scalar(scalar));
+    pub(crate) fn scalar_attribute(&mut self, scalar: Scalar, bits: u64) -> Attribute {
+        let ty = self.builder.ty(tileir::Type::Scalar(scalar));
         match scalar {
             Scalar::I1 => Attribute::Bool(bits & 1 == 1),
             _ if scalar.is_int() => Attribute::Integer { ty, bits: bits & scalar.mask() },
@@ -455,5 +455,5 @@ impl Generator {
 
 /// Encodes a number, rounded to nearest even.
 pub(crate) fn encode(scalar: Scalar, number: f64) -> u64 {
-    numerics::float::encode(scalar, number, numerics::arith::Rounding::NearestEven, numerics::float::Overflow::Ieee)
+    numerics::float::encode(scalar, number, numerics::arith::Rounding::NearestEven, numerics::float::OverflowResult::Ieee)
 }

@@ -63,12 +63,13 @@ struct FoldOperands {
 }
 
 impl Generator {
-    fn fold(&mut self, kind: &Kind) -> Fold {
+    fn random_fold(&mut self, kind: &Kind) -> Fold {
         match kind.scalar {
             Scalar::I1 => self.random.pick(&[Fold::And, Fold::Or, Fold::Xor]),
             scalar if scalar.is_int() => {
-                let all = [Fold::Add, Fold::Add, Fold::Mul, Fold::Min, Fold::Max, Fold::UMax, Fold::And, Fold::Or, Fold::Xor];
-                self.random.pick(&all)
+                let operations =
+                    [Fold::Add, Fold::Add, Fold::Mul, Fold::Min, Fold::Max, Fold::UMax, Fold::And, Fold::Or, Fold::Xor];
+                self.random.pick(&operations)
             }
             // The sum of many elements needs more significand bits than these types have.
             Scalar::BF16 | Scalar::F16 if kind.count() > 256 => self.random.pick(&[Fold::Min, Fold::Max]),
@@ -76,8 +77,8 @@ impl Generator {
         }
     }
 
-    fn dimension(&mut self) -> Option<(Value, Kind, usize)> {
-        let (x, kind) = self.any();
+    fn tile_and_dimension(&mut self) -> Option<(Value, Kind, usize)> {
+        let (x, kind) = self.any_tile();
         (!kind.shape.is_empty()).then(|| {
             let dim = self.random.below(kind.shape.len());
             (x, kind, dim)
@@ -88,26 +89,26 @@ impl Generator {
     fn fold_each(&mut self, x: Value, kind: &Kind) -> FoldOperands {
         let mut tiles = vec![(x, kind.clone())];
         for _ in 0..self.random.below(3).saturating_sub(self.random.below(2)) {
-            let kind = kind.of(self.scalar());
-            let tile = self.some(&kind);
+            let kind = kind.of(self.any_element_type());
+            let tile = self.tile_of_kind(&kind);
             tiles.push((tile, kind));
         }
-        let folds: Vec<Fold> = tiles.iter().map(|(_, kind)| self.fold(kind)).collect();
+        let folds: Vec<Fold> = tiles.iter().map(|(_, kind)| self.random_fold(kind)).collect();
         for ((tile, kind), fold) in tiles.iter_mut().zip(&folds) {
             if kind.scalar.is_float() && matches!(fold, Fold::Add) {
                 // The largest possible sum must be exact in the narrowest type.
-                *tile = self.small(kind, 1);
+                *tile = self.small_integers(kind, 1);
             }
         }
-        let types: Vec<_> = tiles.iter().map(|(_, kind)| self.build.tile(&Kind::new(kind.scalar, &[]))).collect();
-        let (body, args, before) = self.build.region(&types.iter().flat_map(|ty| [*ty, *ty]).collect::<Vec<_>>());
+        let types: Vec<_> = tiles.iter().map(|(_, kind)| self.builder.tile_type(&Kind::new(kind.scalar, &[]))).collect();
+        let (body, args, outer_block) = self.builder.open_region(&types.iter().flat_map(|ty| [*ty, *ty]).collect::<Vec<_>>());
         let results = folds.iter().enumerate().map(|(i, fold)| {
             let op = fold.op(tiles[i].1.scalar, args[2 * i], args[2 * i + 1]);
-            self.build.op(op, types[i])
+            self.builder.emit_with_type(op, types[i])
         });
         let operands = results.collect();
-        self.build.ops(Op::Yield { operands }, &[]);
-        self.build.close(before);
+        self.builder.emit_with_types(Op::Yield { operands }, &[]);
+        self.builder.close_region(outer_block);
         let identities = folds.iter().zip(&tiles).map(|(fold, (_, kind))| fold.identity(kind.scalar)).collect();
         let (tiles, kinds) = tiles.into_iter().unzip();
         FoldOperands { tiles, kinds, identities, body }
@@ -116,74 +117,76 @@ impl Generator {
     /// The operands of an argmax: the largest element and its first index.
     fn argmax(&mut self, x: Value, kind: &Kind, dim: usize) -> FoldOperands {
         let indices = Kind::new(Scalar::I32, &[kind.shape[dim]]);
-        let iota = self.build.emit(&indices, Op::Iota {});
+        let iota = self.builder.emit(&indices, Op::Iota {});
         let mut one_line = vec![1; kind.shape.len()];
         one_line[dim] = kind.shape[dim];
         let source = self.reshape(iota, &indices, &one_line);
         let numbers = kind.of(Scalar::I32);
-        let index_value = if one_line == kind.shape { source } else { self.build.emit(&numbers, Op::Broadcast { source }) };
-        let [element, number, bit] = [kind.scalar, Scalar::I32, Scalar::I1].map(|scalar| self.build.tile(&Kind::new(scalar, &[])));
-        let (body, args, before) = self.build.region(&[element, element, number, number]);
+        let index_tile = if one_line == kind.shape { source } else { self.builder.emit(&numbers, Op::Broadcast { source }) };
+        let [element_type, i32_type, i1_type] =
+            [kind.scalar, Scalar::I32, Scalar::I1].map(|scalar| self.builder.tile_type(&Kind::new(scalar, &[])));
+        let (body, args, outer_block) = self.builder.open_region(&[element_type, element_type, i32_type, i32_type]);
         let signedness = Signedness::Signed;
         let compare = |comparison_predicate, lhs, rhs| Op::CmpI { comparison_predicate, signedness, lhs, rhs };
-        let greater = self.build.op(compare(Predicate::GreaterThan, args[0], args[1]), bit);
-        let equal = self.build.op(compare(Predicate::Equal, args[0], args[1]), bit);
-        let earlier = self.build.op(compare(Predicate::LessThan, args[2], args[3]), bit);
-        let tie = self.build.op(Op::AndI { lhs: equal, rhs: earlier }, bit);
-        let cond = self.build.op(Op::OrI { lhs: greater, rhs: tie }, bit);
-        let best = self.build.op(Op::Select { cond, val_if_true: args[0], val_if_false: args[1] }, element);
-        let at = self.build.op(Op::Select { cond, val_if_true: args[2], val_if_false: args[3] }, number);
-        self.build.ops(Op::Yield { operands: [best, at].into() }, &[]);
-        self.build.close(before);
+        let greater = self.builder.emit_with_type(compare(Predicate::GreaterThan, args[0], args[1]), i1_type);
+        let equal = self.builder.emit_with_type(compare(Predicate::Equal, args[0], args[1]), i1_type);
+        let earlier = self.builder.emit_with_type(compare(Predicate::LessThan, args[2], args[3]), i1_type);
+        let tie = self.builder.emit_with_type(Op::AndI { lhs: equal, rhs: earlier }, i1_type);
+        let cond = self.builder.emit_with_type(Op::OrI { lhs: greater, rhs: tie }, i1_type);
+        let largest = self.builder.emit_with_type(Op::Select { cond, val_if_true: args[0], val_if_false: args[1] }, element_type);
+        let first_index = self.builder.emit_with_type(Op::Select { cond, val_if_true: args[2], val_if_false: args[3] }, i32_type);
+        self.builder.emit_with_types(Op::Yield { operands: [largest, first_index].into() }, &[]);
+        self.builder.close_region(outer_block);
         let identities = vec![Fold::Max.identity(kind.scalar), 0x7fff_ffff];
-        FoldOperands { tiles: vec![x, index_value], kinds: vec![kind.clone(), numbers], identities, body }
+        FoldOperands { tiles: vec![x, index_tile], kinds: vec![kind.clone(), numbers], identities, body }
     }
 
     /// The operands of a composition of affine functions `x -> a x + b`, which is associative but not commutative.
     fn recurrence(&mut self, x: Value, kind: &Kind) -> FoldOperands {
-        let factors = self.some(kind);
+        let factors = self.tile_of_kind(kind);
         let scalar = Kind::new(kind.scalar, &[]);
-        let ty = self.build.tile(&scalar);
-        let (body, args, before) = self.build.region(&[ty; 4]);
+        let ty = self.builder.tile_type(&scalar);
+        let (body, args, outer_block) = self.builder.open_region(&[ty; 4]);
         // The left function, `a x + b`, is applied before the right one, `c x + d`.
         let [a, c, b, d] = args[..] else { unreachable!("a left and a right value of each operand") };
-        let factor = self.build.times(&scalar, a, c);
-        let carried = self.build.times(&scalar, b, c);
-        let added = self.build.plus(&scalar, carried, d);
-        self.build.ops(Op::Yield { operands: [factor, added].into() }, &[]);
-        self.build.close(before);
+        let linear_term = self.builder.emit_mul(&scalar, a, c);
+        let carried = self.builder.emit_mul(&scalar, b, c);
+        let constant_term = self.builder.emit_add(&scalar, carried, d);
+        self.builder.emit_with_types(Op::Yield { operands: [linear_term, constant_term].into() }, &[]);
+        self.builder.close_region(outer_block);
         FoldOperands { tiles: vec![factors, x], kinds: vec![kind.clone(), kind.clone()], identities: vec![1, 0], body }
     }
 
     pub(crate) fn reduce(&mut self) {
-        let Some((x, kind, dim)) = self.dimension() else { return };
+        let Some((x, kind, dim)) = self.tile_and_dimension() else { return };
         let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;
         let FoldOperands { tiles, kinds, identities, body } =
             if is_integer && self.random.one_in(3) { self.argmax(x, &kind, dim) } else { self.fold_each(x, &kind) };
-        let kept = |kind: &Kind| {
+        let reduced_kind = |kind: &Kind| {
             let mut shape = kind.shape.clone();
             shape.remove(dim);
             Kind::new(kind.scalar, &shape)
         };
-        let results: Vec<Kind> = kinds.iter().map(kept).collect();
-        let identities = kinds.iter().zip(identities).map(|(kind, bits)| self.attribute(kind.scalar, bits)).collect();
-        let types: Vec<_> = results.iter().map(|kind| self.build.tile(kind)).collect();
-        let values = self.build.ops(Op::Reduce { dim: dim as i32, identities, operands: tiles.into(), body }, &types);
-        values.into_iter().zip(results).for_each(|(value, kind)| self.add(value, kind));
+        let results: Vec<Kind> = kinds.iter().map(reduced_kind).collect();
+        let identities = kinds.iter().zip(identities).map(|(kind, bits)| self.scalar_attribute(kind.scalar, bits)).collect();
+        let types: Vec<_> = results.iter().map(|kind| self.builder.tile_type(kind)).collect();
+        let values = self.builder.emit_with_types(Op::Reduce { dim: dim as i32, identities, operands: tiles.into(), body }, &types);
+        values.into_iter().zip(results).for_each(|(value, kind)| self.add_to_pool(value, kind));
     }
 
     pub(crate) fn scan(&mut self) {
-        let Some((x, kind, dim)) = self.dimension() else { return };
+        let Some((x, kind, dim)) = self.tile_and_dimension() else { return };
         let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;
         let FoldOperands { tiles, kinds, identities, body } = match self.random.below(4) {
             0 if is_integer => self.argmax(x, &kind, dim),
             1 if is_integer => self.recurrence(x, &kind),
             _ => self.fold_each(x, &kind),
         };
-        let identities = kinds.iter().zip(identities).map(|(kind, bits)| self.attribute(kind.scalar, bits)).collect();
-        let types: Vec<_> = kinds.iter().map(|kind| self.build.tile(kind)).collect();
+        let identities = kinds.iter().zip(identities).map(|(kind, bits)| self.scalar_attribute(kind.scalar, bits)).collect();
+        let types: Vec<_> = kinds.iter().map(|kind| self.builder.tile_type(kind)).collect();
         let direction = self.random.pick(&[Direction::Forward, Direction::Reverse]);
-        let values = self.build.ops(Op::Scan { dim: dim as i32, direction, identities, operands: tiles.into(), body }, &types);
-        values.into_iter().zip(kinds).for_each(|(value, kind)| self.add(value, kind));
+        let values =
+            self.builder.emit_with_types(Op::Scan { dim: dim as i32, direction, identities, operands: tiles.into(), body }, &types);
+        values.into_iter().zip(kinds).for_each(|(value, kind)| self.add_to_pool(value, kind));
     }
 }

@@ -10,24 +10,24 @@ impl Generator {
         if from.shape == shape {
             return source;
         }
-        self.build.emit(&Kind::new(from.scalar, shape), Op::Reshape { source })
+        self.builder.emit(&Kind::new(from.scalar, shape), Op::Reshape { source })
     }
 
-    pub(crate) fn reshaped(&mut self) {
-        let (x, kind) = self.any();
+    pub(crate) fn rearrange(&mut self) {
+        let (x, kind) = self.any_tile();
         match self.random.below(7) {
             0 | 1 if kind.shape.len() > 1 => self.permute(x, &kind),
             2 => self.broadcast(x, &kind),
             3 if !kind.shape.is_empty() => self.extract(x, &kind),
-            4 if !kind.shape.is_empty() => self.cat(x, &kind),
+            4 if !kind.shape.is_empty() => self.concatenate(x, &kind),
             5 if !kind.shape.is_empty() => self.insert(x, &kind),
             _ => {
-                let fitting: Vec<Vec<i64>> =
+                let equal_count_shapes: Vec<Vec<i64>> =
                     self.shapes.iter().filter(|shape| shape.iter().product::<i64>() == kind.count()).cloned().collect();
-                if !fitting.is_empty() {
-                    let shape = self.random.pick(&fitting);
+                if !equal_count_shapes.is_empty() {
+                    let shape = self.random.pick(&equal_count_shapes);
                     let shaped = self.reshape(x, &kind, &shape);
-                    self.add(shaped, Kind::new(kind.scalar, &shape));
+                    self.add_to_pool(shaped, Kind::new(kind.scalar, &shape));
                 }
             }
         }
@@ -41,28 +41,28 @@ impl Generator {
         }
         let shape: Vec<i64> = permutation.iter().map(|dim| kind.shape[*dim as usize]).collect();
         let result = Kind::new(kind.scalar, &shape);
-        let value = self.build.emit(&result, Op::Permute { permutation: permutation.into(), source });
+        let value = self.builder.emit(&result, Op::Permute { permutation: permutation.into(), source });
         if !self.shapes.contains(&shape) {
             self.shapes.push(shape);
         }
-        self.add(value, result);
+        self.add_to_pool(value, result);
     }
 
     /// Emits a reshape and a broadcast to a shape with at least as many elements.
     fn broadcast(&mut self, x: Value, kind: &Kind) {
         let count = kind.count();
-        let fits = |shape: &&Vec<i64>| !shape.is_empty() && shape.iter().product::<i64>() >= count;
-        let fitting: Vec<Vec<i64>> = self.shapes.iter().filter(fits).cloned().collect();
-        if fitting.is_empty() {
+        let is_large_enough = |shape: &&Vec<i64>| !shape.is_empty() && shape.iter().product::<i64>() >= count;
+        let large_shapes: Vec<Vec<i64>> = self.shapes.iter().filter(is_large_enough).cloned().collect();
+        if large_shapes.is_empty() {
             return;
         }
-        let shape = self.random.pick(&fitting);
+        let shape = self.random.pick(&large_shapes);
         // Keep the extents of dimensions whose product is the tile's number of elements. The broadcast expands the other
         // dimensions.
         let mut remaining = count;
         let mut before_broadcast = vec![1; shape.len()];
-        let first = self.random.below(shape.len());
-        for dim in (0..shape.len()).map(|dim| (dim + first) % shape.len()) {
+        let first_dim = self.random.below(shape.len());
+        for dim in (0..shape.len()).map(|dim| (dim + first_dim) % shape.len()) {
             if remaining % shape[dim] == 0 {
                 before_broadcast[dim] = shape[dim];
                 remaining /= shape[dim];
@@ -73,8 +73,8 @@ impl Generator {
         }
         let result = Kind::new(kind.scalar, &shape);
         let source = self.reshape(x, kind, &before_broadcast);
-        let value = if before_broadcast == shape { source } else { self.build.emit(&result, Op::Broadcast { source }) };
-        self.add(value, result);
+        let value = if before_broadcast == shape { source } else { self.builder.emit(&result, Op::Broadcast { source }) };
+        self.add_to_pool(value, result);
     }
 
     /// Chooses a half or a quarter of one dimension. Returns the index operands and the kind of the slice.
@@ -88,7 +88,7 @@ impl Generator {
         shape[dim] /= parts;
         let mut indices = vec![self.index_constant(0); shape.len()];
         indices[dim] = match self.random.one_in(3) {
-            true => self.below(parts, &[]),
+            true => self.integers_below(parts, &[]),
             false => {
                 let part = self.random.below(parts as usize) as i64;
                 self.index_constant(part)
@@ -99,26 +99,26 @@ impl Generator {
 
     fn extract(&mut self, source: Value, kind: &Kind) {
         let Some((indices, result)) = self.random_slice(kind) else { return };
-        let value = self.build.emit(&result, Op::Extract { source, indices: indices.into() });
-        self.add(value, result);
+        let value = self.builder.emit(&result, Op::Extract { source, indices: indices.into() });
+        self.add_to_pool(value, result);
     }
 
     fn insert(&mut self, destination: Value, kind: &Kind) {
         let Some((indices, slice)) = self.random_slice(kind) else { return };
-        let source = self.some(&slice);
-        let value = self.build.emit(kind, Op::Insert { source, destination, indices: indices.into() });
-        self.add(value, kind.clone());
+        let source = self.tile_of_kind(&slice);
+        let value = self.builder.emit(kind, Op::Insert { source, destination, indices: indices.into() });
+        self.add_to_pool(value, kind.clone());
     }
 
-    fn cat(&mut self, lhs: Value, kind: &Kind) {
+    fn concatenate(&mut self, lhs: Value, kind: &Kind) {
         if kind.count() > 512 {
             return;
         }
-        let (dim, rhs) = (self.random.below(kind.shape.len()), self.some(kind));
+        let (dim, rhs) = (self.random.below(kind.shape.len()), self.tile_of_kind(kind));
         let mut shape = kind.shape.clone();
         shape[dim] *= 2;
         let result = Kind::new(kind.scalar, &shape);
-        let value = self.build.emit(&result, Op::Cat { dim: dim as i64, lhs, rhs });
-        self.add(value, result);
+        let value = self.builder.emit(&result, Op::Cat { dim: dim as i64, lhs, rhs });
+        self.add_to_pool(value, result);
     }
 }

@@ -2,24 +2,24 @@
 
 use crate::program::Program;
 use base::DebugInfo;
-use differential::{Bench, Outcome};
+use differential::{Outcome, StageRunner};
 use std::path::Path;
 
 /// The part of a message that identifies the failure: its first 60 characters other than digits.
-fn kind(message: &str) -> String {
+fn failure_kind(message: &str) -> String {
     message.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()
 }
 
-pub(crate) fn shrink(mut program: Program, message: &str, bench: &Bench, folder: &Path) -> Program {
-    let original = kind(message);
+pub(crate) fn shrink(mut program: Program, message: &str, bench: &StageRunner, folder: &Path) -> Program {
+    let original_kind = failure_kind(message);
     // The expected results belong to the original program.
     program.outputs.iter_mut().for_each(|output| output.expected = None);
-    let start = case_reducer::Program { module: program.module.clone(), debug: DebugInfo::default() };
-    let reduced = case_reducer::reduce(start, &mut |candidate| {
+    let original_program = case_reducer::Program { module: program.module.clone(), debug: DebugInfo::default() };
+    let reduced = case_reducer::reduce(original_program, &mut |candidate| {
         program.module = candidate.module.clone();
         // A candidate whose parameters do not match the launch fails with another message.
         let outcome = program.compare(bench, folder);
-        matches!(outcome, Ok(Outcome::Wrong(message) | Outcome::Unfinished(message)) if kind(&message) == original)
+        matches!(outcome, Ok(Outcome::Wrong(message) | Outcome::Unfinished(message)) if failure_kind(&message) == original_kind)
     });
     program.module = reduced.module;
     program

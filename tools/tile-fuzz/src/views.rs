@@ -21,10 +21,10 @@ impl Tensor {
     /// A contiguous tensor. `order` lists the dimensions from the slowest to the fastest.
     pub(crate) fn packed(scalar: Scalar, sizes: &[i64], order: &[usize], base: Value) -> Tensor {
         let mut strides = vec![1; sizes.len()];
-        let mut next = 1;
+        let mut stride = 1;
         for dim in order.iter().rev() {
-            strides[*dim] = next;
-            next *= sizes[*dim];
+            strides[*dim] = stride;
+            stride *= sizes[*dim];
         }
         Tensor { scalar, sizes: sizes.into(), strides, base }
     }
@@ -36,40 +36,40 @@ impl Generator {
         if self.random.one_in(3) {
             return value;
         }
-        self.build.op(Op::Assume { predicate: Attribute::DivBy { divisor: 16, every: None, along: None }, value }, ty)
+        self.builder.emit_with_type(Op::Assume { predicate: Attribute::DivBy { divisor: 16, every: None, along: None }, value }, ty)
     }
 
     /// Emits a view of a tensor. Some extents and strides are dynamic.
     pub(crate) fn view(&mut self, tensor: &Tensor, view: &View, padding: Option<Padding>) -> Value {
-        let ty = self.build.pointers(tensor.scalar, &[]);
+        let ty = self.builder.pointer_tile_type(tensor.scalar, &[]);
         let base = self.maybe_assume_alignment(tensor.base, ty);
         let (mut sizes, mut strides) = (tensor.sizes.clone(), tensor.strides.clone());
         let (mut dynamic_shape, mut dynamic_strides) = (Vec::new(), Vec::new());
         if self.random.one_in(3) {
-            for (known, dynamic) in [(&mut sizes, &mut dynamic_shape), (&mut strides, &mut dynamic_strides)] {
-                for extent in known.iter_mut().filter(|extent| **extent != 1) {
+            for (static_values, operands) in [(&mut sizes, &mut dynamic_shape), (&mut strides, &mut dynamic_strides)] {
+                for extent in static_values.iter_mut().filter(|extent| **extent != 1) {
                     if self.random.one_in(2) {
-                        dynamic.push(self.number_parameter(*extent));
+                        operands.push(self.add_i32_parameter(*extent));
                         *extent = DYNAMIC;
                     }
                 }
             }
         }
         let make = Op::MakeTensorView { base, dynamic_shape: dynamic_shape.into(), dynamic_strides: dynamic_strides.into() };
-        let ty = self.build.tensor(tensor.scalar, &sizes, &strides);
-        let tensor_view = self.build.op(make, ty);
-        let ty = self.build.view(view, ty, padding);
+        let ty = self.builder.tensor_view_type(tensor.scalar, &sizes, &strides);
+        let tensor_view = self.builder.emit_with_type(make, ty);
+        let ty = self.builder.view_type(view, ty, padding);
         let op = match view.kind {
             ViewKind::Partition => Op::MakePartitionView { tensor_view },
             ViewKind::Strided(_) => Op::MakeStridedView { tensor_view },
             ViewKind::Gather(_) => Op::MakeGatherScatterView { tensor_view },
         };
-        self.build.op(op, ty)
+        self.builder.emit_with_type(op, ty)
     }
 
     pub(crate) fn load_view(&mut self, view: Value, index: &[Value], kind: &Kind, token: Option<Value>) -> (Value, Value) {
-        let types = [self.build.tile(kind), self.build.token()];
-        let (memory_ordering, memory_scope) = self.load_order();
+        let types = [self.builder.tile_type(kind), self.builder.token_type()];
+        let (memory_ordering, memory_scope) = self.random_load_ordering();
         let load = Op::LoadViewTko {
             memory_ordering,
             memory_scope,
@@ -79,11 +79,11 @@ impl Generator {
             index: index.into(),
             token,
         };
-        let results = self.build.ops(load, &types);
+        let results = self.builder.emit_with_types(load, &types);
         (results[0], results[1])
     }
 
-    pub(crate) fn load_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
+    pub(crate) fn random_load_ordering(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
             _ if self.large_and_simple => (MemoryOrdering::Weak, None),
             0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
@@ -97,16 +97,17 @@ impl Generator {
         if !self.random.one_in(6) {
             return None;
         }
-        let number = self.build.ty(tileir::Type::Scalar(Scalar::I32));
-        let latency = Attribute::Integer { ty: number, bits: 1 + self.random.below(10) as u64 };
+        let i32_type = self.builder.ty(tileir::Type::Scalar(Scalar::I32));
+        let latency = Attribute::Integer { ty: i32_type, bits: 1 + self.random.below(10) as u64 };
         let hint_values = [("latency", latency), ("allow_tma", Attribute::Bool(self.random.one_in(2)))];
-        let hint_values: Vec<_> = hint_values.map(|(name, config)| (self.build.string(name), config)).into();
-        let config = |target: base::Target| (self.build.string(target.name), Attribute::Dictionary(hint_values.clone().into()));
-        let hints: Vec<_> = base::Target::all().map(config).collect();
+        let hint_values: Vec<_> = hint_values.map(|(name, attribute)| (self.builder.intern_string(name), attribute)).into();
+        let target_hints =
+            |target: base::Target| (self.builder.intern_string(target.name), Attribute::Dictionary(hint_values.clone().into()));
+        let hints: Vec<_> = base::Target::all().map(target_hints).collect();
         Some(Box::new(hints.into()))
     }
 
-    fn padding(&mut self, scalar: Scalar) -> Padding {
+    fn random_padding(&mut self, scalar: Scalar) -> Padding {
         match scalar.is_int() || self.random.one_in(2) {
             true => Padding::Zero,
             false => self.random.pick(&[Padding::NegZero, Padding::Nan, Padding::PosInf, Padding::NegInf]),
@@ -114,7 +115,7 @@ impl Generator {
     }
 
     /// Loads a tile of an input through a view. The tile may be partial.
-    pub(crate) fn load_window(&mut self, base: Value, elements: i64, kind: &Kind) -> Value {
+    pub(crate) fn load_maybe_partial_tile(&mut self, base: Value, elements: i64, kind: &Kind) -> Value {
         let rank = kind.shape.len();
         let mut dim_map: Vec<usize> = (0..rank).collect();
         if self.random.one_in(3) {
@@ -159,39 +160,39 @@ impl Generator {
         index[varied_dim] = self.index_below(tile_count);
         if let ViewKind::Gather(dim) = view_kind {
             let bound = (sizes[dim] as u64).next_power_of_two() as i64 * 2;
-            index[dim] = self.below(bound, &[kind.shape[dim]]);
+            index[dim] = self.integers_below(bound, &[kind.shape[dim]]);
         }
-        let padding = Some(self.padding(kind.scalar));
+        let padding = Some(self.random_padding(kind.scalar));
         let view = self.view(&tensor, &View { kind: view_kind, tile: kind.shape.clone(), dim_map }, padding);
         self.load_view(view, &index, kind, None).0
     }
 
-    /// Emits a tile index below `space`, from the tile block index or another number. For larger indices, Tile IR does not define
-    /// the result.
-    fn index_below(&mut self, space: i64) -> Value {
-        let (index, bound) = if self.random.one_in(3) { (self.below(4, &[]), 4) } else { (self.block, self.grid) };
-        if bound <= space {
+    /// Emits a tile index below `tile_count`, from the tile block index or another number. For larger indices, Tile IR does not
+    /// define the result.
+    fn index_below(&mut self, tile_count: i64) -> Value {
+        let (index, bound) = if self.random.one_in(3) { (self.integers_below(4, &[]), 4) } else { (self.block_index, self.grid) };
+        if bound <= tile_count {
             return index;
         }
-        let last = self.index_constant(space - 1);
-        self.build.emit(&Kind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
+        let last = self.index_constant(tile_count - 1);
+        self.builder.emit(&Kind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
     }
 
     /// Loads a tile of a one-dimensional tensor with a dynamic extent.
     pub(crate) fn load_row(&mut self, pointer: Value, kind: &Kind) -> Value {
-        let ty = self.build.pointers(kind.scalar, &[]);
+        let ty = self.builder.pointer_tile_type(kind.scalar, &[]);
         let base = self.maybe_assume_alignment(pointer, ty);
-        let (size, known) = self.random.pick(&self.sizes.clone());
-        let number = self.build.tile(&Kind::new(Scalar::I32, &[]));
-        let size = if known % 16 == 0 { self.maybe_assume_alignment(size, number) } else { size };
-        let ty = self.build.tensor(kind.scalar, &[DYNAMIC], &[1]);
+        let (size, argument) = self.random.pick(&self.size_params.clone());
+        let i32_type = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
+        let size = if argument % 16 == 0 { self.maybe_assume_alignment(size, i32_type) } else { size };
+        let ty = self.builder.tensor_view_type(kind.scalar, &[DYNAMIC], &[1]);
         let make = Op::MakeTensorView { base, dynamic_shape: [size].into(), dynamic_strides: Box::default() };
-        let tensor_view = self.build.op(make, ty);
-        let padding = self.padding(kind.scalar);
+        let tensor_view = self.builder.emit_with_type(make, ty);
+        let padding = self.random_padding(kind.scalar);
         let view = View { kind: ViewKind::Partition, tile: kind.shape.clone(), dim_map: vec![0] };
-        let ty = self.build.view(&view, ty, Some(padding));
-        let view = self.build.op(Op::MakePartitionView { tensor_view }, ty);
-        let index = self.index_below(known.unsigned_abs().div_ceil(kind.shape[0].unsigned_abs()) as i64);
+        let ty = self.builder.view_type(&view, ty, Some(padding));
+        let view = self.builder.emit_with_type(Op::MakePartitionView { tensor_view }, ty);
+        let index = self.index_below(argument.unsigned_abs().div_ceil(kind.shape[0].unsigned_abs()) as i64);
         self.load_view(view, &[index], kind, None).0
     }
 
@@ -206,20 +207,20 @@ impl Generator {
 
     pub(crate) fn own_index(&mut self, kind: &Kind) -> Vec<Value> {
         let zero = self.index_constant(0);
-        (0..kind.shape.len()).map(|dim| if dim == 0 { self.block } else { zero }).collect()
+        (0..kind.shape.len()).map(|dim| if dim == 0 { self.block_index } else { zero }).collect()
     }
 
     pub(crate) fn store_view(&mut self, view: Value, index: &[Value], tile: Value, token: Option<Value>) -> Value {
-        let ty = self.build.token();
-        let (memory_ordering, memory_scope) = self.store_order();
+        let ty = self.builder.token_type();
+        let (memory_ordering, memory_scope) = self.random_store_ordering();
         // Every stored tile is full, so `inbounds` flags are true.
         let inbounds = if self.random.one_in(3) { vec![true; index.len()].into() } else { Box::default() };
         let (index, optimization_hints) = (index.into(), self.access_hints());
         let store = Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, tile, view, index, token };
-        self.build.op(store, ty)
+        self.builder.emit_with_type(store, ty)
     }
 
-    pub(crate) fn store_order(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
+    pub(crate) fn random_store_ordering(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
             _ if self.large_and_simple => (MemoryOrdering::Weak, None),
             0 => (MemoryOrdering::Relaxed, Some(MemoryScope::Device)),
@@ -230,28 +231,28 @@ impl Generator {
 
     /// Emits a scatter: a store through a gather view, with permuted row indices.
     pub(crate) fn scatter(&mut self) {
-        let (x, kind) = self.any();
+        let (x, kind) = self.any_tile();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {
             return;
         }
-        let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
+        let pointer = self.add_output(kind.scalar, kind.count() * self.grid, 0.0);
         let dim = self.random.below(kind.shape.len());
         let rows = Kind::new(Scalar::I32, &[kind.shape[dim]]);
         let mut index = vec![self.index_constant(0); kind.shape.len()];
         let mut sizes = kind.shape.clone();
         // The tile blocks divide one dimension. If it is the scattered dimension, the row indices include the start of the tile
         // block. Otherwise the index along the divided dimension selects the tile block's part.
-        let iota = self.build.emit(&rows, Op::Iota {});
-        let flip = self.random.below(rows.count() as usize) as u64;
-        let flip = self.splat(&rows, flip);
-        index[dim] = self.build.emit(&rows, Op::XOrI { lhs: iota, rhs: flip });
+        let iota = self.builder.emit(&rows, Op::Iota {});
+        let xor_mask = self.random.below(rows.count() as usize) as u64;
+        let xor_mask = self.splat(&rows, xor_mask);
+        index[dim] = self.builder.emit(&rows, Op::XOrI { lhs: iota, rhs: xor_mask });
         let divided_dim = self.random.below(kind.shape.len());
         sizes[divided_dim] *= self.grid;
         match divided_dim == dim {
             true => {
-                let block = self.own_start(rows.count());
-                let start = self.spread(block, &rows);
-                index[dim] = self.build.plus(&rows, index[dim], start);
+                let block_start = self.own_start(rows.count());
+                let start = self.broadcast_scalar(block_start, &rows);
+                index[dim] = self.builder.emit_add(&rows, index[dim], start);
             }
             // A gather view counts its other indices in elements, not in tiles.
             false => index[divided_dim] = self.own_start(kind.shape[divided_dim]),

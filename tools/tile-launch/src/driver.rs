@@ -1,8 +1,8 @@
 //! Bindings for the part of the CUDA driver API that this tool uses. The error of a failed call names the function.
 //!
-//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version, although it
-//! needs only two dozen functions, which have not changed in ten years. All unsafe code is in this file. Invariant (handles): each
-//! handle borrows its [`Device`], so the device outlives it.
+//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version. The tool
+//! needs only two dozen functions, which have not changed in ten years. All unsafe code of the tool is in this file. Invariant
+//! (handles): each [`Module`], [`Memory`] and [`Event`] borrows its [`Device`], so the device outlives it.
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 
@@ -23,13 +23,13 @@ macro_rules! interface {
         /// The functions of the opened library, called through [`Device`] only.
         struct Interface {
             $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
-            // Fields are dropped in order, so the library is closed last.
+            // Rust drops fields in declaration order, so the library is closed after the functions are gone.
             _library: Library,
         }
 
         impl Interface {
             fn load(library: Library, name: &str) -> Result<Interface> {
-                // SAFETY: the types are those of the header, and the library is kept as long as the functions.
+                // SAFETY: the types are those of CUDA's header, and the struct owns the library as long as the functions.
                 unsafe {
                     $(let $field = *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| missing_function(name, $symbol))?;)*
                     Ok(Interface { $($field,)* _library: library })
@@ -72,21 +72,18 @@ fn missing_function(name: &str, symbol: &str) -> Box<Diagnostic> {
     Diagnostic::io("DRV002", format!("{name} is not a CUDA driver: it has no function {symbol}"))
 }
 
-/// Attributes of a device, by their numbers in the header.
+/// Attributes of a device, with their numbers in CUDA's header (`CUdevice_attribute`).
 #[derive(Clone, Copy)]
 pub(crate) enum Attribute {
-    /// In kHz.
-    Clock = 13,
+    ClockKhz = 13,
     SmCount = 16,
-    /// In kHz.
-    MemoryClock = 36,
-    /// In bits.
-    MemoryBus = 37,
+    MemoryClockKhz = 36,
+    MemoryBusBits = 37,
     Major = 75,
     Minor = 76,
 }
 
-/// A GPU with its primary context, which is current for the thread.
+/// A GPU whose primary context is current for the thread that opened the device.
 pub(crate) struct Device {
     interface: Interface,
     /// The device handle (`CUdevice`).
@@ -95,11 +92,13 @@ pub(crate) struct Device {
     pub(crate) version: i32,
 }
 
+/// A cubin that the driver has loaded.
 pub(crate) struct Module<'d> {
     device: &'d Device,
     handle: Handle,
 }
 
+/// An allocation in device memory.
 pub(crate) struct Memory<'d> {
     device: &'d Device,
     pub(crate) address: u64,
@@ -111,7 +110,8 @@ struct Event<'d> {
     handle: Handle,
 }
 
-fn open(path: Option<&Path>) -> Result<Interface> {
+/// Opens the driver library at a path or, without a path, under the first known name that the system finds.
+fn open_library(path: Option<&Path>) -> Result<Interface> {
     let mut load_errors = Vec::new();
     let names = path.map_or_else(|| LIBRARY_NAMES.map(str::to_string).to_vec(), |path| vec![path.display().to_string()]);
     for name in &names {
@@ -126,20 +126,21 @@ fn open(path: Option<&Path>) -> Result<Interface> {
 }
 
 impl Interface {
+    /// Returns an error if a call failed. `call` is the name of the called function.
     fn check(&self, call: &str, status: Status) -> Result<()> {
         if status == 0 {
             return Ok(());
         }
-        let text_of = |function: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
+        let error_string = |function: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
             let mut text = std::ptr::null();
             // SAFETY: the driver returns a static string, or leaves the pointer unchanged.
             unsafe {
-                let known = function(status, &mut text) == 0 && !text.is_null();
-                known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+                let is_known = function(status, &mut text) == 0 && !text.is_null();
+                is_known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
             }
         };
-        let name = text_of(self.error_name).unwrap_or_else(|| format!("error {status}"));
-        let text = text_of(self.error_text).map_or(String::new(), |text| format!(": {text}"));
+        let name = error_string(self.error_name).unwrap_or_else(|| format!("error {status}"));
+        let text = error_string(self.error_text).map_or(String::new(), |text| format!(": {text}"));
         Err(Diagnostic::io("DRV004", format!("{call} failed with {name}{text}")))
     }
 }
@@ -147,7 +148,7 @@ impl Interface {
 impl Device {
     /// Loads the driver library, from a path or from the system, and opens the device with this number.
     pub(crate) fn open(library: Option<&Path>, number: i32) -> Result<Device> {
-        let interface = open(library)?;
+        let interface = open_library(library)?;
         let (mut version, mut count, mut handle, mut context) = (0, 0, 0, null_mut());
         // SAFETY: out-parameters are valid for the call, here and below.
         unsafe {
@@ -179,7 +180,7 @@ impl Device {
 
     pub(crate) fn attribute(&self, attribute: Attribute) -> Result<i32> {
         let mut value = 0;
-        // SAFETY: as in `open`.
+        // SAFETY: out-parameters are valid, as in `open`.
         let status = unsafe { (self.interface.device_attribute)(&mut value, attribute as c_int, self.cu_device) };
         self.check("cuDeviceGetAttribute", status).map(|()| value)
     }
@@ -193,7 +194,7 @@ impl Device {
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
         let mut address = 0;
-        // SAFETY: as in `open`.
+        // SAFETY: out-parameters are valid, as in `open`.
         let status = unsafe { (self.interface.allocate)(&mut address, bytes.max(1)) };
         self.check("cuMemAlloc", status).map(|()| Memory { device: self, address })
     }
@@ -203,14 +204,14 @@ impl Device {
         self.check("cuCtxSynchronize", unsafe { (self.interface.synchronize)() })
     }
 
-    /// Measures the device time of the work that the closure submits, in milliseconds.
+    /// Measures the device time of the work that the closure `work` submits, in milliseconds.
     pub(crate) fn measure(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
-        let (start, end) = (self.event()?, self.event()?);
+        let (start, end) = (self.new_event()?, self.new_event()?);
         start.record()?;
         work()?;
         end.record()?;
         let mut milliseconds = 0.0;
-        // SAFETY: as in `open`; both events are recorded.
+        // SAFETY: out-parameters are valid, as in `open`; both events are recorded.
         unsafe {
             self.check("cuEventSynchronize", (self.interface.wait)(end.handle))?;
             self.check("cuEventElapsedTime", (self.interface.elapsed)(&mut milliseconds, start.handle, end.handle))?;
@@ -218,25 +219,28 @@ impl Device {
         Ok(milliseconds)
     }
 
-    fn event(&self) -> Result<Event<'_>> {
+    fn new_event(&self) -> Result<Event<'_>> {
         let mut handle = null_mut();
-        // SAFETY: as in `open`.
+        // SAFETY: out-parameters are valid, as in `open`.
         let status = unsafe { (self.interface.new_event)(&mut handle, 0) };
         self.check("cuEventCreate", status).map(|()| Event { device: self, handle })
     }
 }
 
 impl Memory<'_> {
+    /// Copies host bytes to the allocation, at an offset in bytes.
     pub(crate) fn upload(&self, at: usize, bytes: &[u8]) -> Result<()> {
         // SAFETY: the slice is valid; the driver checks the range of its own memory.
         let status = unsafe { (self.device.interface.upload)(self.address + at as u64, bytes.as_ptr().cast(), bytes.len()) };
         self.device.check("cuMemcpyHtoD", status)
     }
+    /// Copies the start of the allocation to host bytes.
     pub(crate) fn download(&self, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: as for `upload`.
         let status = unsafe { (self.device.interface.download)(bytes.as_mut_ptr().cast(), self.address, bytes.len()) };
         self.device.check("cuMemcpyDtoH", status)
     }
+    /// Sets the first bytes of the allocation to zero.
     pub(crate) fn clear(&self, bytes: usize) -> Result<()> {
         // SAFETY: plain numbers; the driver checks the range.
         let status = unsafe { (self.device.interface.fill)(self.address, 0, bytes) };
@@ -245,8 +249,9 @@ impl Memory<'_> {
 }
 
 impl Module<'_> {
-    /// Launches a kernel. `params` are the bytes of its parameters; smaller parameters use the first bytes of an element.
-    pub(crate) fn launch(&self, kernel: &CStr, grid: [u32; 3], block: [u32; 3], params: &mut [[u8; 8]]) -> Result<()> {
+    /// Launches a kernel. Each element of `params` has the bytes of a parameter; a parameter of fewer than eight bytes uses the
+    /// first bytes.
+    pub(crate) fn launch(&self, kernel: &CStr, grid: [u32; 3], cta_size: [u32; 3], params: &mut [[u8; 8]]) -> Result<()> {
         let device = self.device;
         let mut function = null_mut();
         let mut param_addresses: Vec<*mut c_void> = params.iter_mut().map(|param| param.as_mut_ptr().cast()).collect();
@@ -254,9 +259,20 @@ impl Module<'_> {
         unsafe {
             let status = (device.interface.function)(&mut function, self.handle, kernel.as_ptr());
             device.check("cuModuleGetFunction", status)?;
-            let ([x, y, z], [a, b, c]) = (grid, block);
-            let status =
-                (device.interface.launch)(function, x, y, z, a, b, c, 0, null_mut(), param_addresses.as_mut_ptr(), null_mut());
+            let ([x, y, z], [threads_x, threads_y, threads_z]) = (grid, cta_size);
+            let status = (device.interface.launch)(
+                function,
+                x,
+                y,
+                z,
+                threads_x,
+                threads_y,
+                threads_z,
+                0,
+                null_mut(),
+                param_addresses.as_mut_ptr(),
+                null_mut(),
+            );
             device.check("cuLaunchKernel", status)
         }
     }
@@ -274,7 +290,7 @@ impl Event<'_> {
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
-        // SAFETY: created by `event`, dropped once.
+        // SAFETY: created by `new_event`, dropped once.
         unsafe { (self.device.interface.drop_event)(self.handle) };
     }
 }

@@ -1,8 +1,8 @@
 //! `tile-launch`: launches a cubin on a GPU through the CUDA driver, writes its outputs, and times it.
 //!
-//! The launch description is that of `tile-run` and `tile-sim`, but the CUDA driver chooses the addresses of buffers. The tool
-//! writes the outputs after the first launch. The timed launches follow on the same memory. With `--against`, launches of all
-//! cubins alternate, so that clock frequency and temperature affect them equally.
+//! The launch description has the form of `tile-run` and `tile-sim`, but the CUDA driver chooses the addresses of buffers. The tool
+//! writes the outputs after the first launch. The timed launches follow and use the same memory. With `--against`, the launches of
+//! all cubins alternate, so that clock frequency and temperature affect them equally.
 
 mod driver;
 mod kernel;
@@ -26,7 +26,7 @@ const ABOUT: About = About {
         ("tile-launch k.cubin --against other.cubin --launch launch.json --repeat 100", "time two cubins alternating"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -66,9 +66,9 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// The bytes of a buffer that one upload copies.
+/// Maximum bytes that one upload copies.
 const UPLOAD_CHUNK_BYTES: usize = 64 << 20;
-/// The bytes of an upload that one core generates at a time.
+/// Maximum bytes of an upload that one CPU thread generates at a time.
 const FILL_PART_BYTES: usize = 1 << 20;
 
 fn main() -> std::process::ExitCode {
@@ -97,7 +97,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     if let Some(grid) = &arguments.grid {
         launch.grid = Extents::of_grid(grid)?.into();
     }
-    // Check the launch before using the device.
+    // Check the launch without a device first, so that --verify-only needs none.
     launch.clone().call(&kernel.name, &kernel.types, kernel.target)?;
     if session.verify_only() {
         return Ok(());
@@ -139,7 +139,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// A launch whose buffers are in device memory. `memory` has one element per buffer.
+/// A launch whose buffers are in device memory. `memory` has an allocation per buffer of the launch description.
 struct DeviceLaunch<'a> {
     device: &'a Device,
     memory: &'a [Memory<'a>],
@@ -154,17 +154,18 @@ impl DeviceLaunch<'_> {
             if size == 0 {
                 continue;
             }
-            if buffer.contents.is_zero() {
+            if buffer.contents.is_untouched_zero_fill() {
                 memory.clear(size)?;
                 continue;
             }
-            let mut chunk = vec![0; size.min(UPLOAD_CHUNK_BYTES)];
+            let mut upload_chunk = vec![0; size.min(UPLOAD_CHUNK_BYTES)];
             for start in (0..size).step_by(UPLOAD_CHUNK_BYTES) {
-                let part = &mut chunk[..UPLOAD_CHUNK_BYTES.min(size - start)];
-                part.par_chunks_mut(FILL_PART_BYTES)
+                let upload_part = &mut upload_chunk[..UPLOAD_CHUNK_BYTES.min(size - start)];
+                upload_part
+                    .par_chunks_mut(FILL_PART_BYTES)
                     .enumerate()
-                    .for_each(|(index, part)| buffer.contents.read(start + index * FILL_PART_BYTES, part));
-                memory.upload(start, part)?;
+                    .for_each(|(index, upload_part)| buffer.contents.read(start + index * FILL_PART_BYTES, upload_part));
+                memory.upload(start, upload_part)?;
             }
         }
         self.device.synchronize()
@@ -172,10 +173,10 @@ impl DeviceLaunch<'_> {
 
     fn launch(&self, module: &Module, kernel: &Kernel) -> Result<()> {
         let mut params: Vec<[u8; 8]> = self.call.values.iter().map(|value| value.to_le_bytes()).collect();
-        module.launch(&kernel.symbol, self.call.grid, kernel.block, &mut params)
+        module.launch(&kernel.symbol, self.call.grid, kernel.cta_size, &mut params)
     }
 
-    /// Downloads the outputs.
+    /// Copies the output buffers to the host. Returns their names and contents.
     fn download_outputs(&self) -> Result<Vec<(String, Contents)>> {
         let names = self.call.launch.output_names();
         let mut outputs = Vec::new();

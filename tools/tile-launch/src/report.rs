@@ -13,8 +13,9 @@ pub(crate) struct CubinReport {
     file: String,
     kernel: String,
     registers: u32,
-    /// The time of each timed launch, in order.
+    /// The device time of each timed launch, in launch order.
     pub(crate) milliseconds: Vec<f32>,
+    /// The median of `milliseconds`; none without timed launches.
     #[serde(skip_serializing_if = "Option::is_none")]
     median: Option<f32>,
 }
@@ -23,13 +24,13 @@ pub(crate) struct CubinReport {
 #[derive(Serialize)]
 pub(crate) struct Gpu {
     device: String,
-    /// The CUDA version that the driver supports.
+    /// The CUDA version that the driver supports: 13010 for 13.1.
     driver: i32,
     compute_capability: [i32; 2],
     sms: i32,
     /// Maximum clock frequency in MHz.
     clock: f64,
-    /// Peak bandwidth in GB/s: two transfers per cycle.
+    /// Peak bandwidth of the device memory in GB/s, at two transfers per cycle.
     memory: f64,
 }
 
@@ -55,6 +56,7 @@ impl CubinReport {
     }
 }
 
+/// Returns the median, or `None` of no times.
 fn median(times: &[f32]) -> Option<f32> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f32::total_cmp);
@@ -66,7 +68,7 @@ fn median(times: &[f32]) -> Option<f32> {
     }
 }
 
-/// A report as JSON.
+/// Returns a report or the properties of a GPU as JSON.
 pub(crate) fn json(report: &impl Serialize) -> String {
     serde_json::to_string_pretty(report).expect("numbers and text") + "\n"
 }
@@ -79,8 +81,8 @@ impl Gpu {
             driver: device.version,
             compute_capability: [device.attribute(Attribute::Major)?, device.attribute(Attribute::Minor)?],
             sms: device.attribute(Attribute::SmCount)?,
-            clock: megahertz(Attribute::Clock)?,
-            memory: megahertz(Attribute::MemoryClock)? * 2.0 * f64::from(device.attribute(Attribute::MemoryBus)?) / 8e3,
+            clock: megahertz(Attribute::ClockKhz)?,
+            memory: megahertz(Attribute::MemoryClockKhz)? * 2.0 * f64::from(device.attribute(Attribute::MemoryBusBits)?) / 8e3,
         })
     }
 }
@@ -91,6 +93,7 @@ impl Report {
         Ok(Report { gpu: Gpu::query(device)?, grid: call.grid, work: call.launch.work.clone(), cubins })
     }
 
+    /// Returns the report as text, a line per cubin.
     pub(crate) fn text(&self) -> String {
         let Gpu { device, driver, compute_capability: [major, minor], sms, .. } = &self.gpu;
         let mut out = format!("{device} ({major}.{minor}, {sms} SMs), driver for CUDA ");
@@ -120,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_or_between_the_two() {
+    fn the_median_of_an_even_count_is_the_mean_of_the_middle_two() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));

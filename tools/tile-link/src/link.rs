@@ -1,9 +1,10 @@
-//! The steps of linking: the host object, ptxas, and optionally the program for a CPU and a wrapper (fatbin or object file).
+//! The steps of linking: write the host object, run ptxas, embed the program if `--program` requests it, and wrap the cubin in a
+//! fatbin or object file if `--emit` requests it.
 //!
-//! A kernel with TMA copies has its tensor maps as hidden parameters after its visible parameters. Whenever the arguments change,
-//! the driver calls the kernel's function in the host object with the parameter bytes. The function encodes the maps according to
-//! the recipes in the envelope. A hidden parameter without a recipe is an error, because the kernel would read an uninitialised
-//! map.
+//! The hidden parameters of a kernel with TMA copies are its tensor maps. They follow the visible parameters. Whenever the
+//! arguments change, the driver calls the kernel's function in the host object with the parameter bytes. The function encodes the
+//! maps according to the recipes in the envelope. A hidden parameter without a recipe is an error, because the kernel would read an
+//! uninitialised map.
 
 use crate::host::{self, Convention, Machine};
 use crate::ptxas::{Job, Ptxas};
@@ -20,18 +21,19 @@ pub(crate) enum Emit {
     HostObject,
 }
 
+/// Links the PTX and returns the bytes of the output. `program` is the path of the bytecode to embed.
 pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: Option<&Path>) -> Result<Vec<u8>> {
     let options = &source.envelope.options;
-    let machine = machine(options.get("host-arch").unwrap_or(std::env::consts::ARCH))?;
+    let machine = parse_machine(options.get("host-arch").unwrap_or(std::env::consts::ARCH))?;
     let convention = match options.get("host-os") {
         Some("windows") => Convention::Windows,
         _ => Convention::SystemV,
     };
-    let host_object = session.timed("host object", |_| host::write(machine, convention, &source.entries, &source.maps));
+    let host_object = session.timed("host object", |_| host::write_host_object(machine, convention, &source.entries, &source.maps));
     let ptxas = toolkit::ptxas()?;
-    session.write_stderr(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.by));
+    session.write_stderr(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.found_by));
     let sanitize = options.get("sanitize") == Some("memcheck");
-    let job = Job {
+    let ptxas_job = Job {
         chip: &source.chip,
         opt_level: options.opt_level(),
         sanitize,
@@ -39,13 +41,13 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: 
         text: &source.text,
         host_object: &host_object,
         entries: &source.entries,
-        memory: session.limits().memory(),
+        memory: session.limits().memory_bytes(),
     };
-    let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&job))?;
+    let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&ptxas_job))?;
     session.write_stderr(&assembled.command);
-    match job.options {
+    match ptxas_job.options {
         "" => assembled.messages.iter().for_each(|line| session.write_stderr(line)),
-        // With --ptxas-options, print the output of ptxas.
+        // With --ptxas-options, print the output of ptxas even without --verbose.
         _ => assembled.messages.iter().for_each(|line| common::write_stderr(&format!("{line}\n"))),
     }
     let cubin = match program {
@@ -58,13 +60,13 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: 
     match emit {
         Emit::Cubin => Ok(cubin),
         Emit::Fatbin | Emit::HostObject => {
-            let fatbin = fatbin::wrap(&cubin, architecture(&source.chip)?, convention == Convention::Windows);
-            Ok(if emit == Emit::Fatbin { fatbin } else { host::embed(machine, convention, &fatbin) })
+            let fatbin = fatbin::wrap(&cubin, architecture_number(&source.chip)?, convention == Convention::Windows);
+            Ok(if emit == Emit::Fatbin { fatbin } else { host::write_fatbin_object(machine, convention, &fatbin) })
         }
     }
 }
 
-fn machine(name: &str) -> Result<Machine> {
+fn parse_machine(name: &str) -> Result<Machine> {
     match name {
         "x86_64" => Ok(Machine::X86_64),
         "aarch64" => Ok(Machine::Aarch64),
@@ -72,8 +74,8 @@ fn machine(name: &str) -> Result<Machine> {
     }
 }
 
-/// The number in a target name such as `sm_90a`.
-fn architecture(chip: &str) -> Result<u32> {
+/// Returns the number in a target name: 90 for `sm_90a`.
+fn architecture_number(chip: &str) -> Result<u32> {
     let digits: String = chip.chars().filter(char::is_ascii_digit).collect();
     digits.parse().map_err(|_| Diagnostic::invalid("LNK021", format!("'{chip}' is not a target that a fatbin can name")))
 }

@@ -20,7 +20,7 @@ const ABOUT: About = About {
         ("tile-link --emit=host-object k.ptx -o k.o", "the cubin in a fatbin in an object file, for the system's linker"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]

@@ -1,5 +1,5 @@
-//! Runs ptxas with the arguments that NVIDIA's tileiras uses. The files of ptxas are in memory, so none remains even if this
-//! process is killed. ptxas ends with this process, whose time `--max-time` limits.
+//! Runs ptxas with the arguments that NVIDIA's tileiras uses. The files that ptxas reads and writes are in memory, so that no file
+//! remains if this process is killed. ptxas ends with this process, so `--max-time` limits the time of ptxas too.
 
 use crate::source;
 use base::diag::{Diagnostic, Result};
@@ -7,12 +7,16 @@ use common::child::{self, MemoryFile};
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The inputs of a ptxas run.
 pub(crate) struct Job<'a> {
+    /// The target, such as `sm_90a`.
     pub(crate) chip: &'a str,
     pub(crate) opt_level: u32,
+    /// Whether ptxas instruments the code for the memory checker.
     pub(crate) sanitize: bool,
     /// Additional options from the user.
     pub(crate) options: &'a str,
+    /// The PTX.
     pub(crate) text: &'a str,
     pub(crate) host_object: &'a [u8],
     /// The kernels that the cubin must contain.
@@ -21,38 +25,42 @@ pub(crate) struct Job<'a> {
     pub(crate) memory: Option<u64>,
 }
 
-/// The cubin, the messages of ptxas, and its command line.
+/// The result of a successful ptxas run: the cubin, the messages of ptxas, and its command line.
 pub(crate) struct Assembled {
     pub(crate) cubin: Vec<u8>,
     pub(crate) messages: Vec<String>,
     pub(crate) command: String,
 }
 
-/// The path of the program to run as ptxas.
+/// The path of the ptxas program.
 pub(crate) struct Ptxas(pub(crate) PathBuf);
 
 impl Ptxas {
     /// Assembles the PTX. If ptxas is too old for the `.version` of the PTX, assembles it again with the highest version that
     /// ptxas supports.
     pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
-        match self.attempt(job)? {
+        match self.run(job)? {
             Ok(assembled) => Ok(assembled),
             Err(messages) => match highest_version(&messages) {
                 Some(version) => {
                     let text = lower_version(job.text, version);
-                    self.attempt(&Job { text: &text, ..*job })?.map_err(|messages| Self::failure(&messages))
+                    self.run(&Job { text: &text, ..*job })?.map_err(|messages| Self::failure(&messages))
                 }
                 None => Err(Self::failure(&messages)),
             },
         }
     }
 
-    fn attempt(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
-        let failed = |what: &str, error: std::io::Error| {
+    /// Runs ptxas once. The outer error is a failure to run ptxas; the inner error has the messages with which ptxas rejected the
+    /// PTX.
+    fn run(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
+        let io_error = |what: &str, error: std::io::Error| {
             Diagnostic::io("LNK012", format!("cannot {what}: {}", common::os_error_text(&error)))
         };
-        let file = |name: &str, bytes: &[u8]| MemoryFile::new(name, bytes).map_err(|error| failed("make a temporary file", error));
-        let (ptx, host, out) = (file("ptx", job.text.as_bytes())?, file("host", job.host_object)?, file("cubin", &[])?);
+        let memory_file =
+            |name: &str, bytes: &[u8]| MemoryFile::new(name, bytes).map_err(|error| io_error("make a temporary file", error));
+        let (ptx, host, out) =
+            (memory_file("ptx", job.text.as_bytes())?, memory_file("host", job.host_object)?, memory_file("cubin", &[])?);
         let mut command = Command::new(&self.0);
         command.arg("-arch").arg(job.chip).arg(ptx.path()).arg("-o").arg(out.path());
         command.arg("--opt-level").arg(job.opt_level.to_string()).arg("--enable-extended-smem=true");
@@ -61,12 +69,12 @@ impl Ptxas {
             command.args(["-sanitize=memcheck", "-g-tmem-access-check"]);
         }
         command.args(job.options.split_whitespace());
-        let line = format!("{command:?}");
-        let output = child::output(&mut command, job.memory);
-        let output = output.map_err(|error| failed(&format!("run {}", self.0.display()), error))?;
-        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let command_line = format!("{command:?}");
+        let output = child::run_captured(&mut command, job.memory);
+        let output = output.map_err(|error| io_error(&format!("run {}", self.0.display()), error))?;
+        let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.path().display().to_string();
-        let messages: Vec<String> = printed.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
+        let messages: Vec<String> = output_text.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
         if !output.status.success() {
             if output.status.code().is_none() {
                 let error = Diagnostic::io("LNK015", format!("ptxas died: {}", child::describe(output.status)));
@@ -74,18 +82,18 @@ impl Ptxas {
             }
             return Ok(Err(messages));
         }
-        let cubin = out.read().map_err(|error| failed("read what ptxas wrote", error))?;
+        let cubin = out.read().map_err(|error| io_error("read what ptxas wrote", error))?;
         cubin::check(&cubin, "what ptxas wrote", job.entries).map_err(|error| Diagnostic::io("LNK014", error.message))?;
-        Ok(Ok(Assembled { cubin, messages, command: line }))
+        Ok(Ok(Assembled { cubin, messages, command: command_line }))
     }
 
     fn failure(messages: &[String]) -> Box<Diagnostic> {
-        let start = Diagnostic::io("LNK013", "ptxas failed");
-        messages.iter().filter(|line| !line.trim().is_empty()).fold(start, |all, line| all.note(line.as_str()))
+        let ptxas_failed = Diagnostic::io("LNK013", "ptxas failed");
+        messages.iter().filter(|line| !line.trim().is_empty()).fold(ptxas_failed, |diagnostic, line| diagnostic.note(line.as_str()))
     }
 }
 
-/// The highest PTX version that an older ptxas supports, from its error message.
+/// Returns the highest PTX version that ptxas supports, if its messages reject the version of the PTX.
 fn highest_version(messages: &[String]) -> Option<(u32, u32)> {
     let line = messages.iter().find(|line| line.contains("Unsupported .version"))?;
     let version = line.rsplit_once("current version is '")?.1.split('\'').next()?;
@@ -97,17 +105,18 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Rewrites the PTX for a ptxas that supports at most `version`. PTX before 9.2 has no `.language`; it is only a label, so it is
-/// removed. Embedded source text is unchanged.
+/// Rewrites the PTX for a ptxas that supports at most `version`. Before PTX 9.2 the directive `.language` does not exist, so it is
+/// removed; it does not change the generated code. Embedded source text is unchanged.
 fn lower_version(text: &str, version: (u32, u32)) -> String {
     let keeps_language = version >= (9, 2);
-    let begins = |line: &str, word: &str| line.trim_start().starts_with(word);
-    let lines = source::lines(text).filter(|(line, is_own)| keeps_language || !is_own || !begins(line, ".language "));
-    let lowered = lines.map(|(line, is_own)| match is_own && begins(line, ".version") {
+    let starts_with_directive = |line: &str, word: &str| line.trim_start().starts_with(word);
+    let lines = source::lines_with_origin(text)
+        .filter(|(line, is_ptx)| keeps_language || !is_ptx || !starts_with_directive(line, ".language "));
+    let lowered_lines = lines.map(|(line, is_ptx)| match is_ptx && starts_with_directive(line, ".version") {
         true => format!(".version {}.{}\n", version.0, version.1),
         false => format!("{line}\n"),
     });
-    lowered.collect()
+    lowered_lines.collect()
 }
 
 #[cfg(test)]
@@ -115,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_ptxas_gets_its_own_version_and_no_language() {
-        let printed = ["ptxas x.ptx, line 9; fatal   : Unsupported .version 9.4; current version is '9.1'".to_string()];
-        assert_eq!(highest_version(&printed), Some((9, 1)));
+    fn ptx_for_an_older_ptxas_has_its_version_and_no_language() {
+        let messages = ["ptxas x.ptx, line 9; fatal   : Unsupported .version 9.4; current version is '9.1'".to_string()];
+        assert_eq!(highest_version(&messages), Some((9, 1)));
         let text = ".version 9.4\n.target sm_80\n.language 7\n{ }\n";
         assert_eq!(lower_version(text, (9, 1)), ".version 9.1\n.target sm_80\n{ }\n");
         assert_eq!(lower_version(text, (9, 3)), ".version 9.3\n.target sm_80\n.language 7\n{ }\n");

@@ -1,7 +1,7 @@
-//! The parts of a PTX file that linking needs: envelope, target, kernels. PTX of other compilers has no envelope and is accepted
-//! too.
+//! Reads the parts of a PTX file that linking needs: envelope, target and kernels. PTX of other compilers has no envelope; it is
+//! accepted too.
 
-use crate::maps::Maps;
+use crate::maps::KernelMaps;
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
 use ptx::tensor_map::Recipe;
@@ -11,10 +11,10 @@ pub(crate) struct Source {
     pub(crate) text: String,
     /// The first name of `.target`, such as `sm_90a`.
     pub(crate) chip: String,
-    /// The kernels, in order.
+    /// The names of the kernels, in text order.
     pub(crate) entries: Vec<String>,
-    /// The tensor maps of the kernels' hidden parameters; empty if no kernel has hidden parameters.
-    pub(crate) maps: Vec<Maps>,
+    /// The tensor maps of each kernel, in the order of `entries`; empty if the text does not contain `.hidden`.
+    pub(crate) maps: Vec<KernelMaps>,
 }
 
 impl Source {
@@ -22,9 +22,9 @@ impl Source {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).in_input(name, Some(error.valid_up_to() as u64))
         })?;
-        let head = ptx::leading_comments(text);
-        let envelope = match head.lines().any(|line| line.starts_with(base::envelope::LINE_PREFIX)) {
-            true => Envelope::from_lines(head, name)?.0,
+        let leading_comments = ptx::leading_comments(text);
+        let envelope = match leading_comments.lines().any(|line| line.starts_with(base::envelope::LINE_PREFIX)) {
+            true => Envelope::from_lines(leading_comments, name)?.0,
             false => envelope_of_foreign_ptx(),
         };
         if envelope.format != "ptx" {
@@ -44,37 +44,39 @@ impl Source {
             ));
         }
         let entries: Vec<String> = ptx_lines(text).filter_map(entry_name).map(str::to_string).collect();
-        // Parsing the PTX is slow, so do it only for hidden parameters.
+        // Parsing the whole file is slow, so do it only if a kernel may have hidden parameters.
         let maps = match text.contains(".hidden") {
-            true => Maps::of(text, &Recipe::all(head.lines())?, envelope.target)?,
+            true => KernelMaps::of(text, &Recipe::all(leading_comments.lines())?, envelope.target)?,
             false => Vec::new(),
         };
         Ok(Source { chip: chip.to_string(), entries, maps, text: text.to_string(), envelope })
     }
 }
 
-/// The trimmed lines of the PTX, without embedded source text.
+/// Returns the lines of the PTX without leading blanks. Lines of embedded source text are skipped.
 fn ptx_lines(text: &str) -> impl Iterator<Item = &str> {
-    lines(text).filter(|(_, is_own)| *is_own).map(|(line, _)| line.trim_start())
+    lines_with_origin(text).filter(|(_, is_ptx)| *is_ptx).map(|(line, _)| line.trim_start())
 }
 
-/// All lines, each with whether it is PTX rather than embedded source text.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
-    let mut in_source = false;
+/// Returns all lines. The flag is true for a line of PTX, and false for a line of embedded source text or one of its delimiters.
+pub(crate) fn lines_with_origin(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut in_embedded_source = false;
     text.lines().map(move |line| {
-        let was_in_source = in_source;
-        in_source = (in_source || line.trim_start().starts_with(".source_begin")) && !line.contains(".source_end");
-        (line, !was_in_source && !in_source)
+        let was_in_embedded_source = in_embedded_source;
+        in_embedded_source =
+            (in_embedded_source || line.trim_start().starts_with(".source_begin")) && !line.contains(".source_end");
+        (line, !was_in_embedded_source && !in_embedded_source)
     })
 }
 
-/// The name of the kernel that starts on a line.
+/// Returns the name of the kernel whose definition starts on this line, if any.
 fn entry_name(line: &str) -> Option<&str> {
     let line = line.strip_prefix(".visible").or_else(|| line.strip_prefix(".weak")).unwrap_or(line).trim_start();
     let name = line.strip_prefix(".entry")?.strip_prefix([' ', '\t'])?.trim_start();
     Some(name.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or(name)).filter(|name| !name.is_empty())
 }
 
+/// The envelope of PTX that another compiler wrote.
 fn envelope_of_foreign_ptx() -> Envelope {
     Envelope {
         format: "ptx".into(),
@@ -101,15 +103,15 @@ mod tests {
         assert_eq!((source.chip.as_str(), source.entries), ("sm_90a", vec!["one".to_string(), "two".into()]));
         assert_eq!(source.envelope.target, Target::parse("sm_90"));
         assert!(source.maps.is_empty());
-        let hidden = ".version 9.4\n.target sm_90a\n.address_size 64\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n{\nret;\n}\n";
-        assert_eq!(Source::read(hidden.as_bytes(), "x").err().unwrap().code, "LNK022");
+        let with_hidden_parameter = ".version 9.4\n.target sm_90a\n.address_size 64\n.visible .entry one(\n\t.param .u64 a,\n\t.hidden\t.param .align 64 .b8 b[128]\n)\n{\nret;\n}\n";
+        assert_eq!(Source::read(with_hidden_parameter.as_bytes(), "x").err().unwrap().code, "LNK022");
         assert!(Source::read(b"hello", "x").is_err());
         assert!(Source::read(b"//!tile sched 2 alloc\n.target sm_80\n", "x").is_err());
         assert!(Source::read(b"//!tile ptx 1 final\n//!tile target sm_90\n.target sm_80\n", "x").is_err());
     }
 
     #[test]
-    fn a_source_that_the_file_carries_says_nothing_of_it() {
+    fn embedded_source_text_and_comments_are_not_parsed_as_ptx() {
         let text = "// By hand\n.version 9.4\n.target sm_90a\n.address_size 64\n.visible .entry one()\n{\nret;\n}\n\
                     .nv_intermediate_source_section {\n.code_block {\n.ir_name: \"x\"\n.sourceFileName: 1\n.source_begin\n\
                     //!tile tensor-map none\n.visible .entry two(\n.source_end\n}\n}\n.entry three()\n{\nret;\n}\n// .hidden\n";

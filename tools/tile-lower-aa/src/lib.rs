@@ -12,5 +12,5 @@ use base::{Envelope, File};
 
 /// Converts a program to `.aa` without optimisation, in the given envelope.
 pub fn convert(input: &tileir::Module, envelope: Envelope) -> Result<File<tileaa::Module>> {
-    Ok(File { payload: convert::module(input, &envelope.debug)?, envelope })
+    Ok(File { payload: convert::convert_module(input, &envelope.debug)?, envelope })
 }

@@ -12,11 +12,11 @@ const ABOUT: About = About {
         ("tile-lower-aa -O0 k.tile --format=text", "print the unoptimised program as text"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() + 3 }>(&["convert", CHECK_BOUNDS[0].name], PASSES, &[RECORD[0].name]),
-    forms: true,
+    writes_stage_files: true,
 };
 
 #[derive(clap::Args)]
-struct Extra {
+struct LowerOptions {
     #[command(flatten)]
     level: OptLevel,
     #[command(flatten)]
@@ -24,24 +24,24 @@ struct Extra {
 }
 
 fn main() -> std::process::ExitCode {
-    common::filter::<Extra>(&ABOUT, lower)
+    common::filter::<LowerOptions>(&ABOUT, lower)
 }
 
-fn lower(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
+fn lower(session: &mut Session, options: &LowerOptions) -> base::diag::Result<()> {
     // Like every tool, this one also reads bytecode and its text form.
     let source = session.input()?;
     source.refuse_truncated()?;
     let producer = session.producer();
     let input = session.timed("decode", |_| tileir::import::open(&source.bytes, &source.name, &producer))?;
     let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());
-    extra.level.record_or_default(&mut envelope)?;
-    extra.bounds.record(&mut envelope)?;
-    let optimise = envelope.options.opt_level() > 0;
+    options.level.record_or_default(&mut envelope)?;
+    options.bounds.record(&mut envelope)?;
+    let is_optimised = envelope.options.opt_level() > 0;
     let mut file = session.step("convert", || convert(&input.payload, envelope))?;
     if file.envelope.options.flag("check-bounds") {
         session.run(CHECK_BOUNDS, &mut file)?;
     }
-    if optimise {
+    if is_optimised {
         session.run(PASSES, &mut file)?;
     }
     session.run(RECORD, &mut file)?;

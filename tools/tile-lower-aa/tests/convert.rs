@@ -1,11 +1,11 @@
-//! Tests of the conversion: address spaces, alias scopes of memrefs, and complete locations.
+//! Tests of the conversion: address spaces, alias scopes of memrefs, and grid queries.
 
 use base::ir::Op as OpId;
 use base::{Arena, Body, Envelope, Loc, Value};
 use core_dialect::tile::{Elem, Space};
 use numerics::Scalar;
 use tileaa::Type as AaType;
-use tileir::types::{Pointer, PointerSpace};
+use tileir::types::{Pointer, PointerSharing};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
 /// Types in a fixed order, so that tests can name them.
@@ -24,9 +24,9 @@ struct Builder {
 impl Builder {
     fn new() -> Builder {
         let tile = |element| Type::Tile { element, shape: Box::default() };
-        let pointer = Pointer { pointee: Scalar::F32, space: PointerSpace::Absent };
+        let pointer = Pointer { pointee: Scalar::F32, space: PointerSharing::Absent };
         let tensor =
-            Type::TensorView { element: Scalar::F32, shape: [16].into(), strides: [1].into(), space: PointerSpace::Absent };
+            Type::TensorView { element: Scalar::F32, shape: [16].into(), strides: [1].into(), space: PointerSharing::Absent };
         let types = [
             tile(Element::Scalar(Scalar::I32)),
             tile(Element::Scalar(Scalar::I64)),
@@ -55,17 +55,17 @@ impl Builder {
         Builder { module, body }
     }
 
-    fn op(&mut self, kind: Op, results: &[TypeId]) -> OpId {
+    fn append_op(&mut self, kind: Op, results: &[TypeId]) -> OpId {
         let block = self.body.block_of(base::Region(0));
         self.body.append(block, kind, results.iter().copied(), Loc::UNKNOWN)
     }
-    fn value(&mut self, kind: Op, ty: TypeId) -> Value {
-        let op = self.op(kind, &[ty]);
+    fn append_value(&mut self, kind: Op, ty: TypeId) -> Value {
+        let op = self.append_op(kind, &[ty]);
         self.body.result(op)
     }
 
     fn convert(mut self) -> tileaa::Function {
-        self.op(Op::Return { operands: Box::default() }, &[]);
+        self.append_op(Op::Return { operands: Box::default() }, &[]);
         self.module.functions.push(Function {
             name: StringId(0),
             ty: SIGNATURE,
@@ -84,9 +84,9 @@ impl Builder {
 }
 
 /// The spaces of the results of all ops with this name, in program order.
-fn spaces(function: &tileaa::Function, mnemonic: &str) -> Vec<Space> {
-    let named = function.body.ops.values().filter(|op| base::ir::Operation::mnemonic(&op.kind) == mnemonic);
-    let types = named.flat_map(|op| op.results.iter()).map(|result| function.body.ty(*result));
+fn result_spaces(function: &tileaa::Function, mnemonic: &str) -> Vec<Space> {
+    let matching_ops = function.body.ops.values().filter(|op| base::ir::Operation::mnemonic(&op.kind) == mnemonic);
+    let types = matching_ops.flat_map(|op| op.results.iter()).map(|result| function.body.ty(*result));
     types
         .filter_map(|ty| match ty {
             AaType::Tile { elem: Elem::Ptr { space, .. }, .. } => Some(*space),
@@ -100,38 +100,38 @@ const ALLOCA: Op = Op::Alloca { global: false, num_elem: 16, alignment: 16 };
 #[test]
 fn pointer_with_two_origins_has_the_generic_space() {
     let mut builder = Builder::new();
-    let local = builder.value(ALLOCA, PTR);
+    let local = builder.append_value(ALLOCA, PTR);
     let select = |val_if_true, val_if_false| Op::Select { cond: Value(2), val_if_true, val_if_false };
-    builder.value(select(Value(0), local), PTR);
-    builder.value(select(Value(0), Value(3)), PTR);
+    builder.append_value(select(Value(0), local), PTR);
+    builder.append_value(select(Value(0), Value(3)), PTR);
     let function = builder.convert();
-    assert_eq!(spaces(&function, "alloca"), [Space::Local]);
-    assert_eq!(spaces(&function, "select"), [Space::Generic, Space::Global]);
+    assert_eq!(result_spaces(&function, "alloca"), [Space::Local]);
+    assert_eq!(result_spaces(&function, "select"), [Space::Generic, Space::Global]);
 }
 
 #[test]
-fn an_integer_points_to_global_memory_unless_a_local_address_became_one() {
+fn int_to_ptr_is_global_unless_a_local_address_became_an_integer() {
     let mut builder = Builder::new();
-    builder.value(ALLOCA, PTR);
-    builder.value(Op::IntToPtr { source: Value(1) }, PTR);
-    assert_eq!(spaces(&builder.convert(), "int_to_ptr"), [Space::Global]);
+    builder.append_value(ALLOCA, PTR);
+    builder.append_value(Op::IntToPtr { source: Value(1) }, PTR);
+    assert_eq!(result_spaces(&builder.convert(), "int_to_ptr"), [Space::Global]);
 
     let mut builder = Builder::new();
-    let local = builder.value(ALLOCA, PTR);
-    builder.value(Op::PtrToInt { source: local }, I64);
-    builder.value(Op::IntToPtr { source: Value(1) }, PTR);
-    assert_eq!(spaces(&builder.convert(), "int_to_ptr"), [Space::Generic]);
+    let local = builder.append_value(ALLOCA, PTR);
+    builder.append_value(Op::PtrToInt { source: local }, I64);
+    builder.append_value(Op::IntToPtr { source: Value(1) }, PTR);
+    assert_eq!(result_spaces(&builder.convert(), "int_to_ptr"), [Space::Generic]);
 }
 
 #[test]
 fn memrefs_carry_the_alias_scope_of_their_object() {
     let mut builder = Builder::new();
     let memref = |base| Op::MakeTensorView { base, dynamic_shape: Box::default(), dynamic_strides: Box::default() };
-    builder.value(memref(Value(0)), TENSOR);
-    let moved = builder.value(Op::PtrToPtr { source: Value(3) }, PTR);
-    builder.value(memref(moved), TENSOR);
-    let either = builder.value(Op::Select { cond: Value(2), val_if_true: Value(0), val_if_false: Value(3) }, PTR);
-    builder.value(memref(either), TENSOR);
+    builder.append_value(memref(Value(0)), TENSOR);
+    let moved = builder.append_value(Op::PtrToPtr { source: Value(3) }, PTR);
+    builder.append_value(memref(moved), TENSOR);
+    let either = builder.append_value(Op::Select { cond: Value(2), val_if_true: Value(0), val_if_false: Value(3) }, PTR);
+    builder.append_value(memref(either), TENSOR);
     let function = builder.convert();
     let scopes = function.body.values.values().filter_map(|value| match &value.ty {
         AaType::MemRef(memref) => Some(memref.alias_scope),
@@ -143,8 +143,8 @@ fn memrefs_carry_the_alias_scope_of_their_object() {
 #[test]
 fn grid_query_becomes_one_op_per_axis() {
     let mut builder = Builder::new();
-    builder.op(Op::GetTileBlockId {}, &[I32, I32, I32]);
+    builder.append_op(Op::GetTileBlockId {}, &[I32, I32, I32]);
     let function = builder.convert();
-    let names: Vec<_> = function.body.ops.values().map(|op| base::ir::Operation::mnemonic(&op.kind)).collect();
-    assert_eq!(names, ["block_id", "block_id", "block_id", "return"]);
+    let mnemonics: Vec<_> = function.body.ops.values().map(|op| base::ir::Operation::mnemonic(&op.kind)).collect();
+    assert_eq!(mnemonics, ["block_id", "block_id", "block_id", "return"]);
 }

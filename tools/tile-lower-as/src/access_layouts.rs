@@ -18,7 +18,7 @@ use tileas::layout::{LANE_BITS, Strides};
 /// Bytes of a memory transaction of a warp.
 const LINE: u32 = 128;
 /// Bytes of the widest access of a thread.
-const WIDEST: u64 = 16;
+const MAX_ACCESS_BYTES: u64 = 16;
 
 #[derive(Clone)]
 pub(crate) struct AccessPlan {
@@ -36,7 +36,7 @@ pub(crate) struct AccessPlan {
 pub(crate) struct Pieces {
     pub(crate) dim: usize,
     pub(crate) bits: u32,
-    /// Whether no piece crosses a bound.
+    /// Whether no bound of the array is inside a piece.
     pub(crate) whole: bool,
 }
 
@@ -49,23 +49,23 @@ impl Accesses {
         let plan = |op: OpId| {
             let access = match &function.body.ops[op].kind {
                 Op::StoreView { view, tile, .. } if planner.is_permuted(*tile) => {
-                    planner.by_lines(planner.view(*view, u32::MAX), *tile)
+                    planner.spread_lanes_over_rows(planner.plan_view(*view, u32::MAX), *tile)
                 }
-                Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.view(*view, u32::MAX),
-                Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.pointers(*ptr, *mask, u32::MAX)?,
+                Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.plan_view(*view, u32::MAX),
+                Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.plan_pointers(*ptr, *mask, u32::MAX)?,
                 // Atomics take one element at a time. Adjacent elements are in adjacent lanes, which cover full sectors.
-                Op::ReduceView { view, .. } => planner.view(*view, 0),
-                Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.multicast(*view)?,
+                Op::ReduceView { view, .. } => planner.plan_view(*view, 0),
+                Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.plan_multicast(*view)?,
                 // For scattered pointers no layout is better than the layout of the pointers.
                 Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.has_neighbours(*ptr) => {
-                    planner.pointers(*ptr, None, 0)?
+                    planner.plan_pointers(*ptr, None, 0)?
                 }
                 _ => return None,
             };
             Some((op, access))
         };
         let mut accesses = function.body.walk(function.region).into_iter().filter_map(plan).collect();
-        unify_vector_widths::unify(function, &mut accesses, warp_bits);
+        unify_vector_widths::unify_widths(function, &mut accesses, warp_bits);
         Accesses(accesses)
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&AccessPlan> {
@@ -75,9 +75,9 @@ impl Accesses {
 
 /// A blocked layout with the bits in `order`. Its vectors have up to `1 << widest_bits` elements, but fewer if threads would
 /// otherwise have no elements.
-pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
-    let threads = (LANE_BITS + warp_bits) as u32;
-    let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(threads));
+pub(crate) fn blocked_access(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
+    let thread_bits = (LANE_BITS + warp_bits) as u32;
+    let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(thread_bits));
     let layout = Layout::blocked(order, vector_bits as usize, warp_bits);
     AccessPlan { vector_bits, layout, order: order.to_vec(), copy: None }
 }
@@ -85,8 +85,9 @@ pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> Acce
 /// The layout of a tile whose layout no access determines: consecutive elements of a row are in vectors of a thread, then in lanes.
 pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Layout {
     let order: Vec<u32> = (0..element_count(shape).trailing_zeros()).collect();
-    let row = shape.last().map_or(0, |extent| extent.trailing_zeros());
-    blocked(&order, (WIDEST / u64::from(bytes.clamp(1, WIDEST as u32))).ilog2().min(row), warp_bits).layout
+    let row_bits = shape.last().map_or(0, |extent| extent.trailing_zeros());
+    blocked_access(&order, (MAX_ACCESS_BYTES / u64::from(bytes.clamp(1, MAX_ACCESS_BYTES as u32))).ilog2().min(row_bits), warp_bits)
+        .layout
 }
 
 struct AccessPlanner<'a> {
@@ -96,32 +97,34 @@ struct AccessPlanner<'a> {
 }
 
 impl AccessPlanner<'_> {
-    fn view(&self, value: Value, widest: u32) -> AccessPlan {
+    fn plan_view(&self, value: Value, max_vector_bits: u32) -> AccessPlan {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
-        let gathers = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
-        let contiguous = (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !gathers(t));
+        let is_gathered = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
+        let contiguous =
+            (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !is_gathered(t));
         let Some(t) = contiguous else { return self.blocked_along(&view.tile, None, 0) };
         let Some(facts) = self.facts.memref(value) else { return self.blocked_along(&view.tile, contiguous, 0) };
-        let piece = view_width(&facts, view, t);
-        let in_bounds_bits = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
-        let copy = Some(Pieces { dim: t, bits: piece, whole: in_bounds_bits == piece || common::fault_injected("as.whole") });
-        AccessPlan { copy, ..self.blocked_along(&view.tile, contiguous, in_bounds_bits.min(widest)) }
+        let piece_bits = view_width(&facts, view, t);
+        let in_bounds_bits = piece_bits.min(facts.size_divisors[view.dim_map[t] as usize].max(1).ilog2());
+        let copy =
+            Some(Pieces { dim: t, bits: piece_bits, whole: in_bounds_bits == piece_bits || common::fault_injected("as.whole") });
+        AccessPlan { copy, ..self.blocked_along(&view.tile, contiguous, in_bounds_bits.min(max_vector_bits)) }
     }
 
     /// Multimem instructions take full words: pairs of 16-bit elements. The caller guarantees word alignment of the address and of
     /// dynamic extents and strides. Static strides are checked here.
-    fn multicast(&self, value: Value) -> Option<AccessPlan> {
+    fn plan_multicast(&self, value: Value) -> Option<AccessPlan> {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];
         let contiguous = (0..view.tile.len()).find(|&t| stride(t) == Some(1));
         if view.memref.elem.bits() != 16 {
             return Some(self.blocked_along(&view.tile, contiguous, 0));
         }
-        let first = contiguous.filter(|&t| view.tile[t] > 1)?;
-        let at_words = (0..view.tile.len()).all(|t| t == first || stride(t).is_none_or(|stride| stride % 2 == 0));
-        let AccessPlan { order, .. } = self.blocked_along(&view.tile, Some(first), 1);
+        let contiguous_dim = contiguous.filter(|&t| view.tile[t] > 1)?;
+        let has_word_strides = (0..view.tile.len()).all(|t| t == contiguous_dim || stride(t).is_none_or(|stride| stride % 2 == 0));
+        let AccessPlan { order, .. } = self.blocked_along(&view.tile, Some(contiguous_dim), 1);
         let layout = Layout::blocked(&order, 1, self.warp_bits);
-        at_words.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
+        has_word_strides.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
     }
 
     /// The access with a blocked layout whose elements along dimension `first` are in registers first, then in lanes.
@@ -129,7 +132,7 @@ impl AccessPlanner<'_> {
         let strides = Strides::of(shape);
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
         let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
-        blocked(&order, widest_bits, self.warp_bits)
+        blocked_access(&order, widest_bits, self.warp_bits)
     }
 
     /// Whether a tile is permuted, and thus passes through shared memory, right before it is stored.
@@ -141,21 +144,21 @@ impl AccessPlanner<'_> {
 
     /// Lets the lanes of a warp store a 128-byte line of each of several rows, instead of a long part of one row. Reason: the tile
     /// is permuted through shared memory. There, elements that are adjacent in global memory are a row apart, on the same bank.
-    fn by_lines(&self, access: AccessPlan, tile: Value) -> AccessPlan {
+    fn spread_lanes_over_rows(&self, access: AccessPlan, tile: Value) -> AccessPlan {
         let (elem, shape) = self.function.body.ty(tile).tile().expect("tiles are stored");
-        let line = (LINE / elem.bytes().max(1)).ilog2() as usize;
+        let line_bits = (LINE / elem.bytes().max(1)).ilog2() as usize;
         let strides = Strides::of(shape);
         let dims = (0..shape.len()).map(|dim| strides.dim_bits(dim).collect::<Vec<_>>());
-        let row = dims.into_iter().find(|bits| bits.first() == access.order.first()).map_or(0, |bits| bits.len());
-        if row <= line {
+        let row_bits = dims.into_iter().find(|bits| bits.first() == access.order.first()).map_or(0, |bits| bits.len());
+        if row_bits <= line_bits {
             return access;
         }
-        let (along, rest) = access.order.split_at(line);
-        let (beyond, others) = rest.split_at(row - line);
-        let lanes = (LANE_BITS + access.vector_bits as usize).saturating_sub(line).min(others.len());
-        let (rows, others) = others.split_at(lanes);
-        let order = [along, rows, beyond, others].concat();
-        AccessPlan { copy: access.copy, ..blocked(&order, access.vector_bits, self.warp_bits) }
+        let (line_order, rest) = access.order.split_at(line_bits);
+        let (rest_of_row, others) = rest.split_at(row_bits - line_bits);
+        let lane_bits_of_rows = (LANE_BITS + access.vector_bits as usize).saturating_sub(line_bits).min(others.len());
+        let (rows, others) = others.split_at(lane_bits_of_rows);
+        let order = [line_order, rows, rest_of_row, others].concat();
+        AccessPlan { copy: access.copy, ..blocked_access(&order, access.vector_bits, self.warp_bits) }
     }
 
     /// Whether some pointers of a tile are adjacent.
@@ -165,22 +168,23 @@ impl AccessPlanner<'_> {
     }
 
     /// Plans an access through pointers, along the dimension with the longest contiguous runs.
-    fn pointers(&self, ptr: Value, mask: Option<Value>, widest: u32) -> Option<AccessPlan> {
+    fn plan_pointers(&self, ptr: Value, mask: Option<Value>, max_vector_bits: u32) -> Option<AccessPlan> {
         let (elem, shape) = self.function.body.ty(ptr).tile().filter(|(_, shape)| !shape.is_empty())?;
         let core_dialect::tile::Elem::Ptr { pointee, .. } = elem else { return None };
         let bytes = u64::from(pointee.bytes());
         let width = |dim: usize| {
             let axis = self.facts.axis(ptr, dim);
-            let unmasked = mask.map_or(u64::MAX, |mask| self.facts.axis(mask, dim).constancy);
-            (WIDEST / bytes)
+            let mask_constancy = mask.map_or(u64::MAX, |mask| self.facts.axis(mask, dim).constancy);
+            (MAX_ACCESS_BYTES / bytes)
                 .min(axis.contiguity)
                 .min((axis.divisibility / bytes).max(1))
-                .min(if common::fault_injected("as.mask") { u64::MAX } else { unmasked })
+                .min(if common::fault_injected("as.mask") { u64::MAX } else { mask_constancy })
                 .min(u64::from(shape[dim]))
                 .max(1)
         };
-        let first = (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
-        Some(self.blocked_along(shape, first, first.map_or(0, |dim| width(dim).ilog2()).min(widest)))
+        let contiguous_dim =
+            (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
+        Some(self.blocked_along(shape, contiguous_dim, contiguous_dim.map_or(0, |dim| width(dim).ilog2()).min(max_vector_bits)))
     }
 }
 
@@ -189,7 +193,7 @@ fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
     let bytes = u64::from(view.memref.elem.bytes());
     let dim = view.dim_map[t] as usize;
     let step = u64::from(view.kind.step(&view.tile, t));
-    let other_strides = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
-    let limits = [WIDEST / bytes, u64::from(view.tile[t]), facts.base / bytes, step & step.wrapping_neg()];
+    let other_strides = (0..facts.stride_divisors.len()).filter(|other| *other != dim).map(|other| facts.stride_divisors[other]);
+    let limits = [MAX_ACCESS_BYTES / bytes, u64::from(view.tile[t]), facts.base_divisor / bytes, step & step.wrapping_neg()];
     limits.into_iter().chain(other_strides.filter(|_| !common::fault_injected("as.width"))).min().unwrap_or(1).max(1).ilog2()
 }

@@ -10,13 +10,14 @@
 
 use crate::access_layouts::{Accesses, Pieces};
 use crate::async_copy_non_mma_loads::{NonMmaCopies, Prefetch};
-use crate::lowering_plan::{Choices, LoweringPlan};
+use crate::lowering_plan::{LoweringPlan, PlanOptions};
 use crate::mma_selection::{self, MmaSelection, MmaSelections, OperandSource};
 use crate::operands::{self, MAX_BETWEEN, Uses};
 use crate::smem_swizzles;
 use crate::tcgen05_selection;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
+use common::kernel_plan;
 use core_dialect::core_ops::Core;
 use core_dialect::memory::{MemoryOrdering, Padding};
 use core_dialect::tile::{Dense, Elem, Space, ViewKind, element_count};
@@ -38,12 +39,12 @@ pub(crate) enum TmaChoice {
 }
 
 impl TmaChoice {
-    pub(crate) fn of(envelope: &Envelope) -> TmaChoice {
-        match envelope.options.get("tma") {
+    pub(crate) fn of(envelope: &Envelope, function: &str) -> base::diag::Result<TmaChoice> {
+        Ok(match kernel_plan::tma(envelope, function)? {
             Some("off") => TmaChoice::Never,
             Some("on") => TmaChoice::WherePossible,
             _ => TmaChoice::WherePays,
-        }
+        })
     }
 }
 
@@ -53,14 +54,14 @@ const NO_CAPACITY: &str = "shared memory does not fit it besides the other copie
 #[derive(Clone)]
 pub(crate) struct Copy {
     pub(crate) buffer: BufferInfo,
-    pub(crate) by: CopyMethod,
+    pub(crate) method: CopyMethod,
     /// The readers of the buffer.
     pub(crate) readers: Readers,
 }
 
 #[derive(Clone)]
 pub(crate) enum CopyMethod {
-    /// `cp.async` in pieces of `bytes`, distributed over threads by `layout`. `whole`: no bound cuts through a piece.
+    /// `cp.async` in pieces of `bytes`, distributed over threads by `layout`. `whole`: no bound of the array is inside a piece.
     Pieces { layout: Layout, bytes: u32, whole: bool },
     /// TMA, with a tensor map.
     Tma(Map),
@@ -75,6 +76,7 @@ impl std::fmt::Display for CopyMethod {
     }
 }
 
+/// The readers of a copy's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// MMAs read their fragments, or the values from which fragments are computed.
@@ -83,8 +85,9 @@ pub(crate) enum Readers {
     Registers,
 }
 
-/// An operand that `wgmma` reads from shared memory. `transposed`: threads store it in the transposed order of global memory.
-struct InPlace {
+/// An operand that `wgmma` reads from shared memory. `transposed`: threads store the operand there in the transposed order of
+/// global memory.
+struct InPlaceOperand {
     value: Value,
     transposed: bool,
 }
@@ -110,78 +113,81 @@ pub(crate) struct MmaReads {
 
 impl Copies {
     /// Plans the copies. The buffers of each loop fit the target's shared memory.
-    pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: Choices) -> Copies {
+    pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> Copies {
         let body = &function.body;
         let order = body.walk(function.region);
         let planner = CopyPlanner::of(function, plan, target, options);
-        let mut found = Copies::default();
+        let mut selected = Copies::default();
         for op in order {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
             let block = body.block_of(*inner);
-            let desired = planner.wants_tma(block);
+            let prefers_tma = planner.prefers_tma(block);
             for &load in &body.blocks[block].ops {
                 if plan.exceeding_capacity.contains(&load) {
-                    found.declined.push((load, NO_CAPACITY));
+                    selected.declined.push((load, NO_CAPACITY));
                     continue;
                 }
                 let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
-                if is_view && desired && planner.uses.reaches_mma(body.result(load)) {
-                    let tma_copies =
-                        if plan.tma_loads_exceeding_smem.contains(&load) { Err(NO_CAPACITY) } else { planner.tma_copies(load, op) };
-                    match tma_copies {
+                if is_view && prefers_tma && planner.uses.reaches_mma(body.result(load)) {
+                    let tma_load = if plan.tma_loads_exceeding_smem.contains(&load) {
+                        Err(NO_CAPACITY)
+                    } else {
+                        planner.tma_load_in_loop(load, op)
+                    };
+                    match tma_load {
                         Ok(copy) => {
-                            found.copies.insert(load, copy);
+                            selected.copies.insert(load, copy);
                             continue;
                         }
-                        Err(reason) => found.no_tma.push((load, reason)),
+                        Err(reason) => selected.no_tma.push((load, reason)),
                     }
                 }
                 if plan.is_stored_right_operand(function, load) {
-                    found.declined.push((load, "threads store it for MMAs in tensor memory"));
+                    selected.declined.push((load, "threads store it for MMAs in tensor memory"));
                     continue;
                 }
-                let plan = match body.ops[load].kind {
-                    Op::LoadView { .. } if planner.uses.reaches_mma(body.result(load)) => planner.view(load, block),
-                    Op::Load { .. } if planner.uses.reaches_mma(body.result(load)) => planner.pointers(load, block),
+                let planned_copy = match body.ops[load].kind {
+                    Op::LoadView { .. } if planner.uses.reaches_mma(body.result(load)) => planner.plan_view_copy(load, block),
+                    Op::Load { .. } if planner.uses.reaches_mma(body.result(load)) => planner.plan_pointer_copy(load, block),
                     _ => continue,
                 };
-                match plan {
-                    Ok(copy) => _ = found.copies.insert(load, copy),
-                    Err(reason) => found.declined.push((load, reason)),
+                match planned_copy {
+                    Ok(copy) => _ = selected.copies.insert(load, copy),
+                    Err(reason) => selected.declined.push((load, reason)),
                 }
             }
             let NonMmaCopies { copies, declined } = planner.non_mma_copies(op, |load| !plan.exceeding_capacity.contains(&load));
-            found.copies.extend(copies);
-            found.declined.extend(declined);
-            found.drop_unprofitable_tma(&planner, block, budget::shared_memory(target));
-            found.drop_exceeding(&planner, &body.blocks[block].ops, budget::shared_memory(target));
+            selected.copies.extend(copies);
+            selected.declined.extend(declined);
+            selected.drop_unprofitable_tma(&planner, block, budget::shared_memory(target));
+            selected.drop_exceeding(&planner, &body.blocks[block].ops, budget::shared_memory(target));
         }
-        found.before_loops(&planner, plan);
-        found
+        selected.add_copies_before_loops(&planner, plan);
+        selected
     }
 
-    /// Plans TMA copies before loops, of operands that MMAs in loops read together with other TMA copies.
-    fn before_loops(&mut self, planner: &CopyPlanner<'_>, plan: &LoweringPlan) {
+    /// Plans TMA copies before loops. Their tiles are operands of MMAs in loops. Does nothing if TMA copies no tile in a loop.
+    fn add_copies_before_loops(&mut self, planner: &CopyPlanner<'_>, plan: &LoweringPlan) {
         let function = planner.function;
         let entry = Some(function.entry());
-        let by_tma = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
-        if planner.tma_copies == TmaChoice::Never || !function.body.ops.ids().any(|op| by_tma(&op)) {
+        let is_tma_copy = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.method, CopyMethod::Tma(_)));
+        if planner.tma_copies == TmaChoice::Never || !function.body.ops.ids().any(|op| is_tma_copy(&op)) {
             return;
         }
         for &load in &function.body.blocks[function.entry()].ops {
             let Op::LoadView { .. } = function.body.ops[load].kind else { continue };
-            let readers = planner.uses.ends(function.body.result(load));
+            let readers = planner.uses.end_users(function.body.result(load));
             let in_loop = |op: &OpId| operands::is_mma(function, *op) && planner.blocks[op.0 as usize] != entry;
             if plan.exceeding_capacity.contains(&load) || !readers.iter().any(in_loop) {
                 continue;
             }
-            let tma_copies = match plan.tma_loads_exceeding_smem.contains(&load) {
+            let tma_load = match plan.tma_loads_exceeding_smem.contains(&load) {
                 true => Err(NO_CAPACITY),
                 // Components have separate roles, and the other role may store to this buffer.
                 false if planner.mmas.has_components() => Err("with two compute roles, neither can wait for it"),
-                false => planner.tma_loads_before_loops(load),
+                false => planner.tma_load_before_loops(load),
             };
-            match tma_copies {
+            match tma_load {
                 Ok(copy) => _ = self.copies.insert(load, copy),
                 Err(reason) => self.no_tma.push((load, reason)),
             }
@@ -192,17 +198,18 @@ impl Copies {
     fn drop_unprofitable_tma(&mut self, planner: &CopyPlanner<'_>, block: Block, capacity: u32) {
         let ops = &planner.function.body.blocks[block].ops;
         let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
-        let (tma_copies, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, CopyMethod::Tma(_)));
+        let (tma_copies, piece_copies): (Vec<OpId>, Vec<OpId>) =
+            copies.partition(|op| matches!(self.copies[op].method, CopyMethod::Tma(_)));
         let feeds_async_mma = |load: &OpId| planner.reaches_async_mma(planner.function.body.result(*load));
         let mut is_feasible = self.two_stages_fit(planner, ops, &tma_copies, capacity);
-        if !is_feasible && pieces.is_empty() {
+        if !is_feasible && piece_copies.is_empty() {
             self.share_buffers(planner, ops, &tma_copies);
             is_feasible = self.two_stages_fit(planner, ops, &tma_copies, capacity);
         }
-        if !is_feasible && pieces.is_empty() {
-            is_feasible = self.pays_single_buffered(planner, ops, &tma_copies, capacity);
+        if !is_feasible && piece_copies.is_empty() {
+            is_feasible = self.single_buffering_pays(planner, ops, &tma_copies, capacity);
         }
-        let reason = match (pieces.is_empty(), is_feasible) {
+        let reason = match (piece_copies.is_empty(), is_feasible) {
             (false, _) if planner.tma_copies == TmaChoice::WherePays && !tma_copies.iter().any(feeds_async_mma) => {
                 "threads copy another operand of its loop and wait for all copies at once"
             }
@@ -213,7 +220,7 @@ impl Copies {
             self.copies.remove(&load);
             self.alternating.remove(&load);
             self.no_tma.push((load, reason));
-            match planner.view(load, block) {
+            match planner.plan_view_copy(load, block) {
                 Ok(copy) => _ = self.copies.insert(load, copy),
                 Err(reason) => self.declined.push((load, reason)),
             }
@@ -228,21 +235,23 @@ impl Copies {
 
     /// Whether single-buffered TMA is profitable: no MMA reads all buffers, so TMA fills one buffer while an MMA reads another one,
     /// and `cp.async` could not double-buffer the largest copy either.
-    fn pays_single_buffered(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
-        let read = |load: &OpId| planner.uses.ends(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
-        let all: Vec<BTreeSet<OpId>> = tma_copies.iter().map(read).collect();
-        let by_all = |op: &OpId| all.iter().all(|read| read.contains(op));
+    fn single_buffering_pays(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
+        let readers_of =
+            |load: &OpId| planner.uses.end_users(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
+        let reader_sets: Vec<BTreeSet<OpId>> = tma_copies.iter().map(readers_of).collect();
+        let reads_all_buffers = |op: &OpId| reader_sets.iter().all(|readers| readers.contains(op));
         let largest = tma_copies.iter().map(|op| self.copies[op].buffer.bytes()).max().unwrap_or(0);
         let is_tight = !self.stages_fit(planner, ops, tma_copies, (1, capacity.saturating_sub(largest)));
-        is_tight && !all.iter().flatten().any(by_all) && self.stages_fit(planner, ops, tma_copies, (1, capacity))
+        is_tight && !reader_sets.iter().flatten().any(reads_all_buffers) && self.stages_fit(planner, ops, tma_copies, (1, capacity))
     }
 
     /// Whether this number of stages fits besides the operands that the loop stores for MMAs.
     fn stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], (stages, capacity): (u32, u32)) -> bool {
-        let own = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
-        let bytes = own.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
-        let stored = ops.iter().flat_map(|op| planner.in_place(*op)).filter(|operand| !self.is_copied_in_place(planner, operand));
-        let stored = stored.map(|operand| planner.bytes(operand.value)).fold(0, u32::saturating_add);
+        let own_buffers = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
+        let bytes = own_buffers.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
+        let stored =
+            ops.iter().flat_map(|op| planner.in_place_operands(*op)).filter(|operand| !self.is_copied_in_place(planner, operand));
+        let stored = stored.map(|operand| planner.tile_bytes(operand.value)).fold(0, u32::saturating_add);
         bytes.saturating_mul(stages).saturating_add(stored) <= capacity
     }
 
@@ -250,44 +259,45 @@ impl Copies {
     fn share_buffers(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId]) {
         let body = &planner.function.body;
         let position: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
-        // The first copy of each shared buffer, with the position of its last reader. A pipeline has one consumer role, so copies
-        // for `tcgen05` (the MMA warp) and copies for other MMAs (compute warps) do not share buffers.
-        let mut first: Vec<(OpId, usize)> = Vec::new();
+        // The first copy into each buffer, with the position of the last MMA that reads the buffer. A pipeline has one consumer
+        // role, so copies for `tcgen05` (the MMA warp) and copies for other MMAs (compute warps) do not share buffers.
+        let mut shared_buffers: Vec<(OpId, usize)> = Vec::new();
         let by_warp_role = |load: OpId| planner.reaches_tensor_memory(body.result(load));
         for load in tma_copies.iter().filter(|load| self.copies[*load].readers == Readers::Mmas) {
-            let readers = planner.uses.ends(body.result(*load));
+            let readers = planner.uses.end_users(body.result(*load));
             let read_at = |user: OpId| position.get(&user).copied().filter(|_| planner.mmas.get(user).is_some());
-            let Some(read) = readers.into_iter().map(read_at).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max())
+            let Some(last_read) =
+                readers.into_iter().map(read_at).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max())
             else {
                 continue;
             };
-            let alike = |(other, free): &&mut (OpId, usize)| {
-                let same = self.copies[other].buffer == self.copies[load].buffer && by_warp_role(*other) == by_warp_role(*load);
-                *free < position[load] && same
+            let can_share = |(other, last_read_at): &&mut (OpId, usize)| {
+                let is_equal = self.copies[other].buffer == self.copies[load].buffer && by_warp_role(*other) == by_warp_role(*load);
+                *last_read_at < position[load] && is_equal
             };
-            match first.iter_mut().find(alike) {
-                Some((other, free)) => {
-                    *free = read;
+            match shared_buffers.iter_mut().find(can_share) {
+                Some((other, last_read_at)) => {
+                    *last_read_at = last_read;
                     self.alternating.insert(*load, *other);
                 }
-                None => first.push((*load, read)),
+                None => shared_buffers.push((*load, last_read)),
             }
         }
     }
 
     /// Whether a copy brings an operand to shared memory in the layout that `wgmma` reads. Otherwise threads store it there.
-    fn is_copied_in_place(&self, planner: &CopyPlanner<'_>, operand: &InPlace) -> bool {
+    fn is_copied_in_place(&self, planner: &CopyPlanner<'_>, operand: &InPlaceOperand) -> bool {
         !operand.transposed
-            && operands::loaded_by(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
+            && operands::defining_load(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
     }
 
-    /// Drops copies of a loop until one stage of each live copy fits. The tile of a dropped copy may still pass through shared
-    /// memory for a layout conversion, so the largest dropped tile must fit, too. Drops the largest copy at the point of the
-    /// highest demand first.
+    /// Drops copies of a loop until one stage of each live copy fits shared memory. The tile of a dropped copy may still pass
+    /// through shared memory for a layout conversion, so the largest dropped tile must fit, too. Drops the largest copy at the
+    /// point of the highest demand first.
     fn drop_exceeding(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], capacity: u32) {
         let position: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
         let last_use = |op: OpId| {
-            let users = planner.uses.ends(planner.function.body.result(op));
+            let users = planner.uses.end_users(planner.function.body.result(op));
             users.into_iter().filter_map(|user| position.get(&user)).max().copied()
         };
         let liveness: Vec<(OpId, usize, usize)> = ops
@@ -298,14 +308,17 @@ impl Copies {
             .collect();
         let mut converted_bytes = 0;
         loop {
-            let alive = |at: usize| {
+            let live_copies = |at: usize| {
                 let here = liveness.iter().filter(move |(_, first, last)| (*first..=*last).contains(&at));
                 here.filter_map(|(op, ..)| Some((self.copies.get(op)?.buffer.bytes(), *op))).collect::<Vec<_>>()
             };
-            let live_bytes =
-                |alive: &Vec<(u32, OpId)>| alive.iter().fold(converted_bytes, |sum: u32, (bytes, _)| sum.saturating_add(*bytes));
-            let fullest = liveness.iter().map(|(_, first, _)| alive(*first)).max_by_key(live_bytes);
-            let largest = fullest.filter(|alive| live_bytes(alive) > capacity).and_then(|alive| alive.into_iter().max());
+            let live_bytes = |live_copies: &Vec<(u32, OpId)>| {
+                live_copies.iter().fold(converted_bytes, |sum: u32, (bytes, _)| sum.saturating_add(*bytes))
+            };
+            let fullest = liveness.iter().map(|(_, first, _)| live_copies(*first)).max_by_key(live_bytes);
+            let largest = fullest
+                .filter(|live_copies| live_bytes(live_copies) > capacity)
+                .and_then(|live_copies| live_copies.into_iter().max());
             let Some((bytes, largest)) = largest else { return };
             self.copies.remove(&largest);
             self.declined.push((largest, NO_CAPACITY));
@@ -325,7 +338,7 @@ impl Copies {
     }
 }
 
-/// The pieces of a `cp.async` copy: their dimension; for the other fields see [`CopyMethod::Pieces`].
+/// A `cp.async` copy in pieces along dimension `dim`. For the other fields, see [`CopyMethod::Pieces`].
 struct PieceCopy {
     dim: usize,
     layout: Layout,
@@ -344,13 +357,14 @@ pub(crate) struct CopyPlanner<'a> {
     pub(crate) mmas: &'a MmaSelections,
     warp_bits: usize,
     pub(crate) uses: Uses<'a>,
+    /// The block of each op.
     pub(crate) blocks: Vec<Option<Block>>,
-    /// Facts, derived for the first TMA candidate.
+    /// Facts, which are derived when the first TMA candidate needs them.
     pub(crate) facts: OnceCell<Facts<'a>>,
 }
 
 impl<'a> CopyPlanner<'a> {
-    pub(crate) fn of(function: &'a Function, plan: &'a LoweringPlan, target: Target, options: Choices) -> CopyPlanner<'a> {
+    pub(crate) fn of(function: &'a Function, plan: &'a LoweringPlan, target: Target, options: PlanOptions) -> CopyPlanner<'a> {
         let LoweringPlan { accesses, mmas, warp_bits, attrs, .. } = plan;
         CopyPlanner {
             function,
@@ -369,18 +383,18 @@ impl<'a> CopyPlanner<'a> {
 }
 
 impl CopyPlanner<'_> {
-    fn view(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
-        self.copy(op, block, self.pieces(op)?)
+    fn plan_view_copy(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+        self.plan_piece_copy(op, block, self.view_pieces(op)?)
     }
 
     /// The copy of a load whose tile threads then read from the buffer into registers, for any users.
     pub(crate) fn register_copy(&self, op: OpId) -> Result<Copy, &'static str> {
         let assigned_layout = self.accesses.get(op).map(|access| access.layout.clone());
-        Ok(self.buffered(op, self.pieces(op)?, (Readers::Registers, assigned_layout.into_iter().collect())))
+        Ok(self.swizzled_copy(op, self.view_pieces(op)?, (Readers::Registers, assigned_layout.into_iter().collect())))
     }
 
     /// The `cp.async` pieces of a view's tile.
-    fn pieces(&self, op: OpId) -> Result<PieceCopy, &'static str> {
+    fn view_pieces(&self, op: OpId) -> Result<PieceCopy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier checks that views are views") };
@@ -409,43 +423,44 @@ impl CopyPlanner<'_> {
         Ok(PieceCopy { dim, layout, bytes, whole })
     }
 
-    fn copy(&self, op: OpId, block: Block, copied: PieceCopy) -> Result<Copy, &'static str> {
+    fn plan_piece_copy(&self, op: OpId, block: Block, piece_copy: PieceCopy) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
-        let read = match self.readers(value, Some(block), 0) {
+        let read = match self.mma_reads(value, Some(block), 0) {
             Some(MmaReads { in_place: true, .. }) => {
-                let PieceCopy { dim, layout, bytes, whole } = copied;
+                let PieceCopy { dim, layout, bytes, whole } = piece_copy;
                 let buffer =
                     wgmma_atoms::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
-                return Ok(Copy { buffer, by: CopyMethod::Pieces { layout, bytes, whole }, readers: Readers::Mmas });
+                return Ok(Copy { buffer, method: CopyMethod::Pieces { layout, bytes, whole }, readers: Readers::Mmas });
             }
             Some(MmaReads { fragments, .. }) => (Readers::Mmas, fragments),
-            // Other users would hold the tile in registers for long.
+            // Ops other than MMAs would hold the tile in registers for long.
             None if !self.uses.reaches_only_mmas(value) => return Err("an op other than an MMA uses it"),
             None => {
                 let assigned_layout = self.accesses.get(op).map(|access| &access.layout);
-                let directly = assigned_layout
-                    .and_then(|assigned_layout| self.read_directly(value, block, copied.dim, &copied.layout, assigned_layout));
+                let directly = assigned_layout.and_then(|assigned_layout| {
+                    self.direct_read_layouts(value, block, piece_copy.dim, &piece_copy.layout, assigned_layout)
+                });
                 directly.map_or_else(
                     || (Readers::Registers, assigned_layout.cloned().into_iter().collect()),
                     |desired| (Readers::Mmas, desired),
                 )
             }
         };
-        Ok(self.buffered(op, copied, read))
+        Ok(self.swizzled_copy(op, piece_copy, read))
     }
 
     /// A copy to a buffer whose swizzle has the fewest wavefronts for the copy and its readers.
-    fn buffered(&self, op: OpId, copied: PieceCopy, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
-        let PieceCopy { dim, layout, bytes, whole } = copied;
+    fn swizzled_copy(&self, op: OpId, piece_copy: PieceCopy, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
+        let PieceCopy { dim, layout, bytes, whole } = piece_copy;
         let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
         let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
-        let buffer = smem_swizzles::buffer(elem, shape, dim, &accesses);
-        Copy { buffer, by: CopyMethod::Pieces { layout, bytes, whole }, readers }
+        let buffer = smem_swizzles::swizzled_buffer(elem, shape, dim, &accesses);
+        Copy { buffer, method: CopyMethod::Pieces { layout, bytes, whole }, readers }
     }
 
     /// The copy of a load through pointers, whose vectors are the pieces.
-    fn pointers(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+    fn plan_pointer_copy(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::Load { ptr, other, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
         if order.semantics != MemoryOrdering::Weak {
@@ -467,7 +482,7 @@ impl CopyPlanner<'_> {
         let strides = Strides::of(shape);
         let neighbour = access.layout.register.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
-        self.copy(op, block, PieceCopy { dim, layout: access.layout.clone(), bytes, whole: true })
+        self.plan_piece_copy(op, block, PieceCopy { dim, layout: access.layout.clone(), bytes, whole: true })
     }
 
     fn is_zero(&self, value: Value) -> bool {
@@ -476,15 +491,15 @@ impl CopyPlanner<'_> {
     }
 
     /// How MMAs read a value, in `block` or, without it, in any block. `None` if another op reads the value.
-    pub(crate) fn readers(&self, value: Value, block: Option<Block>, between: u32) -> Option<MmaReads> {
+    pub(crate) fn mma_reads(&self, value: Value, block: Option<Block>, between: u32) -> Option<MmaReads> {
         let body = &self.function.body;
-        let mut found = MmaReads::default();
-        let fragments = &mut found.fragments;
+        let mut mma_reads = MmaReads::default();
+        let fragments = &mut mma_reads.fragments;
         for &user in self.uses.users(value) {
             if block.is_some_and(|block| self.blocks[user.0 as usize] != Some(block)) || between > MAX_BETWEEN {
                 return None;
             }
-            let reads_of_result = || self.readers(body.result(user), block, between + 1);
+            let reads_of_result = || self.mma_reads(body.result(user), block, between + 1);
             match &body.ops[user].kind {
                 kind @ (Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. }) => match self.mmas.get(user) {
                     Some(MmaSelection::Sync { a, b, scales, .. }) if *acc != value => {
@@ -497,54 +512,55 @@ impl CopyPlanner<'_> {
                         }
                     }
                     // For FMA, each thread reads its operand elements from the buffer.
-                    Some(MmaSelection::Shared { c }) if *acc != value && between == 0 => {
+                    Some(MmaSelection::Fma { c }) if *acc != value && between == 0 => {
                         let shape = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let operand = shape(value);
                         let sides = [(*lhs, operand.len() - 2), (*rhs, operand.len() - 1)];
-                        let reads = sides.into_iter().filter(|(side, _)| *side == value);
-                        fragments.extend(reads.map(|(_, dim)| mma_selection::shared_reads(c, shape(*acc), operand, dim)));
+                        let matching_sides = sides.into_iter().filter(|(side, _)| *side == value);
+                        fragments
+                            .extend(matching_sides.map(|(_, dim)| mma_selection::fma_operand_reads(c, shape(*acc), operand, dim)));
                     }
                     Some(MmaSelection::Tensor { scales: Some(scales), .. }) if kind.operands()[3..].contains(&value) => {
                         let shape = body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let sides: Vec<Value> = kind.operands()[3..].to_vec();
-                        let read = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
-                        fragments.extend(read.map(|(_, layout)| tcgen05_selection::one_copy(layout, shape)));
+                        let matching_scales = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
+                        fragments.extend(matching_scales.map(|(_, layout)| tcgen05_selection::one_copy(layout, shape)));
                     }
                     Some(MmaSelection::Group { lhs: a, rhs: b, .. } | MmaSelection::Tensor { lhs: a, rhs: b, .. })
                         if *acc != value =>
                     {
                         for (_, place) in [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value) {
                             fragments.extend(place.layout().cloned());
-                            found.in_place |= place.layout().is_none();
+                            mma_reads.in_place |= place.layout().is_none();
                         }
                     }
                     _ => return None,
                 },
                 Op::Core(Core::Permute { order, .. }) => {
                     let shape = body.ty(body.result(user)).tile().expect("a permutation is of tiles").1;
-                    let MmaReads { fragments: all, in_place } = reads_of_result()?;
-                    fragments.extend(all.iter().map(|layout| layout.unpermute(shape, order)));
-                    found.in_place |= in_place;
+                    let MmaReads { fragments: result_fragments, in_place } = reads_of_result()?;
+                    fragments.extend(result_fragments.iter().map(|layout| layout.unpermute(shape, order)));
+                    mma_reads.in_place |= in_place;
                 }
                 Op::Core(Core::Reshape { .. }) => {
-                    let MmaReads { fragments: all, in_place } = reads_of_result()?;
-                    fragments.extend(all);
-                    found.in_place |= in_place;
+                    let MmaReads { fragments: result_fragments, in_place } = reads_of_result()?;
+                    fragments.extend(result_fragments);
+                    mma_reads.in_place |= in_place;
                 }
                 // `wgmma` cannot convert an operand.
-                Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => {
-                    let MmaReads { fragments: all, .. } = reads_of_result().filter(|reads| !reads.in_place)?;
-                    fragments.extend(all);
+                Op::Core(Core::Convert { x, .. }) if self.element_bits(*x) == self.element_bits(body.result(user)) => {
+                    let MmaReads { fragments: result_fragments, .. } = reads_of_result().filter(|reads| !reads.in_place)?;
+                    fragments.extend(result_fragments);
                 }
                 _ => return None,
             }
         }
-        Some(found)
+        Some(mma_reads)
     }
 
-    /// Whether loads of a loop should be TMA copies. By default they are if tensor cores read them, even as fragments, because
-    /// those warps have no issue cycles to spare for copies.
-    fn wants_tma(&self, block: Block) -> bool {
+    /// Whether loads of a loop should be TMA copies. By default they are if the loop has tensor-core MMAs, even `mma.sync`:
+    /// the warps that issue MMAs have no issue cycles to spare for copies.
+    fn prefers_tma(&self, block: Block) -> bool {
         match self.tma_copies {
             TmaChoice::Never => false,
             TmaChoice::WherePays => {
@@ -566,18 +582,18 @@ impl CopyPlanner<'_> {
 
     /// Whether a value is an operand of a `tcgen05` MMA.
     pub(crate) fn reaches_tensor_memory(&self, value: Value) -> bool {
-        self.uses.ends(value).into_iter().any(|user| matches!(self.mmas.get(user), Some(MmaSelection::Tensor { .. })))
+        self.uses.end_users(value).into_iter().any(|user| matches!(self.mmas.get(user), Some(MmaSelection::Tensor { .. })))
     }
 
     /// Whether a value is an operand of an asynchronous MMA.
     fn reaches_async_mma(&self, value: Value) -> bool {
         let is_asynchronous =
             |mma: Option<&MmaSelection>| matches!(mma, Some(MmaSelection::Tensor { .. } | MmaSelection::Group { .. }));
-        self.uses.ends(value).into_iter().any(|user| is_asynchronous(self.mmas.get(user)))
+        self.uses.end_users(value).into_iter().any(|user| is_asynchronous(self.mmas.get(user)))
     }
 
     /// The operands that a `wgmma` reads from shared memory.
-    fn in_place(&self, op: OpId) -> Vec<InPlace> {
+    fn in_place_operands(&self, op: OpId) -> Vec<InPlaceOperand> {
         let (Op::Mma { lhs, rhs, .. }, Some(MmaSelection::Group { lhs: a, rhs: b, .. })) =
             (&self.function.body.ops[op].kind, self.mmas.get(op))
         else {
@@ -585,13 +601,13 @@ impl CopyPlanner<'_> {
         };
         let operand = |(value, place): (&Value, &OperandSource)| match place {
             OperandSource::Registers(_) | OperandSource::Tensor(_) => None,
-            OperandSource::Transposed(_) => Some(InPlace { value: *value, transposed: true }),
-            OperandSource::Memory => Some(InPlace { value: *value, transposed: false }),
+            OperandSource::Transposed(_) => Some(InPlaceOperand { value: *value, transposed: true }),
+            OperandSource::Memory => Some(InPlaceOperand { value: *value, transposed: false }),
         };
         [(lhs, a), (rhs, b)].into_iter().filter_map(operand).collect()
     }
 
-    fn bytes(&self, value: Value) -> u32 {
+    fn tile_bytes(&self, value: Value) -> u32 {
         let tile = self.function.body.ty(value).tile();
         tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
     }
@@ -600,18 +616,19 @@ impl CopyPlanner<'_> {
     /// takes fewer wavefronts, including its writes.
     pub(crate) fn has_costly_bank_conflicts(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
-        let inner = Strides::of(shape);
-        let first = buffer.offsets.first().copied().unwrap_or(1);
-        let dim = (0..shape.len()).find(|dim| inner.mask(*dim) & first != 0).unwrap_or(shape.len() - 1);
+        let strides = Strides::of(shape);
+        let contiguous_basis = buffer.offsets.first().copied().unwrap_or(1);
+        let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & contiguous_basis != 0).unwrap_or(shape.len() - 1);
         let reads: Vec<&Layout> = fragments.iter().collect();
         let wavefronts = |buffer: &BufferInfo| {
             fragments.iter().map(|layout| smem_swizzles::wavefronts(buffer, layout)).sum::<u32>() << self.warp_bits
         };
-        let other = smem_swizzles::buffer(elem, shape, dim, &reads);
-        wavefronts(buffer) > wavefronts(&other) && wavefronts(buffer) >= wavefronts(&other) + buffer.bytes() / smem_swizzles::LINE
+        let alternative_buffer = smem_swizzles::swizzled_buffer(elem, shape, dim, &reads);
+        wavefronts(buffer) > wavefronts(&alternative_buffer)
+            && wavefronts(buffer) >= wavefronts(&alternative_buffer) + buffer.bytes() / smem_swizzles::LINE
     }
 
-    fn bits(&self, value: Value) -> Option<u32> {
+    fn element_bits(&self, value: Value) -> Option<u32> {
         self.function.body.ty(value).tile().map(|(elem, _)| elem.bits())
     }
 }

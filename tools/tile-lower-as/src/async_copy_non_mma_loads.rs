@@ -7,7 +7,7 @@
 //! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 
 use crate::async_copies::{Copy, CopyPlanner};
-use crate::operand_trees::core;
+use crate::operand_trees::as_core;
 use base::diag::Result;
 use base::ir::{Block, Op as OpId};
 use base::{Envelope, Value};
@@ -39,7 +39,7 @@ impl Prefetch {
 }
 
 /// Minimum stages of a prefetched copy.
-const STAGES: u32 = 2;
+const MIN_STAGES: u32 = 2;
 
 /// The copies of a loop, and the reasons why its other loads are not copied.
 #[derive(Default)]
@@ -49,16 +49,17 @@ pub(crate) struct NonMmaCopies {
 }
 
 impl CopyPlanner<'_> {
-    /// The non-MMA loads of a `for` that become copies.
+    /// The copies of a `for`'s loads that no MMA reads, and the reasons against other copies.
     pub(crate) fn non_mma_copies(&self, for_op: OpId, may_copy: impl Fn(OpId) -> bool) -> NonMmaCopies {
         let body = &self.function.body;
         let mut non_mma = NonMmaCopies::default();
-        let desired = match self.prefetch {
+        let may_prefetch = match self.prefetch {
             Prefetch::Never => false,
-            Prefetch::WherePays => is_persistent(body, for_op, core),
+            Prefetch::WherePays => is_persistent(body, for_op, as_core),
             Prefetch::WherePossible => true,
         };
-        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind).filter(|_| desired && self.is_simple_loop(for_op))
+        let Some(Core::For { body: region, .. }) =
+            as_core(&body.ops[for_op].kind).filter(|_| may_prefetch && self.is_simple_loop(for_op))
         else {
             return non_mma;
         };
@@ -70,8 +71,8 @@ impl CopyPlanner<'_> {
                 Err(reason) => non_mma.declined.push((load, reason)),
             }
         }
-        self.keep_what_fits(&mut non_mma);
-        if self.prefetch == Prefetch::WherePays && !self.pays(block, &non_mma) {
+        self.drop_exceeding_prefetches(&mut non_mma);
+        if self.prefetch == Prefetch::WherePays && !self.prefetch_pays(block, &non_mma) {
             let reason = "its loop or co-resident CTAs compute for about as long as its latency";
             non_mma.declined.extend(non_mma.copies.drain(..).map(|(load, _)| (load, reason)));
         }
@@ -79,13 +80,13 @@ impl CopyPlanner<'_> {
     }
 
     /// Keeps the first copies that fit a CTA's share of shared memory with two stages each.
-    fn keep_what_fits(&self, non_mma: &mut NonMmaCopies) {
+    fn drop_exceeding_prefetches(&self, non_mma: &mut NonMmaCopies) {
         let capacity = budget::shared_memory(self.target) / self.co_resident_ctas;
-        let taken = Cell::new(0u32);
+        let allocated_bytes = Cell::new(0u32);
         let has_capacity = |(_, copy): &(OpId, Copy)| {
-            let with = taken.get().saturating_add(copy.buffer.bytes().saturating_mul(STAGES));
-            let fits = with <= capacity;
-            taken.set(if fits { with } else { taken.get() });
+            let new_total = allocated_bytes.get().saturating_add(copy.buffer.bytes().saturating_mul(MIN_STAGES));
+            let fits = new_total <= capacity;
+            allocated_bytes.set(if fits { new_total } else { allocated_bytes.get() });
             fits
         };
         let (kept, without): (Vec<_>, Vec<_>) = std::mem::take(&mut non_mma.copies).into_iter().partition(has_capacity);
@@ -97,7 +98,7 @@ impl CopyPlanner<'_> {
     /// Whether a loop contains no loop, no MMA and no early exit.
     fn is_simple_loop(&self, for_op: OpId) -> bool {
         let body = &self.function.body;
-        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return false };
+        let Some(Core::For { body: region, .. }) = as_core(&body.ops[for_op].kind) else { return false };
         let end = body.terminator(body.block_of(*region));
         body.walk(*region).into_iter().all(|op| match &body.ops[op].kind {
             Op::Mma { .. } | Op::MmaScaled { .. } => false,
@@ -118,31 +119,31 @@ impl CopyPlanner<'_> {
         if tokens.into_iter().any(|token| !self.uses.users(*token).is_empty()) {
             return Err("something is ordered after it");
         }
-        self.are_counted(index, for_op)
+        self.check_index_in_loop(index, for_op)
     }
 
     /// Whether prefetching saves at least a tenth of the estimated cycles of an iteration. All terms are cycles of the SM.
-    fn pays(&self, block: Block, non_mma: &NonMmaCopies) -> bool {
+    fn prefetch_pays(&self, block: Block, non_mma: &NonMmaCopies) -> bool {
         let (rates, ctas) = (perf_model::rates(self.target), u64::from(self.co_resident_ctas));
         let bytes = non_mma.copies.iter().map(|(_, copy)| copy.buffer.bytes()).fold(0, u32::saturating_add);
         let latency = u64::from(rates.copy_latency(bytes));
         let transfer = latency - u64::from(rates.copy_latency(0));
-        let compute = self.work(block) / u64::from(rates.multiply_add);
+        let compute = self.computed_elements(block) / u64::from(rates.multiply_add);
         let shared_memory = 2 * u64::from(bytes) / u64::from(rates.shared);
         let without_prefetch = (latency + compute).max(ctas * transfer.max(compute));
         let with_prefetch = ctas * transfer.max(compute + shared_memory);
         !non_mma.copies.is_empty() && with_prefetch * 10 <= without_prefetch * 9
     }
 
-    /// Elements that an iteration computes.
-    fn work(&self, block: Block) -> u64 {
+    /// The number of elements that elementwise ops and reductions compute in an iteration.
+    fn computed_elements(&self, block: Block) -> u64 {
         let body = &self.function.body;
         let elements = |value: &Value| body.ty(*value).tile().map_or(0, |(_, shape)| element_count(shape) as u64);
-        let of = |op: &OpId| match &body.ops[*op].kind {
+        let op_elements = |op: &OpId| match &body.ops[*op].kind {
             Op::Core(core) if core.is_elementwise() => body.ops[*op].results.first().map_or(0, elements),
             Op::Reduce { operands, .. } => operands.iter().map(elements).sum(),
             _ => 0,
         };
-        body.blocks[block].ops.iter().map(of).sum()
+        body.blocks[block].ops.iter().map(op_elements).sum()
     }
 }

@@ -1,10 +1,11 @@
-//! Purpose: let a CTA steal tile blocks of the launch that have not started, after its own (cluster launch control, CLC).
+//! Purpose: let a CTA steal tile blocks of the launch that have not started, after its own tile block (cluster launch control,
+//! CLC).
 //! Requires: `.aa`; `--clc=on`, or a program that uses CLC already; no op that must execute once or in grid order.
 //! Establishes: a loop over the stolen tile blocks, like a persistent kernel's, so TMA loads of the next tile overlap the epilogue.
 //! Preserves: results; scalars and views that do not depend on the tile block stay before the loop.
 //! See also: PTX `clusterlaunchcontrol.try_cancel`; CUTLASS `PersistentTileSchedulerSm100`.
 
-use crate::cluster::happens_once;
+use crate::cluster::must_execute_once;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::{Op as OpId, Operation};
@@ -41,12 +42,13 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     Ok(wrap_in_clc_loop(function))
 }
 
+/// Checks that the CTAs of a function can steal tile blocks, or returns why they cannot.
 fn can_steal(function: &Function, target: Target) -> std::result::Result<(), String> {
     let body = &function.body;
     if !target.has(Feature::ClusterLaunchControl) {
         return Err(format!("{} has no cluster launch control", target.name));
     }
-    match body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).find(|op| happens_once(op)) {
+    match body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).find(|op| must_execute_once(op)) {
         Some(op) => Err(format!("'{}' must execute once", op.mnemonic())),
         None => Ok(()),
     }
@@ -57,17 +59,17 @@ fn wrap_in_clc_loop(function: &Function) -> Function {
     let mut function = function.clone();
     let entry = function.entry();
     let ops = std::mem::take(&mut function.body.blocks[entry].ops);
-    let (end, ops) = ops.split_last().expect("a function ends in a return");
-    let (before, repeated) = separate_invariant_ops(&function, ops);
-    function.body.blocks[entry].ops = before;
+    let (terminator, ops) = ops.split_last().expect("a function ends in a return");
+    let (invariant_ops, repeated) = separate_invariant_ops(&function, ops);
+    function.body.blocks[entry].ops = invariant_ops;
 
     let index = || Type::scalar(Scalar::I32);
-    let mut core = |core: Core| {
+    let mut append_scalar = |core: Core| {
         let op = function.body.append(entry, Op::Core(core), [index()], function.loc);
         function.body.result(op)
     };
-    let [lower, step] = [0, 1].map(|number| core(Core::Constant { value: Dense::Splat(number) }));
-    let upper = core(Core::ClcBlockCount {});
+    let [lower, step] = [0, 1].map(|number| append_scalar(Core::Constant { value: Dense::Splat(number) }));
+    let upper = append_scalar(Core::ClcBlockCount {});
     let region = function.body.new_region();
     let block = function.body.new_block(region);
     let iteration = function.body.add_argument(block, index());
@@ -76,7 +78,7 @@ fn wrap_in_clc_loop(function: &Function) -> Function {
     function.body.append(block, Op::Core(Core::Continue { values: Vec::new() }), [], function.loc);
     let kind = Core::For { lower, upper, step, init: Vec::new(), unsigned: false, body: region };
     function.body.append(entry, Op::Core(kind), [], function.loc);
-    function.body.blocks[entry].ops.push(*end);
+    function.body.blocks[entry].ops.push(*terminator);
     base::text::compact(&function)
 }
 
@@ -106,10 +108,10 @@ fn separate_invariant_ops(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<
 
 /// Replaces the tile block index of the CTA by the index of the tile block that the current iteration computes.
 fn replace_block_ids(function: &mut Function, block: Block, iteration: Value) {
-    let inside: Vec<OpId> = function.body.blocks[block].ops.clone();
-    let nested = inside.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();
-    let nested = nested.into_iter().flat_map(|region| function.body.walk(region)).collect::<Vec<_>>();
-    for op in inside.into_iter().chain(nested) {
+    let loop_ops: Vec<OpId> = function.body.blocks[block].ops.clone();
+    let nested_ops = loop_ops.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();
+    let nested_ops = nested_ops.into_iter().flat_map(|region| function.body.walk(region)).collect::<Vec<_>>();
+    for op in loop_ops.into_iter().chain(nested_ops) {
         if let Op::Core(Core::BlockId { axis }) = function.body.ops[op].kind {
             function.body.ops[op].kind = Op::Core(Core::ClcBlockId { iteration, axis });
         }

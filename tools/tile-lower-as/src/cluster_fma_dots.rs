@@ -11,7 +11,7 @@ use numerics::Scalar;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// Maximum dots that move next to a dot. Reason: each extends the live range of an accumulator.
+/// Maximum dots that move next to a dot. Reason: each moved dot extends the live range of an accumulator.
 const MAX_MOVED: usize = 3;
 /// Maximum ops that a dot moves across.
 const MAX_DISTANCE: usize = 64;
@@ -20,24 +20,25 @@ pub(crate) fn run(function: &Function) -> Function {
     let mut function = function.clone();
     let blocks: Vec<base::Block> = function.body.blocks.ids().collect();
     for block in blocks {
-        let reordered = reordered(&function, &function.body.blocks[block].ops);
+        let reordered = with_adjacent_dots(&function, &function.body.blocks[block].ops);
         function.body.blocks[block].ops = reordered;
     }
     base::text::compact(&function)
 }
 
-fn reordered(function: &Function, ops: &[OpId]) -> Vec<OpId> {
+/// The ops of a block, with dots that share operands next to each other.
+fn with_adjacent_dots(function: &Function, ops: &[OpId]) -> Vec<OpId> {
     let mut ops = ops.to_vec();
-    let mut at = 0;
-    while at < ops.len() {
-        let (mut end, mut read) = (at + 1, BTreeSet::new());
-        read.extend(operands(function, ops[at]).into_iter().flatten());
-        while let Some(next) = next_sharing_dot(function, &ops, end, &read).filter(|_| end - at <= MAX_MOVED) {
-            read.extend(operands(function, ops[next]).into_iter().flatten());
+    let mut position = 0;
+    while position < ops.len() {
+        let (mut end, mut read_operands) = (position + 1, BTreeSet::new());
+        read_operands.extend(fma_dot_operands(function, ops[position]).into_iter().flatten());
+        while let Some(next) = next_sharing_dot(function, &ops, end, &read_operands).filter(|_| end - position <= MAX_MOVED) {
+            read_operands.extend(fma_dot_operands(function, ops[next]).into_iter().flatten());
             ops[end..=next].rotate_right(1);
             end += 1;
         }
-        at = end;
+        position = end;
     }
     ops
 }
@@ -52,7 +53,7 @@ fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read: &BTreeS
     let mut defined_later = BTreeSet::new();
     for (at, op) in ops.iter().enumerate().skip(end).take(MAX_DISTANCE) {
         let kind = &body.ops[*op].kind;
-        let shares = operands(function, *op).is_some_and(|own| own.iter().any(|operand| read.contains(operand)));
+        let shares = fma_dot_operands(function, *op).is_some_and(|own| own.iter().any(|operand| read.contains(operand)));
         if shares && !kind.operands().iter().any(|operand| defined_later.contains(operand)) {
             return Some(at);
         }
@@ -64,8 +65,8 @@ fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read: &BTreeS
     None
 }
 
-/// The operands of an MMA that runs as FMA, without tensor cores.
-fn operands(function: &Function, op: OpId) -> Option<[Value; 2]> {
+/// The operands of an f32 MMA, which runs as FMA, without tensor cores.
+fn fma_dot_operands(function: &Function, op: OpId) -> Option<[Value; 2]> {
     let Op::Mma { lhs, rhs, acc, .. } = function.body.ops[op].kind else { return None };
     let is_f32 = |value: Value| function.body.ty(value).tile().is_some_and(|(elem, _)| elem.carrier() == Scalar::F32);
     (is_f32(lhs) && is_f32(rhs) && is_f32(acc)).then_some([lhs, rhs])

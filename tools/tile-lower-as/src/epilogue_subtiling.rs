@@ -1,12 +1,12 @@
-//! Purpose: split the epilogue of a TMEM accumulator along N, so that fewer registers and less shared memory hold it at a time.
+//! Purpose: split the epilogue of a TMEM accumulator along N, so that it needs fewer registers and less shared memory at a time.
 //! Requires: only elementwise ops with constants between the accumulator and one store to a view. If the TMEM allocation is reused,
-//! no MMA may stand before the store, because `tcgen05.ld` moves down to it.
+//! no MMA may stand between the chain and the store, because `tcgen05.ld` moves down to the store.
 //! Establishes: one slice, elementwise chain and store for each part.
 //! Preserves: stored values; the tokens of the parts are joined.
 //! See also: Triton's `EPILOGUE_SUBTILE`; CUTLASS `EpilogueTile`.
 
 use crate::operands;
-use crate::tile_slicing::{self, Parts};
+use crate::tile_slicing::{self, PartBuilder};
 use crate::tmem_accumulator_chains::{self, Chain};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Value};
@@ -17,29 +17,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// Elements of a part.
+/// Target elements of a part. Parts have at least [`MIN_COLUMNS`] columns.
 const PART_ELEMENTS: usize = 128 * 64;
 /// Minimum columns of a part.
 const MIN_COLUMNS: u32 = 32;
 
-/// Splits the epilogues of the MMAs in `kept`, which accumulate in tensor memory.
-pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
+/// Splits the epilogues of the chains whose MMAs are all in `tmem_mmas`, which accumulate in tensor memory.
+pub(crate) fn run(mut function: Function, tmem_mmas: &BTreeSet<OpId>) -> Function {
     let epilogue_tiles: Vec<EpilogueTile> = {
         let planner = EpiloguePlanner { function: &function, facts: Facts::of(&function) };
-        let (chains, _) = tmem_accumulator_chains::of(&function);
-        let in_tensor_memory = chains.into_iter().filter(|chain| chain.mmas.iter().all(|op| kept.contains(op)));
-        in_tensor_memory.filter_map(|chain| planner.plan(&chain)).collect()
+        let (chains, _) = tmem_accumulator_chains::accumulator_chains(&function);
+        let in_tensor_memory = chains.into_iter().filter(|chain| chain.mmas.iter().all(|op| tmem_mmas.contains(op)));
+        in_tensor_memory.filter_map(|chain| planner.plan_epilogue(&chain)).collect()
     };
     epilogue_tiles.into_iter().for_each(|tile| tile.apply(&mut function));
     function
 }
 
+/// A planned split of an epilogue.
 struct EpilogueTile {
     accumulators: Value,
     /// The elementwise ops between the accumulator and the store.
     path: Vec<OpId>,
     store: OpId,
     parts: u32,
+    /// See [`tile_slicing::index_limit`].
     limit: Option<i64>,
 }
 
@@ -49,7 +51,8 @@ struct EpiloguePlanner<'a> {
 }
 
 impl EpiloguePlanner<'_> {
-    fn plan(&self, chain: &Chain) -> Option<EpilogueTile> {
+    /// Plans the split of the epilogue of a chain. `None` if it cannot be split, or if it has one part only.
+    fn plan_epilogue(&self, chain: &Chain) -> Option<EpilogueTile> {
         let (body, accumulators) = (&self.function.body, chain.result);
         let [rows, columns] = **body.ty(accumulators).tile()?.1 else { return None };
         let parts = ((element_count(&[rows, columns]) / PART_ELEMENTS) as u32).min(columns / MIN_COLUMNS);
@@ -102,11 +105,12 @@ impl EpiloguePlanner<'_> {
 
     /// Whether all other operands of an op are constants.
     fn has_constant_operands(&self, core: &Core, value: Value) -> bool {
-        core.operands().iter().all(|operand| *operand == value || constant(self.function, *operand).is_some())
+        core.operands().iter().all(|operand| *operand == value || splat_constant(self.function, *operand).is_some())
     }
 }
 
-fn constant(function: &Function, value: Value) -> Option<Dense> {
+/// The data of a splat constant.
+fn splat_constant(function: &Function, value: Value) -> Option<Dense> {
     match &function.body.ops[function.body.defining_op(value)?].kind {
         Op::Core(Core::Constant { value: value @ Dense::Splat(_) }) => Some(value.clone()),
         _ => None,
@@ -120,36 +124,36 @@ impl EpilogueTile {
         let Op::StoreView { tile, view, index, token, order, in_bounds, hints } = node.kind else {
             unreachable!("it was planned as a store")
         };
-        let mut parts = Parts { function, count: parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
-        let view = parts.view(view, 1);
+        let mut parts = PartBuilder { function, count: parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
+        let view = parts.part_view(view, 1);
         let mut tokens = Vec::new();
         for part in 0..parts.count {
             parts.loc = node.loc;
-            let mut now = BTreeMap::from([(accumulators, parts.slice(accumulators, 1, part))]);
+            let mut part_values = BTreeMap::from([(accumulators, parts.slice_part(accumulators, 1, part))]);
             for op in &path {
                 let node = parts.function.body.ops[*op].clone();
                 let mut kind = node.kind;
                 for operand in kind.operands() {
-                    if let Some(value) = constant(parts.function, operand).filter(|_| !now.contains_key(&operand)) {
-                        let ty = parts.ty(operand, 1);
-                        now.insert(operand, parts.make(Op::Core(Core::Constant { value }), [ty])[0]);
+                    if let Some(value) = splat_constant(parts.function, operand).filter(|_| !part_values.contains_key(&operand)) {
+                        let ty = parts.part_type(operand, 1);
+                        part_values.insert(operand, parts.append_op(Op::Core(Core::Constant { value }), [ty])[0]);
                     }
                 }
-                kind.for_each_operand_mut(&mut |operand| *operand = now[operand]);
-                let ty = parts.ty(node.results[0], 1);
+                kind.for_each_operand_mut(&mut |operand| *operand = part_values[operand]);
+                let ty = parts.part_type(node.results[0], 1);
                 parts.loc = node.loc;
-                now.insert(node.results[0], parts.make(kind, [ty])[0]);
+                part_values.insert(node.results[0], parts.append_op(kind, [ty])[0]);
             }
             parts.loc = node.loc;
-            let mut at = index.clone();
-            at[1] = parts.index(index[1], limit, part);
-            let (in_bounds, hints, tile) = (in_bounds.clone(), hints.clone(), now[&tile]);
-            let store = Op::StoreView { tile, view, index: at, token, order, in_bounds, hints };
-            tokens.extend(parts.make(store, [Type::Token]));
+            let mut part_index = index.clone();
+            part_index[1] = parts.part_index(index[1], limit, part);
+            let (in_bounds, hints, tile) = (in_bounds.clone(), hints.clone(), part_values[&tile]);
+            let store = Op::StoreView { tile, view, index: part_index, token, order, in_bounds, hints };
+            tokens.extend(parts.append_op(store, [Type::Token]));
         }
         let is_waited_for = parts.function.body.use_counts(parts.function.region)[node.results[0].0 as usize] > 0;
-        let joined = is_waited_for.then(|| parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
-        let Parts { function, emitted, .. } = parts;
+        let joined = is_waited_for.then(|| parts.append_op(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
+        let PartBuilder { function, emitted, .. } = parts;
         joined.into_iter().for_each(|joined| function.body.replace_uses(node.results[0], joined));
         let block = function.body.op_blocks()[store.0 as usize].expect("the store is in a block");
         let ops = &mut function.body.blocks[block].ops;

@@ -1,5 +1,5 @@
 //! Purpose: hoist loads above preceding reductions, to the first use of a loaded tile. A reduction has a CTA barrier, so a load
-//! issued after it pays its full latency again.
+//! that is issued after the reduction pays its full latency again.
 //! Requires: `.aa`; only outside loops, which prefetch by other means, and in functions without MMAs, which need the registers.
 //! Establishes: a load and its address computation precede the reductions that they do not depend on.
 //! Preserves: token order; loads move only across loads, reductions, pure ops, and stores that their tokens do not order first.
@@ -39,16 +39,19 @@ struct Order {
     ops: Vec<OpId>,
     /// Loaded tiles, and values that depend on them.
     loaded: BTreeSet<Value>,
-    /// Results of ops with effects after the first use, and values that depend on them. A load that needs one is not hoisted.
+    /// Results of ops with effects after the first use, and values that depend on them. A load that depends on such a value is not
+    /// hoisted.
     fixed: BTreeSet<Value>,
     /// The position of the first op that uses a loaded tile.
     used_at: Option<usize>,
-    /// Whether a reduction follows that position.
+    /// Whether a reduction follows the position `used_at`.
     has_reduction: bool,
-    bytes: usize,
+    /// Bytes of the loads hoisted so far.
+    hoisted_bytes: usize,
 }
 
 impl Order {
+    /// Appends an op to the new order, or hoists it if it is a load that may move.
     fn add(&mut self, function: &Function, op: OpId) {
         let body = &function.body;
         let node = &body.ops[op];
@@ -80,35 +83,35 @@ impl Order {
     }
 
     /// Hoists a load that follows a reduction if neither the load nor its addresses depend on loaded values. Returns whether it
-    /// did.
+    /// hoists the load.
     fn try_hoist(&mut self, function: &Function, load: OpId) -> bool {
         let body = &function.body;
-        let Some(at) = self.used_at.filter(|_| self.has_reduction) else { return false };
+        let Some(first_use) = self.used_at.filter(|_| self.has_reduction) else { return false };
         let tile = body.ty(body.ops[load].results[0]).tile();
         let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_BYTES);
         let operands = body.ops[load].kind.operands();
         // Tokens of loads impose no order here. They only identify earlier loads.
         let is_blocked =
             |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
-        if self.bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(is_blocked) {
+        if self.hoisted_bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(is_blocked) {
             return false;
         }
         // Values after the first use that are not fixed come from pure ops only.
-        let mut needed: BTreeSet<Value> = operands.into_iter().collect();
-        let mut moved = BTreeSet::from([load]);
-        for &op in self.ops[at..].iter().rev() {
+        let mut needed_values: BTreeSet<Value> = operands.into_iter().collect();
+        let mut ops_to_hoist = BTreeSet::from([load]);
+        for &op in self.ops[first_use..].iter().rev() {
             let node = &body.ops[op];
-            if node.results.iter().any(|result| needed.contains(result)) {
-                needed.extend(node.kind.operands());
-                moved.insert(op);
+            if node.results.iter().any(|result| needed_values.contains(result)) {
+                needed_values.extend(node.kind.operands());
+                ops_to_hoist.insert(op);
             }
         }
-        let following = self.ops.split_off(at).into_iter().chain([load]);
-        let (early, others): (Vec<OpId>, Vec<OpId>) = following.partition(|op| moved.contains(op));
-        self.used_at = Some(at + early.len());
+        let following = self.ops.split_off(first_use).into_iter().chain([load]);
+        let (early, others): (Vec<OpId>, Vec<OpId>) = following.partition(|op| ops_to_hoist.contains(op));
+        self.used_at = Some(first_use + early.len());
         self.ops.extend(early.into_iter().chain(others));
         self.loaded.extend(&body.ops[load].results);
-        self.bytes += bytes;
+        self.hoisted_bytes += bytes;
         true
     }
 }

@@ -19,25 +19,25 @@ use tileas::tensor_memory::LANES;
 use tileas::{Buffer, budget, liveness};
 
 /// Minimum stages of a multi-stage buffer.
-const STAGES: u32 = 2;
+const MIN_STAGES: u32 = 2;
 /// Bytes reserved for mbarriers.
-const BARRIERS: u32 = 1024;
+const MBARRIER_BYTES: u32 = 1024;
 
 /// The ops of the second component; empty unless there are exactly two.
 pub(crate) fn second_component(function: &Function, target: Target) -> BTreeSet<OpId> {
-    let chained = operands::chained(function);
+    let chained = operands::chained_mmas(function);
     if !target.has(Feature::TensorMemory) || chained.is_empty() || !chained.iter().all(|op| has_all_lanes(function, *op)) {
         return BTreeSet::new();
     }
     let body = &function.body;
-    let common = mma_only_tiles(function);
-    let found = components(body, function.region, |op| Some(touched(function, &common, op)));
-    let of_mmas: BTreeSet<Option<usize>> = chained.iter().map(|op| found.of(*op)).collect();
-    if of_mmas.len() != COMPONENTS {
+    let mma_only_tiles = mma_only_tiles(function);
+    let connected = components(body, function.region, |op| Some(op_effects(function, &mma_only_tiles, op)));
+    let mma_components: BTreeSet<Option<usize>> = chained.iter().map(|op| connected.of(*op)).collect();
+    if mma_components.len() != COMPONENTS {
         return BTreeSet::new();
     }
-    let second = of_mmas.last().copied().flatten();
-    body.walk(function.region).into_iter().filter(|op| second.is_some() && found.of(*op) == second).collect()
+    let second = mma_components.last().copied().flatten();
+    body.walk(function.region).into_iter().filter(|op| second.is_some() && connected.of(*op) == second).collect()
 }
 
 /// Whether an MMA has a row for each of the 128 TMEM lanes, which four warps access.
@@ -46,42 +46,42 @@ fn has_all_lanes(function: &Function, mma: OpId) -> bool {
     accumulators.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
 }
 
-fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> OpEffects {
+fn op_effects(function: &Function, mma_only_tiles: &BTreeSet<Value>, op: OpId) -> OpEffects {
     let node = &function.body.ops[op];
-    let is_common = |value: &Value| {
-        common.contains(value) || function.body.ty(*value).tile().is_none_or(|(_, shape)| element_count(shape) == 1)
+    let may_be_shared = |value: &Value| {
+        mma_only_tiles.contains(value) || function.body.ty(*value).tile().is_none_or(|(_, shape)| element_count(shape) == 1)
     };
-    let gives = match &node.kind {
+    let is_source = match &node.kind {
         Op::Mma { .. } | Op::MmaScaled { .. } => true,
-        Op::LoadView { .. } | Op::Load { .. } => !is_common(&node.results[0]),
+        Op::LoadView { .. } | Op::Load { .. } => !may_be_shared(&node.results[0]),
         kind => !kind.is_pure(),
     };
-    OpEffects { places: Vec::new(), is_source: gives }
+    OpEffects { memory_objects: Vec::new(), is_source }
 }
 
 /// The tiles that only MMAs use, as operands, possibly rearranged.
 fn mma_only_tiles(function: &Function) -> BTreeSet<Value> {
     let body = &function.body;
-    let all = body.walk(function.region);
+    let ops = body.walk(function.region);
     let mut users: BTreeMap<Value, Vec<(OpId, usize)>> = BTreeMap::new();
-    for &op in &all {
-        for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
-            users.entry(value).or_default().push((op, place));
+    for &op in &ops {
+        for (operand_index, value) in body.ops[op].kind.operands().into_iter().enumerate() {
+            users.entry(value).or_default().push((op, operand_index));
         }
     }
-    let mut common = BTreeSet::new();
-    for &op in all.iter().rev() {
-        let is_mma_operand = |(user, place): &(OpId, usize)| match &body.ops[*user].kind {
-            Op::Core(Core::Permute { .. } | Core::Reshape { .. }) => common.contains(&body.result(*user)),
-            _ => operands::is_mma(function, *user) && *place < 2,
+    let mut mma_only = BTreeSet::new();
+    for &op in ops.iter().rev() {
+        let is_mma_operand = |(user, operand_index): &(OpId, usize)| match &body.ops[*user].kind {
+            Op::Core(Core::Permute { .. } | Core::Reshape { .. }) => mma_only.contains(&body.result(*user)),
+            _ => operands::is_mma(function, *user) && *operand_index < 2,
         };
         if let Some(value) = body.ops[op].results.first()
             && users.get(value).is_some_and(|users| users.iter().all(is_mma_operand))
         {
-            common.insert(*value);
+            mma_only.insert(*value);
         }
     }
-    common
+    mma_only
 }
 
 /// Whether an SM fits the buffers of each role, and two stages of the buffers that loops fill for both.
@@ -92,23 +92,23 @@ pub(crate) fn fits_two_roles(function: &tileas::Function, target: Target) -> boo
     let staged_buffers = liveness::min_staged_buffers((body, function.region), tileas::Op::effects);
     let liveness = liveness::liveness((body, function.region), buffers, tileas::Op::effects, &staged_buffers);
     let bytes = |buffer: &Buffer| buffers[*buffer].bytes();
-    let of_component = |component: usize| {
+    let component_bytes = |component: usize| {
         let own = |buffer: &Buffer| pair.buffers.get(buffer) == Some(&Some(component));
-        let meets = |one: Buffer, other: Buffer| own(&one) && own(&other) && liveness[one].meets(liveness[other]);
-        let places = liveness::places(buffers, meets, |_| 1);
+        let meets = |one: Buffer, other: Buffer| own(&one) && own(&other) && liveness[one].overlaps(liveness[other]);
+        let places = liveness::place_buffers(buffers, meets, |_| 1);
         places.iter().filter(|(buffer, _)| own(buffer)).map(|(buffer, at)| at.saturating_add(bytes(&buffer))).max().unwrap_or(0)
     };
     // Consecutive loops share multi-stage buffers.
     let mut loops: BTreeMap<Block, u32> = BTreeMap::new();
     for (buffer, staged_buffer) in &staged_buffers {
-        *loops.entry(staged_buffer.block).or_default() += STAGES * bytes(buffer);
+        *loops.entry(staged_buffer.block).or_default() += MIN_STAGES * bytes(buffer);
     }
-    let others = pair
+    let other_buffers = pair
         .buffers
         .iter()
         .filter(|(buffer, of)| of.is_none() && !staged_buffers.contains_key(buffer))
         .map(|(buffer, _)| bytes(buffer));
-    let own: u32 = (0..COMPONENTS).map(of_component).sum();
-    let all = own + loops.into_values().max().unwrap_or(0) + others.sum::<u32>();
-    all + BARRIERS <= budget::shared_memory(target)
+    let own: u32 = (0..COMPONENTS).map(component_bytes).sum();
+    let total_bytes = own + loops.into_values().max().unwrap_or(0) + other_buffers.sum::<u32>();
+    total_bytes + MBARRIER_BYTES <= budget::shared_memory(target)
 }

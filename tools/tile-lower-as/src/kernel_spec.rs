@@ -13,32 +13,33 @@ use tileas::FunctionAttrs;
 const DEFAULT_WARPS: u32 = 4;
 /// Minimum elements of the largest tile for each thread. With fewer elements, more threads would only repeat scalar work.
 const MIN_ELEMENTS: usize = 2;
-/// Maximum elements of a tile for each thread.
+/// Maximum elements of the largest tile for each thread of the default number of warps. Larger tiles get twice the warps.
 const MAX_ELEMENTS: usize = 64;
-/// The same for persistent kernels. They may use more registers, because their grid has no more CTAs than fit.
+/// The lower maximum for persistent kernels. Their grid has no more CTAs than fit, so a CTA may use more warps and registers.
 const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
 /// Maximum warps that an author may request: a CTA of 1024 threads.
 const MAX_WARPS: u32 = 32;
 
-/// `in_components`: whether two components may get a warp role each.
+/// Resolves the attributes of a function from options, hints and the kernel plan. `allows_two_components`: whether two independent
+/// components of MMAs may get a compute role each.
 pub(crate) fn resolve(
     function: &tileaa::Function,
-    in_components: bool,
+    allows_two_components: bool,
     target: Target,
     envelope: &mut Envelope,
 ) -> Result<FunctionAttrs> {
-    let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
-    let spec = named(target.name).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
+    let hint_for = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
+    let spec = hint_for(target.name).or_else(|| hint_for("default")).map(|hint| hint.spec).unwrap_or_default();
     // A hint that is out of range is ignored, like in the reference compiler.
     let hinted = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
     let plan = kernel_plan::of(envelope, &function.name)?;
     let occupancy = options::Lowering::occupancy(envelope)?.or(hinted).or(plan.occupancy);
     let warps = match (options::Lowering::warps(envelope)?, spec.worker_warps) {
         (Some(warps), _) => warps,
-        (None, None) => plan.warps.unwrap_or_else(|| chosen_warps(function, in_components, target)),
+        (None, None) => plan.warps.unwrap_or_else(|| chosen_warps(function, allows_two_components, target)),
         (None, Some(requested_value)) => {
-            let (warps, outcome, message) = requested_warps(function, in_components, target, requested_value);
+            let (warps, outcome, message) = requested_warps(function, allows_two_components, target, requested_value);
             envelope.log.push(LogEntry {
                 pass: "kernel-spec".into(),
                 outcome,
@@ -58,11 +59,11 @@ pub(crate) fn resolve(
 /// Resolves the author's hint. Returns the number of warps and a remark.
 fn requested_warps(
     function: &tileaa::Function,
-    in_components: bool,
+    allows_two_components: bool,
     target: Target,
     requested_value: u32,
 ) -> (u32, Outcome, String) {
-    let chosen = chosen_warps(function, in_components, target);
+    let chosen = chosen_warps(function, allows_two_components, target);
     let declined =
         |why: &str| (chosen, Outcome::Missed, format!("num_worker_warps_per_cta = {requested_value} is not used: {why}"));
     if !requested_value.is_power_of_two() {
@@ -86,25 +87,25 @@ fn largest_tile(function: &tileaa::Function) -> usize {
 }
 
 /// Chooses more warps if MMAs or the largest tiles need registers, and fewer if no tile is large enough to share.
-fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target) -> u32 {
+fn chosen_warps(function: &tileaa::Function, allows_two_components: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
     let useful_warps = (largest / (32 * MIN_ELEMENTS)).max(1).next_power_of_two() as u32;
     let has_mma = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
-    if in_components && !crate::independent_subgraphs::second_component(function, target).is_empty() {
-        // Each component gets a warp role with one thread per row.
+    if allows_two_components && !crate::independent_subgraphs::second_component(function, target).is_empty() {
+        // Each component gets a compute role with one thread per row.
         return DEFAULT_WARPS;
     }
     match has_mma {
-        true => crate::mma_selection::warps(function, target, DEFAULT_WARPS),
+        true => crate::mma_selection::warps_for_mmas(function, target, DEFAULT_WARPS),
         // Several of the largest tiles are live at a time; more threads have more registers.
-        false if largest > most_elements(function) * 32 * DEFAULT_WARPS as usize => 2 * DEFAULT_WARPS,
+        false if largest > max_elements_per_thread(function) * 32 * DEFAULT_WARPS as usize => 2 * DEFAULT_WARPS,
         // More warps shorten the time for which a CTA blocks others.
         false if waits_for_ctas(function) => useful_warps.min(2 * DEFAULT_WARPS),
         false => useful_warps.min(DEFAULT_WARPS),
     }
 }
 
-/// Whether a CTA spins on other CTAs, like on a lock: a loop with an atomic op.
+/// Whether a CTA may wait for other CTAs, for example for a lock: a `loop` contains an atomic op.
 pub(crate) fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
@@ -115,10 +116,10 @@ pub(crate) fn waits_for_ctas(function: &tileaa::Function) -> bool {
     body.walk(function.region).into_iter().any(|op| is_spin_loop(&body.ops[op].kind))
 }
 
-fn most_elements(function: &tileaa::Function) -> usize {
+fn max_elements_per_thread(function: &tileaa::Function) -> usize {
     let body = &function.body;
     let mut ops = body.blocks[function.entry()].ops.iter();
-    match ops.any(|op| is_persistent(body, *op, crate::operand_trees::core)) {
+    match ops.any(|op| is_persistent(body, *op, crate::operand_trees::as_core)) {
         true => MAX_ELEMENTS_PERSISTENT,
         false => MAX_ELEMENTS,
     }

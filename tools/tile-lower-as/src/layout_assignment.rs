@@ -19,17 +19,18 @@ use tileas::Layout;
 use tileas::layout::Strides;
 
 /// The inputs of the assignment.
-struct Context<'a> {
+struct AssignmentInputs<'a> {
     function: &'a Function,
     accesses: &'a Accesses,
     mmas: &'a MmaSelections,
     copies: &'a Copies,
-    operands_only: Vec<bool>,
+    used_by_mmas_only: Vec<bool>,
 }
 
+/// The assigned layout of each tile that has one.
 pub(crate) struct AssignedLayouts {
     layouts: Vec<Option<Layout>>,
-    /// For tiles that are read from the buffers of copies, and values computed from them: the layout of the load.
+    /// For tiles that each use reads from the buffer of a copy, and for values computed from such tiles: the layout of the load.
     as_loaded: Vec<Option<Layout>>,
     warp_bits: usize,
 }
@@ -42,16 +43,16 @@ impl AssignedLayouts {
         copies: &Copies,
         warp_bits: usize,
     ) -> AssignedLayouts {
-        let mut assigned_layouts = AssignedLayouts::none(function, warp_bits);
-        let operands_only = operands::operands_only(function);
-        assigned_layouts.region(&Context { function, accesses, mmas, copies, operands_only }, function.region);
+        let mut assigned_layouts = AssignedLayouts::unassigned(function, warp_bits);
+        let used_by_mmas_only = operands::used_by_mmas_only(function);
+        assigned_layouts.assign_region(&AssignmentInputs { function, accesses, mmas, copies, used_by_mmas_only }, function.region);
         assigned_layouts
     }
 
     /// No tile has an assigned layout yet.
-    pub(crate) fn none(function: &Function, warp_bits: usize) -> AssignedLayouts {
-        let none = vec![None; function.body.values.len()];
-        AssignedLayouts { layouts: none.clone(), as_loaded: none, warp_bits }
+    pub(crate) fn unassigned(function: &Function, warp_bits: usize) -> AssignedLayouts {
+        let no_layouts = vec![None; function.body.values.len()];
+        AssignedLayouts { layouts: no_layouts.clone(), as_loaded: no_layouts, warp_bits }
     }
 
     pub(crate) fn get(&self, value: Value) -> Option<&Layout> {
@@ -61,10 +62,11 @@ impl AssignedLayouts {
     /// The assigned layout, or the layout in which a use without preference computes the value.
     pub(crate) fn or_default(&self, function: &Function, value: Value) -> Layout {
         let (elem, shape) = function.body.ty(value).tile().expect("only tiles have layouts");
-        let known = self.get(value).or(self.as_loaded[value.0 as usize].as_ref());
-        known.cloned().unwrap_or_else(|| default_layout(shape, elem.bytes(), self.warp_bits))
+        let layout = self.get(value).or(self.as_loaded[value.0 as usize].as_ref());
+        layout.cloned().unwrap_or_else(|| default_layout(shape, elem.bytes(), self.warp_bits))
     }
 
+    /// Sets the layout of a value that has none. Returns whether it did.
     fn set(&mut self, value: Value, layout: Option<Layout>) -> bool {
         let slot = &mut self.layouts[value.0 as usize];
         let is_new = slot.is_none() && layout.is_some();
@@ -74,23 +76,23 @@ impl AssignedLayouts {
         is_new
     }
 
-    fn region(&mut self, context: &Context<'_>, region: Region) {
-        let function = context.function;
+    fn assign_region(&mut self, inputs: &AssignmentInputs<'_>, region: Region) {
+        let function = inputs.function;
         for &op in &function.body.blocks[function.body.block_of(region)].ops {
-            self.op(context, op);
+            self.assign_op(inputs, op);
         }
     }
 
-    fn op(&mut self, context: &Context<'_>, op: OpId) {
-        let function = context.function;
+    fn assign_op(&mut self, inputs: &AssignmentInputs<'_>, op: OpId) {
+        let function = inputs.function;
         let body = &function.body;
         let node = &body.ops[op];
         let is_tile = |value: Value| body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
         let results: Vec<Value> = node.results.iter().copied().filter(|value| is_tile(*value)).collect();
         match &node.kind {
             Op::Core(Core::If { then, otherwise, .. }) => {
-                self.region(context, *then);
-                self.region(context, *otherwise);
+                self.assign_region(inputs, *then);
+                self.assign_region(inputs, *otherwise);
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
                     let assigned_layout = [*then, *otherwise].into_iter().find_map(|region| {
                         let values = leaving_values(function, region, |op| matches!(op, Op::Core(Core::Yield { .. })));
@@ -101,14 +103,14 @@ impl AssignedLayouts {
             }
             Op::Core(Core::For { init, body: inner, .. }) => {
                 let args = &body.blocks[body.block_of(*inner)].args[1..];
-                self.carried(context, init, args, *inner);
+                self.assign_carried(inputs, init, args, *inner);
                 for (&arg, &result) in args.iter().zip(&node.results) {
                     self.set(result, self.get(arg).cloned());
                 }
             }
             Op::Core(Core::Loop { init, body: inner }) => {
                 let args = &body.blocks[body.block_of(*inner)].args;
-                self.carried(context, init, args, *inner);
+                self.assign_carried(inputs, init, args, *inner);
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
                     let breaks = leaving_values(function, *inner, |op| matches!(op, Op::Core(Core::Break { .. })));
                     let assigned_layout = breaks.into_iter().find_map(|values| self.get(values[i]).cloned());
@@ -117,9 +119,9 @@ impl AssignedLayouts {
             }
             kind => {
                 for &result in &results {
-                    let assigned_layout = self.result_layout(context, op, kind, result);
+                    let assigned_layout = self.result_layout(inputs, op, kind, result);
                     if assigned_layout.is_none() {
-                        self.as_loaded[result.0 as usize] = self.layout_of_load(context, op);
+                        self.as_loaded[result.0 as usize] = self.layout_of_load(inputs, op);
                     }
                     self.set(result, assigned_layout);
                 }
@@ -130,42 +132,42 @@ impl AssignedLayouts {
     /// A loop-carried value has the layout of its init; if the init has none, the layout of its next value. If the next value
     /// depends on an MMA, the accumulator's layout wins: converting the init once is cheaper than converting the accumulator in
     /// each iteration.
-    fn carried(&mut self, context: &Context<'_>, init: &[Value], args: &[Value], inner: Region) {
-        let function = context.function;
+    fn assign_carried(&mut self, inputs: &AssignmentInputs<'_>, init: &[Value], args: &[Value], inner: Region) {
+        let function = inputs.function;
         let is_tile = |value: Value| function.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
         let block = function.body.block_of(inner);
         let next = function.body.terminator(block).map(|op| function.body.ops[op].kind.operands()).unwrap_or_default();
         for (i, (&init, &arg)) in init.iter().zip(args).enumerate() {
             let accumulators =
-                || next.get(i).filter(|next| is_tile(**next)).and_then(|next| accumulator_layout(context, block, *next));
+                || next.get(i).filter(|next| is_tile(**next)).and_then(|next| accumulator_layout(inputs, block, *next));
             let assigned_layout = self.get(init).cloned();
             self.set(arg, assigned_layout.map(|assigned_layout| accumulators().unwrap_or(assigned_layout)));
         }
-        // Each iteration assigns at least one more argument, so this terminates.
+        // Each iteration assigns a layout to at least one more argument, so this loop terminates.
         loop {
-            self.region(context, inner);
-            let nexts = leaving_values(function, inner, |op| matches!(op, Op::Core(Core::Continue { .. })));
+            self.assign_region(inputs, inner);
+            let next_values = leaving_values(function, inner, |op| matches!(op, Op::Core(Core::Continue { .. })));
             let mut changed = false;
             for (i, &arg) in args.iter().enumerate().filter(|(_, arg)| is_tile(**arg)) {
-                let next = nexts.iter().find_map(|values| self.get(values[i]).cloned());
+                let next = next_values.iter().find_map(|values| self.get(values[i]).cloned());
                 changed |= self.set(arg, next);
             }
             if !changed {
                 break;
             }
-            self.clear(function, inner);
+            self.clear_region(function, inner);
         }
         for &arg in args.iter().filter(|arg| is_tile(**arg)) {
-            let assigned_layout = layout_of_addressed_access(context, inner, arg).unwrap_or_else(|| self.or_default(function, arg));
+            let assigned_layout = layout_of_addressed_access(inputs, inner, arg).unwrap_or_else(|| self.or_default(function, arg));
             if self.set(arg, Some(assigned_layout)) {
-                self.clear(function, inner);
-                self.region(context, inner);
+                self.clear_region(function, inner);
+                self.assign_region(inputs, inner);
             }
         }
     }
 
-    /// Clears the layouts of a region, which were assigned before an argument of its loop had one.
-    fn clear(&mut self, function: &Function, region: Region) {
+    /// Clears the layouts in a loop body that were assigned before an argument of the loop had a layout.
+    fn clear_region(&mut self, function: &Function, region: Region) {
         let body = &function.body;
         for op in body.walk(region) {
             let node = &body.ops[op];
@@ -174,9 +176,9 @@ impl AssignedLayouts {
         }
     }
 
-    /// The layout of a load that feeds a tile without assigned layout.
-    fn layout_of_load(&self, context: &Context<'_>, op: OpId) -> Option<Layout> {
-        let Context { function, accesses, copies, .. } = context;
+    /// The layout of the load from which a tile without an assigned layout is computed.
+    fn layout_of_load(&self, inputs: &AssignmentInputs<'_>, op: OpId) -> Option<Layout> {
+        let AssignmentInputs { function, accesses, copies, .. } = inputs;
         let as_loaded = |value: Value| self.as_loaded[value.0 as usize].clone();
         match &function.body.ops[op].kind {
             Op::LoadView { .. } | Op::Load { .. } => {
@@ -185,21 +187,22 @@ impl AssignedLayouts {
             }
             Op::Core(core) if core.is_elementwise() => Operation::operands(core).into_iter().find_map(as_loaded),
             Op::Core(Core::Reshape { x }) => as_loaded(*x),
-            Op::Core(Core::Permute { x, order }) => as_loaded(*x).map(|layout| permuted(&layout, function, *x, order)),
+            Op::Core(Core::Permute { x, order }) => as_loaded(*x).map(|layout| permuted_layout(&layout, function, *x, order)),
             _ => None,
         }
     }
 
-    fn result_layout(&self, context: &Context<'_>, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
-        let Context { function, accesses, mmas, copies, .. } = context;
+    /// The layout that an op gives its result. `None` if each use rematerializes the result.
+    fn result_layout(&self, inputs: &AssignmentInputs<'_>, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
+        let AssignmentInputs { function, accesses, mmas, copies, .. } = inputs;
         let body = &function.body;
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
-            // Its uses read it from a buffer, each in the layout it needs.
+            // A copy fills a buffer with the tile. Each use reads the tile from there in the layout that the use needs.
             Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some_and(|copy| copy.readers == Readers::Mmas) => None,
             Op::LoadView { .. } | Op::MulticastLoad { .. } => accesses.get(op).map(|access| access.layout.clone()),
             Op::Load { ptr, mask, .. } => {
-                // If the access has no vectors, its pointers keep their assigned layout.
+                // Without vectors, the load has the assigned layout of its pointers or mask, so that they need no conversion.
                 let access = accesses.get(op)?;
                 let assigned_layouts = [Some(*ptr), *mask].into_iter().flatten().find_map(|value| self.get(value).cloned());
                 assigned_layouts.filter(|_| access.vector_bits == 0).or_else(|| Some(access.layout.clone()))
@@ -227,7 +230,7 @@ impl AssignedLayouts {
                 operands.iter().find_map(|operand| self.get(*operand).cloned())
             }
             Op::Core(Core::Reshape { x }) => self.get(*x).cloned(),
-            Op::Core(Core::Permute { x, order }) => self.get(*x).map(|layout| permuted(layout, function, *x, order)),
+            Op::Core(Core::Permute { x, order }) => self.get(*x).map(|layout| permuted_layout(layout, function, *x, order)),
             Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. }) => None,
             Op::Core(Core::Cat { lhs, rhs, dim }) => {
                 let half = [*lhs, *rhs].into_iter().find_map(|operand| self.get(operand).cloned());
@@ -237,10 +240,14 @@ impl AssignedLayouts {
             Op::Core(Core::Extract { .. }) if let Some(chain) = mmas.chain_of_slice(op) => {
                 tcgen05_selection::slice_layout(function, chain, op, self.warp_bits)
             }
-            Op::Core(Core::Extract { x, indices }) if slices::is_constant(function, indices, &shape(*x), &shape(result)) => {
-                slices::extract_layout(self, function, *x, result, context.operands_only[result.0 as usize])
+            Op::Core(Core::Extract { x, indices })
+                if slices::has_constant_indices(function, indices, &shape(*x), &shape(result)) =>
+            {
+                slices::extract_layout(self, function, *x, result, inputs.used_by_mmas_only[result.0 as usize])
             }
-            Op::Core(Core::Insert { x, into, indices }) if slices::is_constant(function, indices, &shape(result), &shape(*x)) => {
+            Op::Core(Core::Insert { x, into, indices })
+                if slices::has_constant_indices(function, indices, &shape(result), &shape(*x)) =>
+            {
                 Some(slices::insert_layout(self, function, *x, *into))
             }
             Op::Core(Core::Reinterpret { x }) => {
@@ -248,7 +255,7 @@ impl AssignedLayouts {
                 let operand = self.or_default(function, *x);
                 Some(reinterpret_result(&operand, from, to).unwrap_or_else(|| self.or_default(function, result)))
             }
-            Op::Mma { .. } | Op::MmaScaled { .. } => mmas.get(op).map(|mma| mma.accumulator().clone()),
+            Op::Mma { .. } | Op::MmaScaled { .. } => mmas.get(op).map(|mma| mma.accumulator_layout().clone()),
             Op::Scan { operands, dim, .. } => Some(scan_layout(&shape(operands[0]), *dim as usize, self.warp_bits)),
             Op::Reduce { operands, dim, .. } => {
                 let from = shape(operands[0]);
@@ -296,16 +303,16 @@ impl AssignedLayouts {
 
 /// The layout of an access whose addresses are elementwise functions of a loop-carried tile. Another layout would convert the
 /// addresses in every iteration.
-fn layout_of_addressed_access(context: &Context<'_>, inner: Region, carried: Value) -> Option<Layout> {
-    let Context { function, accesses, .. } = context;
+fn layout_of_addressed_access(inputs: &AssignmentInputs<'_>, inner: Region, carried: Value) -> Option<Layout> {
+    let AssignmentInputs { function, accesses, .. } = inputs;
     let body = &function.body;
     let is_elementwise = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(core) if core.is_elementwise());
-    let (mut reached, mut found) = (BTreeSet::from([carried]), None);
+    let (mut reached, mut layout) = (BTreeSet::from([carried]), None);
     for op in body.walk(inner) {
         let node = &body.ops[op];
         match &node.kind {
             Op::Load { ptr, .. } | Op::Store { ptr, .. } if reached.contains(ptr) => {
-                found = found.or_else(|| accesses.get(op).map(|access| access.layout.clone()));
+                layout = layout.or_else(|| accesses.get(op).map(|access| access.layout.clone()));
             }
             _ if is_elementwise(&op) && node.kind.operands().iter().any(|operand| reached.contains(operand)) => {
                 reached.extend(&node.results);
@@ -313,11 +320,11 @@ fn layout_of_addressed_access(context: &Context<'_>, inner: Region, carried: Val
             _ => {}
         }
     }
-    found
+    layout
 }
 
 /// The layout of a permuted tile.
-fn permuted(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> Layout {
+fn permuted_layout(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> Layout {
     // The inverse order takes the operand's layout to the result's.
     let mut inverse = vec![0; order.len()];
     order.iter().enumerate().for_each(|(k, &dim)| inverse[dim as usize] = k as u32);
@@ -325,12 +332,12 @@ fn permuted(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> La
 }
 
 /// The accumulator layout of the loop body's MMA from whose result a value is computed.
-fn accumulator_layout(context: &Context<'_>, block: Block, value: Value) -> Option<Layout> {
-    let op = operands::producing_mma(context.function, value)?;
-    let is_here = context.function.body.blocks[block].ops.contains(&op);
-    match context.mmas.get(op).filter(|_| is_here)? {
+fn accumulator_layout(inputs: &AssignmentInputs<'_>, block: Block, value: Value) -> Option<Layout> {
+    let op = operands::producing_mma(inputs.function, value)?;
+    let is_here = inputs.function.body.blocks[block].ops.contains(&op);
+    match inputs.mmas.get(op).filter(|_| is_here)? {
         MmaSelection::Sync { c, .. } | MmaSelection::Group { c, .. } | MmaSelection::Tensor { c, .. } => Some(c.clone()),
-        MmaSelection::Shared { .. } => None,
+        MmaSelection::Fma { .. } => None,
     }
 }
 
@@ -347,47 +354,48 @@ pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout 
 /// The layout of a concatenation of two tiles with this layout: a new register bit selects the half.
 pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::of(shape);
-    let top = strides.shift[dim] + strides.bits[dim];
-    let mut layout = half.map(|basis| basis & ((1 << top) - 1) | basis >> top << (top + 1));
-    layout.register.push(1 << top);
+    let half_bit = strides.shift[dim] + strides.bits[dim];
+    let mut layout = half.map(|basis| basis & ((1 << half_bit) - 1) | basis >> half_bit << (half_bit + 1));
+    layout.register.push(1 << half_bit);
     layout
 }
 
 /// The layout that each operand of a concatenation must have for this result.
 pub(crate) fn cat_operand(result: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::of(shape);
-    let top = strides.shift[dim] + strides.bits[dim] - 1;
+    let half_bit = strides.shift[dim] + strides.bits[dim] - 1;
     let mut half = result.clone();
-    half.register.retain(|basis| *basis != 1 << top);
-    half.map(|basis| basis & ((1 << top) - 1) | basis >> (top + 1) << top)
+    half.register.retain(|basis| *basis != 1 << half_bit);
+    half.map(|basis| basis & ((1 << half_bit) - 1) | basis >> (half_bit + 1) << half_bit)
 }
 
-/// How many times wider one element is than another, as a power of two.
-fn times_wider(wide: Elem, narrow: Elem) -> u32 {
+/// Log2 of the ratio of the widths of two elements.
+fn log2_width_ratio(wide: Elem, narrow: Elem) -> u32 {
     (wide.bits() / narrow.bits()).max(1).ilog2()
 }
 
 /// The layout of narrow pieces: each element becomes consecutive registers.
 fn layout_of_pieces(layout: &Layout, bits: u32) -> Layout {
-    let mut narrow = layout.map(|basis| basis << bits);
-    narrow.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
-    narrow
+    let mut piece_layout = layout.map(|basis| basis << bits);
+    piece_layout.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
+    piece_layout
 }
 
 /// The layout of wide elements that consist of these pieces, if each thread holds all pieces of an element in order.
 fn layout_of_wide(layout: &Layout, bits: u32) -> Option<Layout> {
     let in_order = (0..bits).all(|bit| layout.register.get(bit as usize) == Some(&(1 << bit)));
-    let mut wide = layout.clone();
+    let mut wide_layout = layout.clone();
     in_order.then(|| {
-        wide.register.drain(..bits as usize);
-        wide.map(|basis| basis >> bits)
+        wide_layout.register.drain(..bits as usize);
+        wide_layout.map(|basis| basis >> bits)
     })
 }
 
+/// The layout of a reinterpretation whose operand has this layout, if a thread holds all pieces of each element.
 fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> {
     match from.bits().cmp(&to.bits()) {
-        std::cmp::Ordering::Greater => Some(layout_of_pieces(operand, times_wider(from, to))),
-        _ => layout_of_wide(operand, times_wider(to, from)),
+        std::cmp::Ordering::Greater => Some(layout_of_pieces(operand, log2_width_ratio(from, to))),
+        _ => layout_of_wide(operand, log2_width_ratio(to, from)),
     }
 }
 
@@ -395,36 +403,36 @@ fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> 
 /// in [`reinterpret_result`].
 pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layout {
     match from.bits().cmp(&to.bits()) {
-        std::cmp::Ordering::Greater => layout_of_wide(result, times_wider(from, to)).expect("the result consists of pieces"),
-        _ => layout_of_pieces(result, times_wider(to, from)),
+        std::cmp::Ordering::Greater => layout_of_wide(result, log2_width_ratio(from, to)).expect("the result consists of pieces"),
+        _ => layout_of_pieces(result, log2_width_ratio(to, from)),
     }
 }
 
 /// The layout of a scan: the scanned dimension is within one warp, its low bits in registers and the others in lanes.
 fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
     let strides = Strides::of(shape);
-    let own: Vec<u32> = strides.dim_bits(dim).collect();
+    let scanned_bits: Vec<u32> = strides.dim_bits(dim).collect();
     let others = (0..shape.len()).rev().filter(|t| *t != dim).flat_map(|t| strides.dim_bits(t));
-    let in_registers = own.len().saturating_sub(tileas::layout::LANE_BITS);
-    let order: Vec<u32> = own.iter().copied().chain(others).collect();
-    if order.len() - own.len() >= warp_bits || own.len() <= tileas::layout::LANE_BITS {
+    let in_registers = scanned_bits.len().saturating_sub(tileas::layout::LANE_BITS);
+    let order: Vec<u32> = scanned_bits.iter().copied().chain(others).collect();
+    if order.len() - scanned_bits.len() >= warp_bits || scanned_bits.len() <= tileas::layout::LANE_BITS {
         return Layout::blocked(&order, in_registers, warp_bits);
     }
     // Too few other elements for all warps; the surplus warps repeat the work.
-    let mut layout = Layout::blocked(&order, in_registers, order.len() - own.len());
+    let mut layout = Layout::blocked(&order, in_registers, order.len() - scanned_bits.len());
     layout.warp.resize(warp_bits, 0);
     layout
 }
 
-/// The operands of every terminator under `region` that leaves it, without those of inner loops.
+/// The operands of every terminator in `region` for which `leaves` holds. Does not search inner loops.
 fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> bool) -> Vec<Vec<Value>> {
-    let mut found = Vec::new();
+    let mut operand_lists = Vec::new();
     let mut stack = vec![region];
     while let Some(region) = stack.pop() {
         for &op in &function.body.blocks[function.body.block_of(region)].ops {
             let kind = &function.body.ops[op].kind;
             if leaves(kind) {
-                found.push(Operation::operands(kind).to_vec());
+                operand_lists.push(Operation::operands(kind).to_vec());
             }
             if let Op::Core(Core::If { then, otherwise, .. }) = kind
                 && !leaves(&Op::Core(Core::Yield { values: Vec::new() }))
@@ -433,5 +441,5 @@ fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> b
             }
         }
     }
-    found
+    operand_lists
 }

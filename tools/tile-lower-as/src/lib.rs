@@ -2,9 +2,9 @@
 //!
 //! | pass | establishes |
 //! |---|---|
-//! | `plan` | a plan for every function: warps, occupancy, prefetching and M subtiles, by estimated cost |
+//! | `plan` | a plan for every function: warps, occupancy, prefetching, M subtiles and TMA copies, by estimated cost |
 //! | `cluster` | if the author requests clusters and the program can be divided, the function computes one CTA's share |
-//! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: its own, then those that it steals from the launch |
+//! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: its own, then tile blocks that it steals from the launch |
 //! | `split-m` | MMA chains whose accumulators or operands exceed registers or TMEM run in two M subtiles, one after the other |
 //! | `legalize` | an atom of the target or FMA executes every MMA; TMEM accumulators start at zero; M, N and K are the last dims |
 //! | `split` | operands of MMAs are tiles that fit shared memory (split along K) |
@@ -14,7 +14,7 @@
 //! | `mma` | the atom of every MMA and the layouts of its operands |
 //! | `copies` | the loads that become asynchronous copies to shared memory, and the readers of each buffer |
 //! | `layouts` | the layout of every other tile, and the stores that TMA executes |
-//! | `convert` | `.as` |
+//! | `convert` | the program in `.as` |
 //!
 //! The passes up to `cluster-fma` rewrite `.aa`. The four analysis passes after them only fill a `LoweringPlan`. `convert` rewrites
 //! the program as planned; if shared memory turns out too small, it plans again without the offending copy or MMA.
@@ -60,36 +60,34 @@ use base::diag::{Diagnostic, Result};
 use base::ir::Op;
 use base::{Envelope, File, Target};
 use common::{Pass, Show, kernel_plan};
-use lowering_plan::{Choices, LoweringPlan};
+use lowering_plan::{LoweringPlan, PlanOptions};
 use std::collections::BTreeSet;
 use target_info::Feature;
 use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "plan", run: planner::run },
-    Pass { name: "cluster", run: Lowering::cluster },
-    Pass { name: "clc", run: Lowering::clc },
+    Pass { name: "cluster", run: Lowering::divide_for_clusters },
+    Pass { name: "clc", run: Lowering::add_clc_loops },
     Pass { name: "split-m", run: Lowering::split_m },
     Pass { name: "legalize", run: Lowering::legalize_mma },
     Pass {
         name: "split",
-        run: |lowering| lowering.rewrite(|function, target, options| split_k::run(function, target, options.tma_copies)),
+        run: |lowering| lowering.rewrite_functions(|function, target, options| split_k::run(function, target, options.tma_copies)),
     },
     Pass {
         name: "hoist-loads",
         run: |lowering| {
-            lowering.rewrite(
-                |function, _, options| {
-                    if options.level >= 2 { hoist_loads_above_reductions::run(function) } else { function.clone() }
-                },
-            )
+            lowering.rewrite_functions(|function, _, options| {
+                if options.level >= 2 { hoist_loads_above_reductions::run(function) } else { function.clone() }
+            })
         },
     },
-    Pass { name: "cluster-fma", run: |lowering| lowering.rewrite(|function, _, _| cluster_fma_dots::run(function)) },
-    Pass { name: "accesses", run: Lowering::accesses },
-    Pass { name: "mma", run: Lowering::mmas },
-    Pass { name: "copies", run: Lowering::copies },
-    Pass { name: "layouts", run: Lowering::assigned_layouts },
+    Pass { name: "cluster-fma", run: |lowering| lowering.rewrite_functions(|function, _, _| cluster_fma_dots::run(function)) },
+    Pass { name: "accesses", run: Lowering::plan_accesses },
+    Pass { name: "mma", run: Lowering::select_mmas },
+    Pass { name: "copies", run: Lowering::choose_copies },
+    Pass { name: "layouts", run: Lowering::assign_layouts },
     Pass { name: "convert", run: Lowering::convert },
 ];
 
@@ -101,22 +99,23 @@ pub struct Lowering {
     plans: Vec<LoweringPlan>,
     /// The result of `convert`.
     pub lowered: File<tileas::Module>,
-    done: bool,
+    /// Whether the last pass, `convert`, has run.
+    is_done: bool,
 }
 
 impl Lowering {
     pub fn new(program: File<tileaa::Module>, producer: &str) -> Lowering {
         let envelope = program.envelope.next::<tileas::Module>("atoms", producer);
         let payload = tileas::Module { globals: program.payload.globals.clone(), ..Default::default() };
-        Lowering { program, plans: Vec::new(), lowered: File { envelope, payload }, done: false }
+        Lowering { program, plans: Vec::new(), lowered: File { envelope, payload }, is_done: false }
     }
 
     /// Whether the last pass has run.
     pub fn is_done(&self) -> bool {
-        self.done
+        self.is_done
     }
 
-    fn cluster(&mut self) -> Result<()> {
+    fn divide_for_clusters(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
             *function = cluster::run(function, target, &mut self.lowered.envelope)?;
@@ -125,7 +124,7 @@ impl Lowering {
         Ok(())
     }
 
-    fn clc(&mut self) -> Result<()> {
+    fn add_clc_loops(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
             *function = clc_loops::run(function, target, &mut self.lowered.envelope)?;
@@ -137,18 +136,18 @@ impl Lowering {
     fn split_m(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
-            let when = kernel_plan::split_m(&self.lowered.envelope, &function.name)?.map(str::to_owned);
-            if !split_m_subtiles::are_desired(function, target, when.as_deref()) {
+            let split_m_option = kernel_plan::split_m(&self.lowered.envelope, &function.name)?.map(str::to_owned);
+            if !split_m_subtiles::are_desired(function, target, split_m_option.as_deref()) {
                 continue;
             }
-            let split = split_m_subtiles::run(function, target);
-            let why = split.as_ref().err().map(String::as_str);
-            if let (Some("on"), Some(why)) = (when.as_deref(), why) {
-                let message = format!("'{}' cannot be split along M: {why}", function.name);
+            let split_result = split_m_subtiles::run(function, target);
+            let reason = split_result.as_ref().err().map(String::as_str);
+            if let (Some("on"), Some(reason)) = (split_m_option.as_deref(), reason) {
+                let message = format!("'{}' cannot be split along M: {reason}", function.name);
                 return Err(Diagnostic::unsupported("AS905", message).at_loc(&self.lowered.envelope.debug, function.loc));
             }
-            remarks::log_split_m(function, why, &mut self.lowered.envelope);
-            if let Ok(subtiles) = split {
+            remarks::log_split_m(function, reason, &mut self.lowered.envelope);
+            if let Ok(subtiles) = split_result {
                 *function = subtiles;
                 function.attrs.facts.clear();
             }
@@ -157,60 +156,64 @@ impl Lowering {
     }
 
     fn legalize_mma(&mut self) -> Result<()> {
-        self.program.payload.functions.iter().try_for_each(|function| has_pointers(function, &self.lowered.envelope))?;
+        self.program.payload.functions.iter().try_for_each(|function| check_pointer_support(function, &self.lowered.envelope))?;
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
-            let options = Choices::of(&self.lowered.envelope, function)?;
+            let options = PlanOptions::of(&self.lowered.envelope, function)?;
             *function = packed_fp4_operands::run(&move_unit_dims::run(function), target);
-            let mut kept = BTreeSet::new();
+            let mut tmem_mmas = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
-                let (chains, detached) = tmem_accumulator_chains::of(function);
+                let (chains, detached) = tmem_accumulator_chains::accumulator_chains(function);
                 let mut detached: BTreeSet<Op> = detached.into_keys().collect();
-                let (in_tensor_memory, why) = LoweringPlan::rehearsed(
+                let (in_tensor_memory, reasons) = LoweringPlan::rehearse(
                     &split_accumulator_add::run(function, &detached),
                     target,
                     options,
                     &self.lowered.envelope,
                 )?;
-                kept = in_tensor_memory;
-                // Threads scale accumulators between MMAs only if no MMA loses its TMEM columns by that. Otherwise all MMAs of
-                // these chains start at zero accumulators of their own.
-                let scaled = chains.iter().filter(|chain| !chain.scales.is_empty()).flat_map(|chain| &chain.mmas);
-                let scaled: Vec<Op> = scaled.copied().collect();
-                if !scaled.is_empty() {
-                    let all_detached: BTreeSet<Op> = detached.iter().copied().chain(scaled).collect();
-                    let (kept_if_all_detached, _) = LoweringPlan::rehearsed(
+                tmem_mmas = in_tensor_memory;
+                // Threads scale accumulators between MMAs only if no MMA loses its TMEM columns by the scaling. Otherwise each MMA
+                // of the scaled chains starts with a zero accumulator of its own.
+                let scaled_chains = chains.iter().filter(|chain| !chain.scales.is_empty());
+                let scaled_mmas: Vec<Op> = scaled_chains.flat_map(|chain| &chain.mmas).copied().collect();
+                if !scaled_mmas.is_empty() {
+                    let all_detached: BTreeSet<Op> = detached.iter().copied().chain(scaled_mmas).collect();
+                    let (tmem_mmas_if_all_detached, _) = LoweringPlan::rehearse(
                         &split_accumulator_add::run(function, &all_detached),
                         target,
                         options,
                         &self.lowered.envelope,
                     )?;
-                    if !kept_if_all_detached.is_subset(&kept) {
-                        (detached, kept) = (all_detached, kept_if_all_detached);
+                    if !tmem_mmas_if_all_detached.is_subset(&tmem_mmas) {
+                        (detached, tmem_mmas) = (all_detached, tmem_mmas_if_all_detached);
                     }
                 }
-                detached.retain(|op| kept.contains(op));
-                remarks::log_unscaled(function, why.iter().filter(|(op, _)| !kept.contains(op)), &mut self.lowered.envelope);
-                *function = epilogue_subtiling::run(split_accumulator_add::run(function, &detached), &kept);
+                detached.retain(|op| tmem_mmas.contains(op));
+                remarks::log_unscaled(
+                    function,
+                    reasons.iter().filter(|(op, _)| !tmem_mmas.contains(op)),
+                    &mut self.lowered.envelope,
+                );
+                *function = epilogue_subtiling::run(split_accumulator_add::run(function, &detached), &tmem_mmas);
             }
-            *function = legalize_mma::run(function, target, &kept);
+            *function = legalize_mma::run(function, target, &tmem_mmas);
             function.attrs.facts.clear();
         }
         Ok(())
     }
 
-    fn rewrite(&mut self, pass: fn(&Function, Target, Choices) -> Function) -> Result<()> {
+    fn rewrite_functions(&mut self, pass: fn(&Function, Target, PlanOptions) -> Function) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
-            let options = Choices::of(&self.lowered.envelope, function)?;
+            let options = PlanOptions::of(&self.lowered.envelope, function)?;
             *function = pass(function, target, options);
-            // The fact table is for readers and names the old values. Passes that need facts derive them.
+            // The fact table refers to values of the function before the pass. Passes that need facts derive them again.
             function.attrs.facts.clear();
         }
         Ok(())
     }
 
-    fn accesses(&mut self) -> Result<()> {
+    fn plan_accesses(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         let functions = program.payload.functions.iter();
@@ -218,7 +221,7 @@ impl Lowering {
         Ok(())
     }
 
-    fn mmas(&mut self) -> Result<()> {
+    fn select_mmas(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         for (function, plan) in program.payload.functions.iter().zip(plans) {
@@ -227,38 +230,38 @@ impl Lowering {
         Ok(())
     }
 
-    fn copies(&mut self) -> Result<()> {
+    fn choose_copies(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            let options = Choices::of(&lowered.envelope, function)?;
+            let options = PlanOptions::of(&lowered.envelope, function)?;
             plan.choose_copies(function, target, options);
         }
         Ok(())
     }
 
-    fn assigned_layouts(&mut self) -> Result<()> {
+    fn assign_layouts(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
-            let options = Choices::of(&self.lowered.envelope, function)?;
+            let options = PlanOptions::of(&self.lowered.envelope, function)?;
             plan.assign_layouts(function, target, options);
         }
         Ok(())
     }
 
     fn convert(&mut self) -> Result<()> {
-        let Lowering { program, plans, lowered: File { envelope, payload }, done } = self;
-        *done = true;
+        let Lowering { program, plans, lowered: File { envelope, payload }, is_done } = self;
+        *is_done = true;
         let target = envelope.target()?;
         for (function, plan) in program.payload.functions.iter_mut().zip(plans) {
-            let options = Choices::of(envelope, function)?;
+            let options = PlanOptions::of(envelope, function)?;
             let layouts = payload.layouts.clone();
             without_lost_scales(function, plan, target, options, envelope)?;
-            let (mut new, mut lowered_for) = convert::convert(function, plan, payload, envelope)?;
+            let (mut new_function, mut buffer_origins) = convert::convert(function, plan, payload, envelope)?;
             loop {
-                match smem_fit::smem_overflow(&new, &lowered_for, target) {
-                    Some(what) => plan.replan_without(function, what, target, options),
-                    None if plan.components_exceed_smem(&new, target) => {
+                match smem_fit::smem_overflow(&new_function, &buffer_origins, target) {
+                    Some(overflow) => plan.replan_without(function, overflow, target, options),
+                    None if plan.components_exceed_smem(&new_function, target) => {
                         remarks::log_single_role(function, envelope);
                         plan.replan_with_one_role(function, target, options, envelope)?;
                     }
@@ -266,13 +269,13 @@ impl Lowering {
                 }
                 without_lost_scales(function, plan, target, options, envelope)?;
                 payload.layouts = layouts.clone();
-                (new, lowered_for) = convert::convert(function, plan, payload, envelope)?;
+                (new_function, buffer_origins) = convert::convert(function, plan, payload, envelope)?;
             }
-            plan.keeps_requested_options(function, envelope)?;
+            plan.check_requested_options(function, envelope)?;
             remarks::log_occupancy(function, plan.hinted_occupancy, plan.attrs.occupancy, envelope);
-            remarks::log(function, &plan.accesses, &plan.mmas, envelope);
+            remarks::log_accesses_and_mmas(function, &plan.accesses, &plan.mmas, envelope);
             remarks::log_copies(function, &plan.copies, &plan.stores, envelope);
-            payload.functions.push(new);
+            payload.functions.push(new_function);
         }
         Ok(())
     }
@@ -283,15 +286,15 @@ fn without_lost_scales(
     function: &mut Function,
     plan: &mut LoweringPlan,
     target: Target,
-    options: Choices,
+    options: PlanOptions,
     envelope: &mut Envelope,
 ) -> Result<()> {
     while plan.loses_scales(function) {
-        let kept: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
-        let lost = operands::scaled_mmas(function).into_iter().filter(|op| !kept.contains(op));
-        let lost: Vec<(Op, &'static str)> = lost.map(|op| (op, "its operands do not fit shared memory")).collect();
-        remarks::log_unscaled(function, lost.iter().map(|(op, why)| (op, why)), envelope);
-        *function = split_k::run(&legalize_mma::run(function, target, &kept), target, options.tma_copies);
+        let tmem_mmas: BTreeSet<Op> = plan.mmas.tmem_mmas().collect();
+        let unscaled = operands::scaled_mmas(function).into_iter().filter(|op| !tmem_mmas.contains(op));
+        let unscaled: Vec<(Op, &'static str)> = unscaled.map(|op| (op, "its operands do not fit shared memory")).collect();
+        remarks::log_unscaled(function, unscaled.iter().map(|(op, reason)| (op, reason)), envelope);
+        *function = split_k::run(&legalize_mma::run(function, target, &tmem_mmas), target, options.tma_copies);
         function.attrs.facts.clear();
         *plan = LoweringPlan::new(function, target, &mut envelope.clone())?;
         plan.select_mmas(function, target);
@@ -301,13 +304,13 @@ fn without_lost_scales(
     Ok(())
 }
 
-/// Checks that the target supports the pointers that a function uses. The message is the reference compiler's.
-fn has_pointers(function: &Function, envelope: &Envelope) -> Result<()> {
+/// Checks that the target supports the pointers that a function uses. The message is that of NVIDIA's `tileiras`.
+fn check_pointer_support(function: &Function, envelope: &Envelope) -> Result<()> {
     let target = envelope.target()?;
     let Some(sharing) = function.attrs.shares.first().filter(|_| !target.has(Feature::MultimemPointers)) else { return Ok(()) };
-    let supporting: Vec<&str> =
+    let supporting_targets: Vec<&str> =
         Target::all().filter(|other| other.has(Feature::MultimemPointers)).map(|other| other.name).collect();
-    let (kind, targets) = (sharing.name(), supporting.join(" or "));
+    let (kind, targets) = (sharing.name(), supporting_targets.join(" or "));
     let message = format!("Incompatibility with architecture '{target}': {kind} pointers require {targets}");
     Err(Diagnostic::unsupported("AS903", message).at_loc(&envelope.debug, function.loc))
 }
@@ -315,7 +318,7 @@ fn has_pointers(function: &Function, envelope: &Envelope) -> Result<()> {
 /// Prints the program and, before `convert`, the plan.
 impl Show for Lowering {
     fn show(&self) -> String {
-        if self.done {
+        if self.is_done {
             return self.lowered.show();
         }
         let plans = self.program.payload.functions.iter().zip(&self.plans).map(|(function, plan)| plan.print(function));
@@ -323,7 +326,7 @@ impl Show for Lowering {
     }
 
     fn check(&self) -> Result<()> {
-        if self.done {
+        if self.is_done {
             return self.lowered.check();
         }
         let mut planned = self.program.payload.functions.iter().zip(&self.plans);

@@ -7,12 +7,12 @@ use crate::async_copy_non_mma_loads::Prefetch;
 use crate::independent_subgraphs;
 use crate::kernel_spec;
 use crate::layout_assignment::AssignedLayouts;
-use crate::mma_selection::{Family, Limits, MmaSelection, MmaSelections, OperandSource};
+use crate::mma_selection::{MmaConstraints, MmaFamily, MmaSelection, MmaSelections, OperandSource};
 use crate::operands;
 use crate::smem_fit::SmemOverflow;
 use crate::split_k;
 use crate::tcgen05_selection;
-use crate::tma_stores::Stores;
+use crate::tma_stores::TmaStores;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op, Operation};
 use base::text::{TypeText, to_text};
@@ -23,13 +23,14 @@ use std::fmt::Write;
 use tileaa::Function;
 use tileas::{FunctionAttrs, Layout, budget};
 
+/// The plan of a function.
 pub(crate) struct LoweringPlan {
     pub(crate) attrs: FunctionAttrs,
     pub(crate) warp_bits: usize,
-    /// Whether two independent components of MMAs may get a warp role each.
-    in_components: bool,
+    /// Whether two independent components of MMAs may get a compute role each.
+    allows_two_components: bool,
     /// The MMA family that `--mma` requests.
-    requested: Option<Family>,
+    requested: Option<MmaFamily>,
     /// The occupancy hint of the author, unless an option overrides it.
     pub(crate) hinted_occupancy: Option<u32>,
     pub(crate) accesses: Accesses,
@@ -38,48 +39,50 @@ pub(crate) struct LoweringPlan {
     refused: BTreeMap<Op, &'static str>,
     /// Loads of `tcgen05` operands that threads load to registers. They store left operands to tensor memory and right operands to
     /// shared memory.
-    by_threads: BTreeSet<Op>,
+    loads_by_threads: BTreeSet<Op>,
     pub(crate) copies: Copies,
-    /// Loads whose copies did not fit shared memory once all its other uses were known.
+    /// Loads whose copies did not fit shared memory when all its other buffers were known.
     pub(crate) exceeding_capacity: BTreeSet<Op>,
-    /// The same for TMA copies, whose stages are live throughout their loop; `cp.async` copies may still fit.
+    /// Loads whose TMA copies did not fit. TMA stages are live throughout their loop, so `cp.async` copies may still fit.
     pub(crate) tma_loads_exceeding_smem: BTreeSet<Op>,
     pub(crate) assigned_layouts: AssignedLayouts,
-    pub(crate) stores: Stores,
+    pub(crate) stores: TmaStores,
 }
 
 /// Options that affect the plan.
 #[derive(Clone, Copy)]
-pub(crate) struct Choices {
+pub(crate) struct PlanOptions {
     pub(crate) level: u32,
     pub(crate) tma_copies: TmaChoice,
     pub(crate) prefetch: Prefetch,
 }
 
-impl Choices {
-    pub(crate) fn of(envelope: &Envelope, function: &Function) -> Result<Choices> {
+impl PlanOptions {
+    pub(crate) fn of(envelope: &Envelope, function: &Function) -> Result<PlanOptions> {
         let prefetch = Prefetch::of(envelope, &function.name)?;
-        Ok(Choices { level: envelope.options.opt_level(), tma_copies: TmaChoice::of(envelope), prefetch })
+        let tma_copies = TmaChoice::of(envelope, &function.name)?;
+        Ok(PlanOptions { level: envelope.options.opt_level(), tma_copies, prefetch })
     }
 }
 
-/// The MMAs that use tensor memory, and for other scaled MMAs the reason why no `tcgen05` instruction applies their scales.
-pub(crate) type Rehearsed = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
+/// The MMAs that use tensor memory. For the other scaled MMAs, the reason why no `tcgen05` instruction applies their scales.
+pub(crate) type Rehearsal = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
 
 impl LoweringPlan {
     /// Plans a function without changing it. Returns the MMAs that would use tensor memory with all their K parts, and the reasons
     /// why scaled MMAs would not.
-    pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<Rehearsed> {
+    pub(crate) fn rehearse(function: &Function, target: Target, options: PlanOptions, envelope: &Envelope) -> Result<Rehearsal> {
         let (split, counts) = split_k::run_and_count(function, target, options.tma_copies);
         let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
         plan.select_mmas(&split, target);
         plan.choose_copies(&split, target, options);
-        let in_tensor_memory: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
-        let mut parts = operands::mmas(&split).into_iter();
-        let unsplit = operands::mmas(function).into_iter().zip(counts);
+        let in_tensor_memory: BTreeSet<Op> = plan.mmas.tmem_mmas().collect();
+        let mut parts = operands::unscaled_mmas(&split).into_iter();
+        let unsplit = operands::unscaled_mmas(function).into_iter().zip(counts);
         let all_parts_kept = |(op, count): (Op, u32)| {
-            let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & in_tensor_memory.contains(&part));
-            all.then_some(op)
+            let all_in_tmem =
+                parts.by_ref().take(count as usize).fold(true, |all_in_tmem, part| all_in_tmem & in_tensor_memory.contains(&part));
+            all_in_tmem.then_some(op)
         };
         // Scaled MMAs are never split.
         let [scaled, in_parts] = [function, &split].map(operands::scaled_mmas);
@@ -94,27 +97,27 @@ impl LoweringPlan {
         LoweringPlan::of(function, true, target, envelope)
     }
 
-    fn of(function: &Function, in_components: bool, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
-        let attrs = kernel_spec::resolve(function, in_components, target, envelope)?;
+    fn of(function: &Function, allows_two_components: bool, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
+        let attrs = kernel_spec::resolve(function, allows_two_components, target, envelope)?;
         let hinted_occupancy = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
         let warp_bits = attrs.warps.trailing_zeros() as usize;
         let accesses = Accesses::of(function, warp_bits);
-        let assigned_layouts = AssignedLayouts::none(function, warp_bits);
+        let assigned_layouts = AssignedLayouts::unassigned(function, warp_bits);
         Ok(LoweringPlan {
             attrs,
             warp_bits,
-            in_components,
-            requested: envelope.options.get("mma").and_then(Family::named),
+            allows_two_components,
+            requested: envelope.options.get("mma").and_then(MmaFamily::from_name),
             hinted_occupancy,
             accesses,
             mmas: MmaSelections::default(),
             refused: BTreeMap::new(),
-            by_threads: BTreeSet::new(),
+            loads_by_threads: BTreeSet::new(),
             copies: Copies::default(),
             exceeding_capacity: BTreeSet::new(),
             tma_loads_exceeding_smem: BTreeSet::new(),
             assigned_layouts,
-            stores: Stores::default(),
+            stores: TmaStores::default(),
         })
     }
 
@@ -129,7 +132,7 @@ impl LoweringPlan {
         let (mut highest, mut best) = (0, None);
         for occupancy in occupancies {
             let mmas = self.mmas_with_occupancy(function, target, occupancy);
-            let (count, lacks_columns) = (mmas.in_tensor_memory().count(), mmas.lack_tensor_memory());
+            let (count, lacks_columns) = (mmas.tmem_mmas().count(), mmas.exhausts_tensor_memory());
             if best.is_none() || count > highest {
                 (highest, best) = (count, Some((occupancy, mmas)));
             }
@@ -143,65 +146,66 @@ impl LoweringPlan {
     }
 
     /// Selects the MMA instructions at a given number of CTAs per SM.
-    fn mmas_with_occupancy(&self, function: &Function, target: Target, blocks: u32) -> MmaSelections {
-        let limits = Limits {
+    fn mmas_with_occupancy(&self, function: &Function, target: Target, ctas_per_sm: u32) -> MmaSelections {
+        let constraints = MmaConstraints {
             warp_bits: self.warp_bits as u32,
-            registers: budget::registers(target, self.attrs.warps, blocks),
-            columns: budget::tmem_columns(target, blocks),
+            registers: budget::registers(target, self.attrs.warps, ctas_per_sm),
+            columns: budget::tmem_columns(target, ctas_per_sm),
             requested: self.requested,
-            in_components: self.in_components,
+            allows_two_components: self.allows_two_components,
         };
-        MmaSelections::of(function, &self.accesses, target, limits, &self.refused, &self.by_threads)
+        MmaSelections::of(function, &self.accesses, target, constraints, &self.refused, &self.loads_by_threads)
     }
 
-    /// Selects the loads that become copies. If TMA cannot copy an operand of a `tcgen05` MMA (gathered rows), threads store it where
-    /// the MMA reads it. MMAs whose operands still cannot reach the required memory use another family.
-    pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
+    /// Selects the loads that become copies. If TMA cannot copy an operand of a `tcgen05` MMA (gathered rows), threads store it
+    /// where the MMA reads it. MMAs whose operands still cannot reach the required memory use another family.
+    pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: PlanOptions) {
         loop {
             if options.level >= 2 {
                 self.copies = Copies::of(function, self, target, options);
             }
-            let failing = tcgen05_selection::without_tma(function, &self.mmas, &self.copies, &self.by_threads);
+            let failing =
+                tcgen05_selection::mmas_without_operands_in_place(function, &self.mmas, &self.copies, &self.loads_by_threads);
             if failing.is_empty() {
                 return;
             }
-            let mut by_threads = Vec::new();
+            let mut loads_by_threads = Vec::new();
             for (op, why) in failing {
                 let loads = self.operands_without_tma(function, op);
-                let untried = loads.iter().copied().filter(|load| !self.by_threads.contains(load)).collect::<Vec<_>>();
+                let untried = loads.iter().copied().filter(|load| !self.loads_by_threads.contains(load)).collect::<Vec<_>>();
                 match why == tcgen05_selection::NO_TMA && !untried.is_empty() {
-                    true => by_threads.extend(untried),
+                    true => loads_by_threads.extend(untried),
                     false => {
                         self.refused.insert(op, why);
-                        loads.iter().for_each(|load| _ = self.by_threads.remove(load));
+                        loads.iter().for_each(|load| _ = self.loads_by_threads.remove(load));
                     }
                 }
             }
-            self.by_threads.extend(by_threads);
+            self.loads_by_threads.extend(loads_by_threads);
             self.select_mmas(function, target);
         }
     }
 
     /// The loads of an MMA's operands, without those that TMA copies.
     fn operands_without_tma(&self, function: &Function, mma: Op) -> Vec<Op> {
-        let [lhs, rhs, _] = operands::of_mma(function, mma);
-        let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
-        let loads = [lhs, rhs].into_iter().filter_map(|operand| operands::loaded_by(function, operand));
+        let [lhs, rhs, _] = operands::mma_operands(function, mma);
+        let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.method, CopyMethod::Tma(_)));
+        let loads = [lhs, rhs].into_iter().filter_map(|operand| operands::defining_load(function, operand));
         loads.filter(|load| !by_tma(load)).collect()
     }
 
     /// Whether threads load a right operand to registers and store it to shared memory for a `tcgen05` MMA. A copy to shared memory
     /// before that would only add a pass through memory.
     pub(crate) fn is_stored_right_operand(&self, function: &Function, load: Op) -> bool {
-        let is_right = |op: &Op| operands::loaded_by(function, operands::of_mma(function, *op)[1]) == Some(load);
-        self.by_threads.contains(&load) && self.mmas.in_tensor_memory().any(|op| is_right(&op))
+        let is_right = |op: &Op| operands::defining_load(function, operands::mma_operands(function, *op)[1]) == Some(load);
+        self.loads_by_threads.contains(&load) && self.mmas.tmem_mmas().any(|op| is_right(&op))
     }
 
     /// Assigns the layouts of all other tiles, and selects the stores that TMA executes.
-    pub(crate) fn assign_layouts(&mut self, function: &Function, target: Target, options: Choices) {
+    pub(crate) fn assign_layouts(&mut self, function: &Function, target: Target, options: PlanOptions) {
         self.assigned_layouts = AssignedLayouts::of(function, &self.accesses, &self.mmas, &self.copies, self.warp_bits);
         if options.level >= 2 {
-            self.stores = Stores::of(function, self, target, options);
+            self.stores = TmaStores::of(function, self, target, options);
         }
     }
 
@@ -215,7 +219,7 @@ impl LoweringPlan {
         &mut self,
         function: &Function,
         target: Target,
-        options: Choices,
+        options: PlanOptions,
         envelope: &Envelope,
     ) -> Result<()> {
         *self = LoweringPlan::of(function, false, target, &mut envelope.clone())?;
@@ -226,12 +230,12 @@ impl LoweringPlan {
     }
 
     /// Plans again without the copy or MMA that does not fit.
-    pub(crate) fn replan_without(&mut self, function: &Function, what: SmemOverflow, target: Target, options: Choices) {
-        match what {
+    pub(crate) fn replan_without(&mut self, function: &Function, overflow: SmemOverflow, target: Target, options: PlanOptions) {
+        match overflow {
             SmemOverflow::Copy(load) => {
-                let by_tma = self.copies.get(load).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
-                let found = if by_tma { &mut self.tma_loads_exceeding_smem } else { &mut self.exceeding_capacity };
-                found.insert(load);
+                let by_tma = self.copies.get(load).is_some_and(|copy| matches!(copy.method, CopyMethod::Tma(_)));
+                let exceeding_loads = if by_tma { &mut self.tma_loads_exceeding_smem } else { &mut self.exceeding_capacity };
+                exceeding_loads.insert(load);
             }
             SmemOverflow::Mma(op) => {
                 self.refused.insert(op, "shared memory does not fit the operands that the instruction reads there");
@@ -247,11 +251,11 @@ impl LoweringPlan {
 
     /// Whether the selected instruction of a scaled MMA takes no scales.
     pub(crate) fn loses_scales(&self, function: &Function) -> bool {
-        let takes = |op: &Op| {
-            let found = self.mmas.get(*op);
-            matches!(found, Some(MmaSelection::Sync { scales: Some(_), .. } | MmaSelection::Tensor { scales: Some(_), .. }))
+        let applies_scales = |op: &Op| {
+            let selection = self.mmas.get(*op);
+            matches!(selection, Some(MmaSelection::Sync { scales: Some(_), .. } | MmaSelection::Tensor { scales: Some(_), .. }))
         };
-        !operands::scaled_mmas(function).iter().all(takes)
+        !operands::scaled_mmas(function).iter().all(applies_scales)
     }
 
     /// Prints a line for each planned op and each assigned layout.
@@ -260,9 +264,9 @@ impl LoweringPlan {
         for op in function.body.walk(function.region) {
             let node = &function.body.ops[op];
             let results: Vec<String> = node.results.iter().map(|value| value.to_string()).collect();
-            let notes = self.notes_of(op);
-            if !notes.is_empty() {
-                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), notes.join("; "));
+            let descriptions = self.describe_op(op);
+            if !descriptions.is_empty() {
+                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), descriptions.join("; "));
             }
             for result in &node.results {
                 if let Some(assigned_layout) = self.assigned_layouts.get(*result) {
@@ -273,51 +277,54 @@ impl LoweringPlan {
         out
     }
 
-    fn notes_of(&self, op: Op) -> Vec<String> {
-        let mut notes = Vec::new();
+    /// Describes the plan of an op, with one string for each decision.
+    fn describe_op(&self, op: Op) -> Vec<String> {
+        let mut descriptions = Vec::new();
         if let Some(access) = self.accesses.get(op) {
-            notes.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
+            descriptions.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
         }
-        notes.extend(self.mmas.get(op).map(|mma| match mma {
+        descriptions.extend(self.mmas.get(op).map(|mma| match mma {
             MmaSelection::Sync { atom, a, b, c, why, .. } => {
                 let why = why.map_or(String::new(), |reason| format!("; {reason}"));
                 format!("{}, a {}, b {}, accumulators {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
             }
-            MmaSelection::Group { atom, c, lhs, rhs } => from_buffers(atom.name, c, lhs, rhs),
+            MmaSelection::Group { atom, c, lhs, rhs } => describe_operands(atom.name, c, lhs, rhs),
             MmaSelection::Tensor { atom, c, lhs, rhs, scales } => {
                 let scales = scales.iter().flat_map(|scales| scales.iter()).map(|layout| format!(", scales {}", to_text(layout)));
-                from_buffers(atom.name, c, lhs, rhs) + &scales.collect::<String>()
+                describe_operands(atom.name, c, lhs, rhs) + &scales.collect::<String>()
             }
-            MmaSelection::Shared { c } => format!("FMA from buffers, accumulators {}", to_text(c)),
+            MmaSelection::Fma { c } => format!("FMA from buffers, accumulators {}", to_text(c)),
         }));
-        notes.extend(self.copies.get(op).map(|copy| {
+        descriptions.extend(self.copies.get(op).map(|copy| {
             let readers = match copy.readers {
-                Readers::Mmas if self.by_threads.contains(&op) => "loaded into registers, then stored for the MMA",
+                Readers::Mmas if self.loads_by_threads.contains(&op) => "loaded into registers, then stored for the MMA",
                 Readers::Mmas => "MMAs read it there",
                 Readers::Registers => "loaded into registers",
             };
-            format!("copied to shared memory {}, {readers}", copy.by)
+            format!("copied to shared memory {}, {readers}", copy.method)
         }));
-        notes.extend(self.stores.get(op).map(|store| format!("stored by TMA tiles of {} bytes", store.map.tile_bytes())));
-        notes.extend(self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by TMA: {why}")));
-        notes.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by TMA: {why}")));
-        notes.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
-        notes
+        descriptions.extend(self.stores.get(op).map(|store| format!("stored by TMA tiles of {} bytes", store.map.tile_bytes())));
+        descriptions
+            .extend(self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by TMA: {why}")));
+        descriptions.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by TMA: {why}")));
+        descriptions
+            .extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
+        descriptions
     }
 
     /// Checks that every MMA uses the family that `--mma` requests.
-    pub(crate) fn keeps_requested_options(&self, function: &Function, envelope: &Envelope) -> Result<()> {
+    pub(crate) fn check_requested_options(&self, function: &Function, envelope: &Envelope) -> Result<()> {
         let Some(requested) = self.requested else { return Ok(()) };
-        let other = |(_, mma): &(Op, &MmaSelection)| mma.family() != Some(requested);
-        let Some((op, mma)) = self.mmas.all().find(other) else { return Ok(()) };
+        let uses_other_family = |(_, mma): &(Op, &MmaSelection)| mma.family() != Some(requested);
+        let Some((op, mma)) = self.mmas.iter().find(uses_other_family) else { return Ok(()) };
         let node = &function.body.ops[op];
         let operand = node.kind.operands().first().and_then(|value| function.body.ty(*value).tile());
-        let of = operand.map_or(String::new(), |(elem, _)| format!(" of {}", elem.print()));
+        let type_suffix = operand.map_or(String::new(), |(elem, _)| format!(" of {}", elem.print()));
         let why = match mma {
             MmaSelection::Sync { why: Some(why), .. } if requested.exists_on(envelope.target()?) => (*why).to_string(),
             _ => format!("{} does not have {}", envelope.target()?, requested.name()),
         };
-        let message = format!("--mma={}: {}{of} cannot use it: {why}", requested.name(), node.kind.mnemonic());
+        let message = format!("--mma={}: {}{type_suffix} cannot use it: {why}", requested.name(), node.kind.mnemonic());
         Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, node.loc))
     }
 
@@ -326,23 +333,23 @@ impl LoweringPlan {
         for (value, node) in function.body.values.iter() {
             let tile = node.ty.tile().map(|(_, shape)| element_count(shape).trailing_zeros());
             if let (Some(assigned_layout), Some(bits)) = (self.assigned_layouts.get(value), tile) {
-                let wrong =
+                let layout_error =
                     |why| Diagnostic::invalid("AS902", format!("the assigned layout of {value} does not cover its tile: {why}"));
-                assigned_layout.covers(bits).map_err(wrong)?;
+                assigned_layout.covers(bits).map_err(layout_error)?;
             }
         }
         Ok(())
     }
 }
 
-/// Describes an MMA that reads its operands from buffers, registers or tensor memory.
-fn from_buffers(name: &str, c: &Layout, lhs: &OperandSource, rhs: &OperandSource) -> String {
-    let place = |place: &OperandSource| match place {
+/// Describes the atom, the operands and the accumulator of a `wgmma` or `tcgen05` MMA.
+fn describe_operands(name: &str, c: &Layout, lhs: &OperandSource, rhs: &OperandSource) -> String {
+    let describe_source = |describe_source: &OperandSource| match describe_source {
         OperandSource::Memory => "in a buffer".into(),
         OperandSource::Transposed(layout) => format!("transposed by {}", to_text(layout)),
         OperandSource::Registers(layout) => to_text(layout),
         OperandSource::Tensor(layout) => format!("to tensor memory from {}", to_text(layout)),
     };
-    let right = if matches!(rhs, OperandSource::Memory) { String::new() } else { format!(", b {}", place(rhs)) };
-    format!("{name}, a {}{right}, accumulators {}", place(lhs), to_text(c))
+    let right = if matches!(rhs, OperandSource::Memory) { String::new() } else { format!(", b {}", describe_source(rhs)) };
+    format!("{name}, a {}{right}, accumulators {}", describe_source(lhs), to_text(c))
 }

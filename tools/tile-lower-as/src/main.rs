@@ -12,7 +12,7 @@ const ABOUT: About = About {
         ("tile-lower-as --gpu-name sm_80 --print-after=layouts k.aa -o k.as", "the plan before `convert` applies it"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
-    forms: true,
+    writes_stage_files: true,
 };
 
 #[derive(clap::Args)]

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use target_info::Feature;
 use tileaa::{Function, Op};
 use tileas::layout::Strides;
-use tileas::mma_sync_atoms::{Cover, Operand, SyncAtom, scaled_atom, sync_atom};
+use tileas::mma_sync_atoms::{Operand, SyncAtom, WarpsPerDim, scaled_atom, sync_atom};
 use tileas::tensor_memory::{TensorAtom, tensor_atom};
 use tileas::wgmma_atoms::{self, GroupAtom, group_atom};
 use tileas::{Layout, MmaAtom, budget};
@@ -34,36 +34,36 @@ pub(crate) enum MmaSelection {
     /// which threads store both scales.
     Tensor { atom: &'static TensorAtom, c: Layout, lhs: OperandSource, rhs: OperandSource, scales: Option<Box<[Layout; 2]>> },
     /// FMA: each thread computes its own elements of the accumulator from operands in shared memory.
-    Shared { c: Layout },
+    Fma { c: Layout },
 }
 
 /// The instruction family of an MMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum MmaFamily {
     Warps,
     WarpGroups,
     TensorMemory,
 }
 
-impl Family {
-    const ALL: [Family; 3] = [Family::Warps, Family::WarpGroups, Family::TensorMemory];
+impl MmaFamily {
+    const ALL: [MmaFamily; 3] = [MmaFamily::Warps, MmaFamily::WarpGroups, MmaFamily::TensorMemory];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Family::Warps => "mma",
-            Family::WarpGroups => "wgmma",
-            Family::TensorMemory => "tcgen05",
+            MmaFamily::Warps => "mma",
+            MmaFamily::WarpGroups => "wgmma",
+            MmaFamily::TensorMemory => "tcgen05",
         }
     }
     pub(crate) fn exists_on(self, target: Target) -> bool {
         match self {
-            Family::Warps => true,
-            Family::WarpGroups => target.has(Feature::Wgmma),
-            Family::TensorMemory => target.has(Feature::TensorMemory),
+            MmaFamily::Warps => true,
+            MmaFamily::WarpGroups => target.has(Feature::Wgmma),
+            MmaFamily::TensorMemory => target.has(Feature::TensorMemory),
         }
     }
-    pub(crate) fn named(name: &str) -> Option<Family> {
-        Family::ALL.into_iter().find(|family| family.name() == name)
+    pub(crate) fn from_name(name: &str) -> Option<MmaFamily> {
+        MmaFamily::ALL.into_iter().find(|family| family.name() == name)
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum OperandSource {
     /// In shared memory, stored from this layout because global memory has the transposed order.
     Transposed(Layout),
     Registers(Layout),
-    /// In tensor memory, to which it is stored from this layout.
+    /// In tensor memory. Threads store the operand there from this layout.
     Tensor(Layout),
 }
 
@@ -91,35 +91,35 @@ impl OperandSource {
 
 impl MmaSelection {
     /// The instruction family; `None` for FMA.
-    pub(crate) fn family(&self) -> Option<Family> {
+    pub(crate) fn family(&self) -> Option<MmaFamily> {
         match self {
-            MmaSelection::Sync { .. } => Some(Family::Warps),
-            MmaSelection::Group { .. } => Some(Family::WarpGroups),
-            MmaSelection::Tensor { .. } => Some(Family::TensorMemory),
-            MmaSelection::Shared { .. } => None,
+            MmaSelection::Sync { .. } => Some(MmaFamily::Warps),
+            MmaSelection::Group { .. } => Some(MmaFamily::WarpGroups),
+            MmaSelection::Tensor { .. } => Some(MmaFamily::TensorMemory),
+            MmaSelection::Fma { .. } => None,
         }
     }
-    pub(crate) fn accumulator(&self) -> &Layout {
+    pub(crate) fn accumulator_layout(&self) -> &Layout {
         match self {
             MmaSelection::Sync { c, .. }
             | MmaSelection::Group { c, .. }
             | MmaSelection::Tensor { c, .. }
-            | MmaSelection::Shared { c } => c,
+            | MmaSelection::Fma { c } => c,
         }
     }
 }
 
 /// Constraints that all MMAs of a function share.
-pub(crate) struct Limits {
+pub(crate) struct MmaConstraints {
     pub(crate) warp_bits: u32,
     /// Registers per thread.
     pub(crate) registers: u32,
     /// TMEM columns that accumulators may use.
     pub(crate) columns: u32,
     /// The family that `--mma` requests. A requested family is used even if another one is faster.
-    pub(crate) requested: Option<Family>,
-    /// Whether two warp roles may issue MMAs.
-    pub(crate) in_components: bool,
+    pub(crate) requested: Option<MmaFamily>,
+    /// Whether two independent components of MMAs may get a compute role each.
+    pub(crate) allows_two_components: bool,
 }
 
 /// Registers that `ptxas` needs besides the accumulator of one `wgmma`, for its operands and other live values.
@@ -134,66 +134,85 @@ pub(crate) struct MmaSelections {
     mmas: BTreeMap<OpId, MmaSelection>,
     chains: Vec<Chain>,
     /// The ops of the second compute role, whose TMEM allocations are its own.
-    second: BTreeSet<OpId>,
-    /// Why scaled MMAs do not use tensor memory.
+    second_component: BTreeSet<OpId>,
+    /// For each scaled MMA that does not use tensor memory, the reason.
     pub(crate) unscaled: BTreeMap<OpId, &'static str>,
 }
 
 impl MmaSelections {
     /// MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the given reason. Left operands of `tcgen05` that the loads in
-    /// `by_threads` produce pass through registers.
+    /// `loads_by_threads` produce pass through registers.
     pub(crate) fn of(
         function: &Function,
         accesses: &Accesses,
         target: Target,
-        limits: Limits,
+        constraints: MmaConstraints,
         refused: &BTreeMap<OpId, &'static str>,
-        by_threads: &BTreeSet<OpId>,
+        loads_by_threads: &BTreeSet<OpId>,
     ) -> MmaSelections {
-        let chained = operands::chained(function);
-        let Limits { warp_bits, registers, columns, requested, in_components } = limits;
-        let second = if in_components { independent_subgraphs::second_component(function, target) } else { BTreeSet::new() };
-        let planner = MmaPlanner { function, accesses, target, warp_bits, registers, requested, by_threads, second: &second };
-        let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
-        let plan = |op: OpId| match &function.body.ops[op].kind {
+        let chained = operands::chained_mmas(function);
+        let MmaConstraints { warp_bits, registers, columns, requested, allows_two_components } = constraints;
+        let second_component =
+            if allows_two_components { independent_subgraphs::second_component(function, target) } else { BTreeSet::new() };
+        let planner = MmaPlanner {
+            function,
+            accesses,
+            target,
+            warp_bits,
+            registers,
+            requested,
+            loads_by_threads,
+            second_component: &second_component,
+        };
+        let (chains, in_tensor_memory) = planner.select_tmem_mmas(columns, refused);
+        let select = |op: OpId| match &function.body.ops[op].kind {
             Op::Mma { lhs, rhs, acc, .. } => {
                 let why = match in_tensor_memory.get(&op) {
                     Some(Ok(mma)) => return Some((op, mma.clone())),
                     Some(Err(why)) => Some(*why),
                     None => None,
                 };
-                let mma = planner.plan([*lhs, *rhs, *acc], None, chained.contains(&op), (why, refused.get(&op).copied()));
+                let mma = planner.select_without_tcgen05(
+                    [*lhs, *rhs, *acc],
+                    None,
+                    chained.contains(&op),
+                    (why, refused.get(&op).copied()),
+                );
                 Some((op, mma))
             }
             Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => {
                 let mma = match in_tensor_memory.get(&op) {
                     Some(Ok(mma)) => mma.clone(),
-                    Some(Err(_)) | None => planner.plan([*lhs, *rhs, *acc], Some(*lhs_scale), false, (None, None)),
+                    Some(Err(_)) | None => {
+                        planner.select_without_tcgen05([*lhs, *rhs, *acc], Some(*lhs_scale), false, (None, None))
+                    }
                 };
                 Some((op, mma))
             }
             _ => None,
         };
-        let mmas = function.body.walk(function.region).into_iter().filter_map(plan).collect();
+        let mmas = function.body.walk(function.region).into_iter().filter_map(select).collect();
         let scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
-        let unscaled =
-            in_tensor_memory.iter().filter(|(op, _)| scaled(op)).filter_map(|(op, how)| Some((*op, *how.as_ref().err()?)));
+        let unscaled = in_tensor_memory
+            .iter()
+            .filter(|(op, _)| scaled(op))
+            .filter_map(|(op, selection)| Some((*op, *selection.as_ref().err()?)));
         let unscaled = unscaled.collect();
-        MmaSelections { mmas, chains, second, unscaled }
+        MmaSelections { mmas, chains, second_component, unscaled }
     }
-    pub(crate) fn all(&self) -> impl Iterator<Item = (OpId, &MmaSelection)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &MmaSelection)> {
         self.mmas.iter().map(|(op, mma)| (*op, mma))
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&MmaSelection> {
         self.mmas.get(&op)
     }
-    /// Whether two warp roles compute.
+    /// Whether two warp roles compute, each one component.
     pub(crate) fn has_components(&self) -> bool {
-        !self.second.is_empty()
+        !self.second_component.is_empty()
     }
     /// The index of an op's component.
     pub(crate) fn component(&self, op: OpId) -> usize {
-        usize::from(self.second.contains(&op))
+        usize::from(self.second_component.contains(&op))
     }
     /// The TMEM accumulator chain that contains an MMA.
     pub(crate) fn chain_of(&self, mma: OpId) -> Option<&Chain> {
@@ -205,8 +224,8 @@ impl MmaSelections {
     }
     /// The chain whose accumulator an op scales, and the factors.
     pub(crate) fn chain_of_scale(&self, scale: OpId) -> Option<(&Chain, Value)> {
-        let found = |chain: &Chain| chain.scales.iter().find(|(op, _)| *op == scale).map(|(_, factors)| *factors);
-        self.chains.iter().find_map(|chain| Some((chain, found(chain)?)))
+        let factors_of = |chain: &Chain| chain.scales.iter().find(|(op, _)| *op == scale).map(|(_, factors)| *factors);
+        self.chains.iter().find_map(|chain| Some((chain, factors_of(chain)?)))
     }
     /// The chain from whose accumulator threads load this slice separately.
     pub(crate) fn chain_of_slice(&self, slice: OpId) -> Option<&Chain> {
@@ -216,53 +235,55 @@ impl MmaSelections {
     pub(crate) fn is_accumulator(&self, value: Value) -> bool {
         self.chains.iter().any(|chain| chain.values.contains(&value))
     }
-    /// Whether an MMA uses another family because TMEM columns are exhausted.
-    pub(crate) fn lack_tensor_memory(&self) -> bool {
+    /// Whether an MMA uses another family because its accumulator does not fit the TMEM columns.
+    pub(crate) fn exhausts_tensor_memory(&self) -> bool {
         let mmas = self.mmas.values().filter_map(|mma| match mma {
             MmaSelection::Sync { why, .. } => *why,
             _ => None,
         });
         mmas.chain(self.unscaled.values().copied()).any(|why| why == NO_TMEM)
     }
-    pub(crate) fn in_tensor_memory(&self) -> impl Iterator<Item = OpId> {
+    /// The MMAs that accumulate in tensor memory.
+    pub(crate) fn tmem_mmas(&self) -> impl Iterator<Item = OpId> {
         self.chains.iter().flat_map(|chain| chain.mmas.iter().copied())
     }
 }
 
 /// Batch, M, N and K of an MMA.
-pub(crate) fn extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
+pub(crate) fn mma_extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
     let batch = if lhs.len() == 3 { lhs[0] } else { 1 };
     [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
 }
 
+/// Selects the instruction of each MMA of a function.
 pub(crate) struct MmaPlanner<'a> {
     pub(crate) function: &'a Function,
     accesses: &'a Accesses,
     pub(crate) target: Target,
     pub(crate) warp_bits: u32,
     registers: u32,
-    requested: Option<Family>,
+    requested: Option<MmaFamily>,
     /// Loads of left operands that threads store to tensor memory, because TMA does not copy them to shared memory.
-    pub(crate) by_threads: &'a BTreeSet<OpId>,
-    pub(crate) second: &'a BTreeSet<OpId>,
+    pub(crate) loads_by_threads: &'a BTreeSet<OpId>,
+    pub(crate) second_component: &'a BTreeSet<OpId>,
 }
 
 impl MmaPlanner<'_> {
     /// The reason to decline a family if `--mma` requests another one.
-    pub(crate) fn not_requested(&self, family: Family) -> Option<&'static str> {
+    pub(crate) fn not_requested(&self, family: MmaFamily) -> Option<&'static str> {
         let other = self.requested.filter(|requested| *requested != family)?;
         Some(match other {
-            Family::Warps => "--mma=mma is given",
-            Family::WarpGroups => "--mma=wgmma is given",
-            Family::TensorMemory => "--mma=tcgen05 is given",
+            MmaFamily::Warps => "--mma=mma is given",
+            MmaFamily::WarpGroups => "--mma=wgmma is given",
+            MmaFamily::TensorMemory => "--mma=tcgen05 is given",
         })
     }
-    pub(crate) fn is_requested(&self, family: Family) -> bool {
+    pub(crate) fn is_requested(&self, family: MmaFamily) -> bool {
         self.requested == Some(family)
     }
 
     /// Selects `wgmma`, `mma.sync` or FMA. `why`: the reason against `tcgen05`; `refused`: the reason against `wgmma`.
-    fn plan(
+    fn select_without_tcgen05(
         &self,
         [lhs, rhs, acc]: [Value; 3],
         lhs_scale: Option<Value>,
@@ -270,29 +291,30 @@ impl MmaPlanner<'_> {
         (why, refused): (Option<&'static str>, Option<&'static str>),
     ) -> MmaSelection {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
-        let ((a, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
-        let [batch, m, n, k] = extents(left, right);
+        let ((a, left), (_, right), (acc_elem, _)) = (tile(lhs), tile(rhs), tile(acc));
+        let [batch, m, n, k] = mma_extents(left, right);
         let scaled = lhs_scale.map(tile).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
         let atom = match scaled {
-            None => sync_atom(self.target, a.carrier(), sum.carrier(), [m, n, k]),
+            None => sync_atom(self.target, a.carrier(), acc_elem.carrier(), [m, n, k]),
             Some((scale, blocks)) => scaled_atom(self.target, a.carrier(), scale.carrier(), k / blocks, [m, n, k]),
         };
         let warp_bits = self.warp_bits;
         let wgmma = match scaled {
             None if refused.is_some() => Err(refused),
-            None => self.select_wgmma([lhs, rhs], [a.carrier(), sum.carrier()], [batch, m, n, k], atom),
+            None => self.select_wgmma([lhs, rhs], [a.carrier(), acc_elem.carrier()], [batch, m, n, k], atom),
             Some(_) => Err(None),
         };
         let why = match wgmma {
             Ok(mma) => return mma,
             Err(reason) => why.or(reason),
         };
-        let Some(atom) = atom else { return MmaSelection::Shared { c: shared_layout(batch, m, n, warp_bits) } };
-        let cover = atom.cover(batch, m, n, warp_bits, rows);
-        let cover = atom.interleave(cover, [m, n], self.needs_byte_transpose(lhs, 0), self.needs_byte_transpose(rhs, 1));
-        let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, cover, warp_bits);
+        let Some(atom) = atom else { return MmaSelection::Fma { c: fma_accumulator_layout(batch, m, n, warp_bits) } };
+        let warps_per_dim = atom.split_among_warps(batch, m, n, warp_bits, rows);
+        let warps_per_dim =
+            atom.interleave(warps_per_dim, [m, n], self.needs_byte_transpose(lhs, 0), self.needs_byte_transpose(rhs, 1));
+        let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, warps_per_dim, warp_bits);
         let scales = scaled.map(|(_, blocks)| {
-            let layout = |(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, cover, warp_bits);
+            let layout = |(operand, lines)| atom.scale_layout(operand, batch, lines, blocks, warps_per_dim, warp_bits);
             Box::new([(Operand::A, m), (Operand::B, n)].map(layout))
         });
         let [a, b, c] = [layout(Operand::A, m, k), layout(Operand::B, k, n), layout(Operand::C, m, n)];
@@ -303,46 +325,47 @@ impl MmaPlanner<'_> {
     fn select_wgmma(
         &self,
         [lhs, rhs]: [Value; 2],
-        [elem, sum]: [Scalar; 2],
+        [elem, acc_elem]: [Scalar; 2],
         [batch, m, n, k]: [u32; 4],
         sync: Option<&'static SyncAtom>,
     ) -> Result<MmaSelection, Option<&'static str>> {
         let (target, warp_bits) = (self.target, self.warp_bits);
-        if !wgmma_atoms::has_mma(target, elem, sum) {
+        if !wgmma_atoms::has_mma(target, elem, acc_elem) {
             return Err(None);
         }
-        if let Some(why) = self.not_requested(Family::WarpGroups) {
+        if let Some(why) = self.not_requested(MmaFamily::WarpGroups) {
             return Err(Some(why));
         }
-        let atom = group_atom(target, elem, sum, [m, n, k], warp_bits).filter(|_| batch == 1);
+        let atom = group_atom(target, elem, acc_elem, [m, n, k], warp_bits).filter(|_| batch == 1);
         let atom = atom.ok_or("wgmma has 64 rows to a warp group, or 64 columns, and no batches")?;
-        if self.registers < wgmma_atoms::accumulator_registers(sum, [m, n], warp_bits) + REGISTERS_WITHOUT_WGMMA_ACCUMULATOR {
+        if self.registers < wgmma_atoms::accumulator_registers(acc_elem, [m, n], warp_bits) + REGISTERS_WITHOUT_WGMMA_ACCUMULATOR {
             return Err(Some("wgmma accumulators exceed the registers per thread at this number of warps and CTAs"));
         }
-        let (accumulators, left) = (wgmma_atoms::accumulators(m, n, warp_bits), wgmma_atoms::left_operand(elem, m, k, warp_bits));
-        let most = budget::mma_registers(target, 1 << warp_bits);
-        let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + accumulators.registers() as u32 <= most;
+        let (accumulators, left) =
+            (wgmma_atoms::accumulator_layout(m, n, warp_bits), wgmma_atoms::left_operand_layout(elem, m, k, warp_bits));
+        let max_registers = budget::mma_registers(target, 1 << warp_bits);
+        let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + accumulators.registers() as u32 <= max_registers;
         let lhs_in_registers = match elem.bytes() {
             // The result of another MMA is in registers already.
             2 => operands::comes_from_mma(self.function, lhs),
             // Converted 4-byte operands are read as fragments. Byte operands differ: their fragments have other neighbours.
-            4 => fits && operands::loaded_by(self.function, lhs).is_none(),
+            4 => fits && operands::defining_load(self.function, lhs).is_none(),
             _ => false,
         };
-        let place = |operand, side| match side {
+        let select_source = |operand, side| match side {
             Operand::A if lhs_in_registers => Some(OperandSource::Registers(left.clone())),
             // `wgmma` reads 8-bit and 32-bit elements K-major only.
             _ if atom.transposes || !self.is_mn_major(operand, side) => Some(OperandSource::Memory),
             _ => Some(OperandSource::Transposed(transposing_layout(side, elem, sync, [m, n, k], warp_bits)?)),
         };
-        let (Some(lhs), Some(rhs)) = (place(lhs, Operand::A), place(rhs, Operand::B)) else {
+        let (Some(lhs), Some(rhs)) = (select_source(lhs, Operand::A), select_source(rhs, Operand::B)) else {
             return Err(Some("wgmma takes such elements along K, and memory has them M- or N-major"));
         };
-        let transposed = |place: &OperandSource, lines: u32| {
-            if matches!(place, OperandSource::Transposed(_)) { lines * k * elem.bytes() } else { 0 }
+        let transposed = |select_source: &OperandSource, lines: u32| {
+            if matches!(select_source, OperandSource::Transposed(_)) { lines * k * elem.bytes() } else { 0 }
         };
         let transposed = transposed(&lhs, m) + transposed(&rhs, n);
-        let may_decline = !self.is_requested(Family::WarpGroups);
+        let may_decline = !self.is_requested(MmaFamily::WarpGroups);
         if transposed > 0
             && may_decline
             && sync.is_some_and(|sync| !self.transposing_pays(elem, (atom, sync), [m, n, k], transposed))
@@ -366,8 +389,8 @@ impl MmaPlanner<'_> {
         let rates = perf_model::rates(self.target);
         let mma_sync = self.mma_sync_cycles(elem, sync, [m, n, k], [true; 2]);
         let rate = MmaAtom::Group(group).rate(self.target);
-        let work = u64::from(m) * u64::from(n) * u64::from(k);
-        let wgmma = work / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
+        let multiply_adds = u64::from(m) * u64::from(n) * u64::from(k);
+        let wgmma = multiply_adds / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
         wgmma < mma_sync
     }
 
@@ -377,9 +400,12 @@ impl MmaPlanner<'_> {
         let rates = perf_model::rates(self.target);
         let rate = MmaAtom::Sync(atom).rate(self.target);
         // Each warp reads the fragments of its own rows and columns.
-        let cover = atom.cover(1, m, n, self.warp_bits, false);
-        let lines: u32 =
-            [m >> cover.m_bits, n >> cover.n_bits].into_iter().zip(read).map(|(lines, read)| lines * u32::from(read)).sum();
+        let warps_per_dim = atom.split_among_warps(1, m, n, self.warp_bits, false);
+        let lines: u32 = [m >> warps_per_dim.m_bits, n >> warps_per_dim.n_bits]
+            .into_iter()
+            .zip(read)
+            .map(|(lines, read)| lines * u32::from(read))
+            .sum();
         let fragments = (u64::from(lines) * u64::from(k) * u64::from(elem.bytes())) << self.warp_bits;
         u64::from(m) * u64::from(n) * u64::from(k) / u64::from(rate) + fragments / u64::from(rates.shared)
     }
@@ -388,8 +414,8 @@ impl MmaPlanner<'_> {
     fn needs_byte_transpose(&self, operand: Value, lines: usize) -> bool {
         let (elem, shape) = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles");
         let neighbours = || operands::contiguous_basis(self.function, self.accesses, operand);
-        let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
-        elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(along)
+        let is_along_lines = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
+        elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(is_along_lines)
     }
 
     pub(crate) fn is_mn_major(&self, operand: Value, side: Operand) -> bool {
@@ -407,12 +433,12 @@ fn is_mn_major(function: &Function, accesses: &Accesses, operand: Value, side: O
 }
 
 /// The accumulator layout of FMA dots: up to 4 x 4 adjacent elements per thread, so that each value read serves several FMAs.
-fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
+fn fma_accumulator_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     let [batch, m, n] = [batch, m, n].map(u32::trailing_zeros);
     let threads = tileas::layout::LANE_BITS as u32 + warp_bits;
-    let spare = (batch + m + n).saturating_sub(threads);
-    let own_n = (spare / 2).min(2).min(n);
-    let own_m = (spare - own_n).min(2).min(m);
+    let register_bits = (batch + m + n).saturating_sub(threads);
+    let own_n = (register_bits / 2).min(2).min(n);
+    let own_m = (register_bits - own_n).min(2).min(m);
     let col = |bit: u32| bit;
     let row = |bit: u32| n + bit;
     let registers = (0..own_n).map(col).chain((0..own_m).map(row));
@@ -434,10 +460,10 @@ pub(crate) fn transposing_layout(
     let (rows, cols, lines) = if side == Operand::A { (m, k, m) } else { (k, n, n) };
     if elem.bytes() == 1 {
         let atom = sync?;
-        let share = warp_bits.min((lines / 16).checked_ilog2().unwrap_or(0));
-        let (m_bits, n_bits) = if side == Operand::A { (share, 0) } else { (0, share) };
-        let cover = atom.interleave(Cover { m_bits, n_bits, ..Cover::default() }, [m, n], true, true);
-        let layout = atom.layout(side, 1, rows, cols, cover, warp_bits);
+        let log2_warps = warp_bits.min((lines / 16).checked_ilog2().unwrap_or(0));
+        let (m_bits, n_bits) = if side == Operand::A { (log2_warps, 0) } else { (0, log2_warps) };
+        let warps_per_dim = atom.interleave(WarpsPerDim { m_bits, n_bits, ..WarpsPerDim::default() }, [m, n], true, true);
+        let layout = atom.layout(side, 1, rows, cols, warps_per_dim, warp_bits);
         return Some(smem_swizzles::with_fewer_conflicts(elem, [rows, cols], if side == Operand::A { 0 } else { 1 }, layout));
     }
     let strides = Strides::of(&[rows, cols]);
@@ -445,18 +471,18 @@ pub(crate) fn transposing_layout(
     let mut line_bits = strides.dim_bits(of_lines);
     let mut depth_bits = strides.dim_bits(of_depth);
     let vector: Vec<u32> = line_bits.by_ref().take(2).collect();
-    let along: Vec<u32> = depth_bits.by_ref().take(4).collect();
-    let order: Vec<u32> = vector.iter().copied().chain(along).chain(line_bits).chain(depth_bits).collect();
+    let k_bits: Vec<u32> = depth_bits.by_ref().take(4).collect();
+    let order: Vec<u32> = vector.iter().copied().chain(k_bits).chain(line_bits).chain(depth_bits).collect();
     Some(Layout::blocked(&order, vector.len(), warp_bits as usize))
 }
 
-/// The elements of an operand that each thread reads for its FMAs: along the batch and `dim` those of its accumulator elements, and
-/// all elements along K.
-pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
+/// The elements of an operand that each thread reads for its FMAs. Along the batch dimension and `dim`, they are those of the
+/// thread's accumulator elements; along K, they are all elements.
+pub(crate) fn fma_operand_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
     let (from, to) = (Strides::of(result), Strides::of(operand));
-    let common = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
-    let batch = |basis: u32| if operand.len() == 3 { common(basis, 0) } else { 0 };
-    let mut layout = accumulator.map(|basis| batch(basis) | common(basis, dim));
+    let map_dim = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
+    let batch = |basis: u32| if operand.len() == 3 { map_dim(basis, 0) } else { 0 };
+    let mut layout = accumulator.map(|basis| batch(basis) | map_dim(basis, dim));
     let k = 2 * operand.len() - 3 - dim;
     layout.register.extend(to.dim_bits(k).map(|bit| 1 << bit));
     layout
@@ -464,10 +490,10 @@ pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32]
 
 /// Chooses the number of warps: twice `fewest` if the live accumulators exceed the registers of `fewest` warps, alone or together
 /// with the operands that threads compute.
-pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
+pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -> u32 {
     let (of_accumulator, with_operands) = (budget::accumulator_registers(target, fewest), budget::mma_registers(target, fewest));
     let body = &function.body;
-    let registers = |value: Value, narrowest: u32| registers(function, value, narrowest);
+    let registers = |value: Value, narrowest: u32| tile_registers(function, value, narrowest);
     let computed = |value: Value| match body.defining_op(value).map(|op| &body.ops[op].kind) {
         Some(Op::Core(core)) if core.is_elementwise() => registers(value, 8),
         _ => 0,
@@ -480,14 +506,14 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         _ => None,
     };
     let mmas: Vec<(u32, u32, [Value; 2])> = body.walk(function.region).into_iter().filter_map(mma).collect();
-    let live_accumulators = alive_together(function, |op| mma(op).map_or(0, |(acc, ..)| acc));
-    let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
+    let live_accumulators = max_live_accumulators(function, |op| mma(op).map_or(0, |(acc, ..)| acc));
+    let fits = |registers: u32, max_per_thread: u32| registers <= max_per_thread * 32 * fewest;
     let each_fits =
         |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_accumulator) && fits(acc.saturating_add(*operands), with_operands);
-    let with = |acc: u32, operands: [u32; 2]| acc.saturating_add(operands[0]).saturating_add(operands[1]);
+    let total_registers = |acc: u32, operands: [u32; 2]| acc.saturating_add(operands[0]).saturating_add(operands[1]);
     let may_be_crowded = |(acc, _, operands): &&(u32, u32, [Value; 2])| {
-        let loaded = operands::loaded_by(function, operands[1]).is_some();
-        loaded && !fits(with(*acc, operands.map(|operand| registers(operand, 32))), with_operands)
+        let loaded = operands::defining_load(function, operands[1]).is_some();
+        loaded && !fits(total_registers(*acc, operands.map(|operand| registers(operand, 32))), with_operands)
     };
     let mut large = mmas.iter().filter(may_be_crowded).peekable();
     let is_asynchronous = target.has(Feature::TensorMemory) || target.has(Feature::Wgmma);
@@ -496,7 +522,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         large.any(|(acc, _, operands)| {
             let operands = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
             // Left operands that threads load may go to tensor memory.
-            operands[1] > 0 && !fits(with(*acc, operands), with_operands)
+            operands[1] > 0 && !fits(total_registers(*acc, operands), with_operands)
         })
     };
     if threads_transpose_words(function, target, || &accesses) && are_asynchronous(function, target, fewest * 2) {
@@ -512,9 +538,9 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     // The other operand of an asynchronous MMA is in memory. With fewer warps, a row needs no exchange between warps, and every
     // warp group has rows.
     let operands = mmas.iter().map(|(_, operands, _)| *operands).max().unwrap_or(0);
-    let most = budget::async_mma_registers(target, fewest);
+    let max_per_thread = budget::async_mma_registers(target, fewest);
     let asynchronous = are_asynchronous(function, target, fewest);
-    if fits(live_accumulators.saturating_add(operands), most) && mmas.iter().all(each_fits) && asynchronous {
+    if fits(live_accumulators.saturating_add(operands), max_per_thread) && mmas.iter().all(each_fits) && asynchronous {
         return fewest;
     }
     fewest * 2
@@ -529,7 +555,7 @@ fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: im
     let tile = |value: Value| function.body.ty(value).tile().expect("operands of MMAs are tiles");
     let transposes = |op: &Op| match op {
         Op::Mma { lhs, rhs, .. } if tile(*rhs).0.bits() == 32 => {
-            let [_, m, ..] = extents(tile(*lhs).1, tile(*rhs).1);
+            let [_, m, ..] = mma_extents(tile(*lhs).1, tile(*rhs).1);
             m >= ROWS_OF_TWO_GROUPS && is_mn_major(function, accesses(), *rhs, Operand::B)
         }
         _ => false,
@@ -540,14 +566,14 @@ fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: im
 /// Registers of an operand that threads load in pieces of less than 32 bits; 0 for other operands. Each such piece takes a
 /// register, and no asynchronous copy moves so few bytes.
 fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
-    let Some(access) = operands::loaded_by(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
+    let Some(access) = operands::defining_load(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
     let piece = access.copy.map_or(0, |pieces| pieces.bits).max(access.vector_bits);
     let elem = function.body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits());
-    if elem << piece < 32 { registers(function, operand, 32) >> piece } else { 0 }
+    if elem << piece < 32 { tile_registers(function, operand, 32) >> piece } else { 0 }
 }
 
 /// 32-bit registers of a CTA for a tile, with at least `narrowest` bits per element.
-pub(crate) fn registers(function: &Function, value: Value, narrowest: u32) -> u32 {
+pub(crate) fn tile_registers(function: &Function, value: Value, narrowest: u32) -> u32 {
     let words = |(elem, shape): (core_dialect::tile::Elem, &Shape)| {
         (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
     };
@@ -555,18 +581,18 @@ pub(crate) fn registers(function: &Function, value: Value, narrowest: u32) -> u3
 }
 
 /// The largest number of registers of simultaneously live accumulators of chained MMAs. The accumulators of one block are live
-/// together. An MMA that adds to the result of another chained MMA shares its registers.
-pub(crate) fn alive_together(function: &Function, accumulators: impl Fn(OpId) -> u32) -> u32 {
+/// together. An MMA that adds to the result of another chained MMA uses the registers of that result.
+pub(crate) fn max_live_accumulators(function: &Function, accumulators: impl Fn(OpId) -> u32) -> u32 {
     let body = &function.body;
     let blocks = body.op_blocks();
-    let (mut together, chained): (BTreeMap<_, u32>, _) = (BTreeMap::new(), operands::chained(function));
+    let (mut live_by_block, chained): (BTreeMap<_, u32>, _) = (BTreeMap::new(), operands::chained_mmas(function));
     for &op in &chained {
         let Op::Mma { acc, .. } = body.ops[op].kind else { continue };
         let continues_chain = body.defining_op(acc).is_some_and(|before| chained.contains(&before));
-        let all = together.entry(blocks[op.0 as usize]).or_default();
-        *all = all.saturating_add(if continues_chain { 0 } else { accumulators(op) });
+        let live = live_by_block.entry(blocks[op.0 as usize]).or_default();
+        *live = live.saturating_add(if continues_chain { 0 } else { accumulators(op) });
     }
-    together.into_values().max().unwrap_or(0)
+    live_by_block.into_values().max().unwrap_or(0)
 }
 
 /// Whether all MMAs fit `wgmma` or `tcgen05` with this number of warps.
@@ -575,17 +601,17 @@ fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
     let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
     body.ops.values().all(|node| {
         let Op::Mma { lhs, rhs, acc, .. } = node.kind else { return true };
-        let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
-        let [_, m, n, k] = extents(left, right);
-        let (elem, sum) = (elem.carrier(), sum.carrier());
-        let fits_wgmma = group_atom(target, elem, sum, [m, n, k], warps.trailing_zeros()).is_some();
-        fits_wgmma || tensor_atom(target, elem, sum, [m, n, k]).is_some()
+        let ((elem, left), (_, right), (acc_elem, _)) = (tile(lhs), tile(rhs), tile(acc));
+        let [_, m, n, k] = mma_extents(left, right);
+        let (elem, acc_elem) = (elem.carrier(), acc_elem.carrier());
+        let fits_wgmma = group_atom(target, elem, acc_elem, [m, n, k], warps.trailing_zeros()).is_some();
+        fits_wgmma || tensor_atom(target, elem, acc_elem, [m, n, k]).is_some()
     })
 }
 
 /// Whether the target's MMAs take operands of this type unconverted. 8-bit floats need an atom; FMA supports all other types.
 pub(crate) fn is_native(target: Target, operand: Scalar, acc: Scalar, lhs: &Shape, rhs: &Shape) -> bool {
-    let [_, m, n, k] = extents(lhs, rhs);
-    let narrow = matches!(operand, Scalar::F8E4M3FN | Scalar::F8E5M2);
-    !narrow || sync_atom(target, operand, acc, [m, n, k]).is_some()
+    let [_, m, n, k] = mma_extents(lhs, rhs);
+    let is_fp8 = matches!(operand, Scalar::F8E4M3FN | Scalar::F8E5M2);
+    !is_fp8 || sync_atom(target, operand, acc, [m, n, k]).is_some()
 }

@@ -1,6 +1,6 @@
 //! Purpose: move unit dimensions of loaded matrices to the front, so that rows and columns are last, as MMA operand buffers need.
 //! Requires: a function with MMAs; only reshapes use the loaded tile.
-//! Establishes: the two non-unit dimensions of such a view are its last.
+//! Establishes: the two non-unit dimensions of the view of such a load are its last dimensions.
 //! Preserves: the linear element order of the tile.
 //! See also: MLIR's unit-dim folding (`vector` `CastAwayLeadingOneDim`).
 
@@ -15,24 +15,24 @@ pub(crate) fn run(function: &Function) -> Function {
     if !order.iter().any(|op| matches!(body.ops[*op].kind, Op::Mma { .. } | Op::MmaScaled { .. })) {
         return function.clone();
     }
-    let mut reshaped = vec![true; body.values.len()];
+    let mut only_reshaped = vec![true; body.values.len()];
     for &op in &order {
         let kind = &body.ops[op].kind;
         let reshapes = matches!(kind, Op::Core(Core::Reshape { .. }));
-        kind.operands().into_iter().for_each(|value| reshaped[value.0 as usize] &= reshapes);
+        kind.operands().into_iter().for_each(|value| only_reshaped[value.0 as usize] &= reshapes);
     }
     let loads: Vec<(OpId, Vec<usize>)> = order
         .into_iter()
-        .filter(|op| matches!(body.ops[*op].kind, Op::LoadView { .. }) && reshaped[body.result(*op).0 as usize])
-        .filter_map(|op| Some((op, ones_first(function, op)?)))
+        .filter(|op| matches!(body.ops[*op].kind, Op::LoadView { .. }) && only_reshaped[body.result(*op).0 as usize])
+        .filter_map(|op| Some((op, unit_dims_first(function, op)?)))
         .collect();
     let mut function = function.clone();
-    loads.into_iter().for_each(|(op, order)| rewrite(&mut function, op, &order));
+    loads.into_iter().for_each(|(op, order)| reorder_load_dims(&mut function, op, &order));
     function
 }
 
-/// The dimension order with unit dimensions first; none if they are first already, or if the tile is no matrix.
-fn ones_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
+/// The dimension order with unit dimensions first. `None` if they are first already, or if the tile is not a matrix.
+fn unit_dims_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     let body = &function.body;
     let Op::LoadView { view, .. } = body.ops[load].kind else { return None };
     let Type::View(View { tile, kind: ViewKind::Partition, .. }) = body.ty(view) else { return None };
@@ -43,7 +43,7 @@ fn ones_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     (is_make_view && others.len() == 2 && !order.is_sorted()).then_some(order)
 }
 
-fn rewrite(function: &mut Function, load: OpId, order: &[usize]) {
+fn reorder_load_dims(function: &mut Function, load: OpId, order: &[usize]) {
     let body = &mut function.body;
     let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads are rewritten") };
     let (old, index, in_bounds) = (*view, index.clone(), in_bounds.clone());
@@ -59,12 +59,12 @@ fn rewrite(function: &mut Function, load: OpId, order: &[usize]) {
     let at = ops.iter().position(|op| *op == view_op).expect("the view is defined in its block");
     ops.insert(at + 1, new);
     let (new_view, tile) = (body.result(new), body.result(load));
-    if let Op::LoadView { view, index: of, in_bounds: within, .. } = &mut body.ops[load].kind {
+    if let Op::LoadView { view, index: load_index, in_bounds: load_in_bounds, .. } = &mut body.ops[load].kind {
         *view = new_view;
-        *of = order.iter().map(|dim| index[*dim]).collect();
-        *within = order.iter().filter_map(|dim| in_bounds.get(*dim).copied()).collect();
+        *load_index = order.iter().map(|dim| index[*dim]).collect();
+        *load_in_bounds = order.iter().filter_map(|dim| in_bounds.get(*dim).copied()).collect();
     }
-    if let Type::Tile { shape: of, .. } = &mut body.values[tile].ty {
-        *of = shape;
+    if let Type::Tile { shape: tile_shape, .. } = &mut body.values[tile].ty {
+        *tile_shape = shape;
     }
 }

@@ -6,18 +6,18 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// Visits some values and, transitively, their operands, each once. `goes_on` returns whether to follow the operands of a value, or
-/// an error.
-pub(crate) fn follow<E>(
+/// Visits some values and, transitively, their operands, each once. `follows_operands` receives a value and its defining op. It
+/// returns whether to visit the operands of this op, or an error that ends the walk.
+pub(crate) fn visit_operand_trees<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,
-    goes_on: impl Fn(Value, Option<OpId>) -> Result<bool, E>,
+    follows_operands: impl Fn(Value, Option<OpId>) -> Result<bool, E>,
 ) -> Result<(), E> {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), from.into_iter().collect::<Vec<_>>());
     while let Some(value) = work.pop() {
         let producer = body.defining_op(value);
-        if seen.insert(value) && goes_on(value, producer)? {
+        if seen.insert(value) && follows_operands(value, producer)? {
             work.extend(producer.into_iter().flat_map(|op| body.ops[op].kind.operands()));
         }
     }
@@ -25,10 +25,10 @@ pub(crate) fn follow<E>(
 }
 
 pub(crate) fn is_pure(op: &Op) -> bool {
-    op.regions().is_empty() && core(op).is_some_and(Core::is_pure)
+    op.regions().is_empty() && as_core(op).is_some_and(Core::is_pure)
 }
 
-pub(crate) fn core(op: &Op) -> Option<&Core> {
+pub(crate) fn as_core(op: &Op) -> Option<&Core> {
     match op {
         Op::Core(core) => Some(core),
         _ => None,

@@ -1,5 +1,5 @@
-//! Follows values between loads and MMAs in both directions: through any number of permutes and reshapes, and through up to
-//! [`MAX_BETWEEN`] elementwise ops. All passes use these functions, so that they agree on the producer and the consumers of a tile.
+//! Follows values between loads and MMAs in both directions, through permutes, reshapes and elementwise ops. Most of these searches
+//! end after [`MAX_BETWEEN`] ops. All passes use these functions, so that they agree on the producer and the consumers of a tile.
 
 use crate::access_layouts::Accesses;
 use base::Value;
@@ -13,7 +13,7 @@ use tileas::layout::Strides;
 pub(crate) const MAX_BETWEEN: u32 = 8;
 
 /// An op with a single tile operand on the way to an MMA.
-pub(crate) struct Step<'a> {
+pub(crate) struct OperandStep<'a> {
     pub(crate) from: Value,
     pub(crate) step_kind: StepKind<'a>,
 }
@@ -25,7 +25,7 @@ pub(crate) enum StepKind<'a> {
 }
 
 /// The step that defines a value, if any.
-pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
+pub(crate) fn defining_step(function: &Function, value: Value) -> Option<OperandStep<'_>> {
     let op = function.body.defining_op(value)?;
     let (from, step_kind) = match &function.body.ops[op].kind {
         Op::Core(Core::Permute { x, order }) => (*x, StepKind::Permuted(order)),
@@ -33,28 +33,28 @@ pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
         Op::Core(Core::Convert { x, .. }) => (*x, StepKind::Converted),
         _ => return None,
     };
-    Some(Step { from, step_kind })
+    Some(OperandStep { from, step_kind })
 }
 
 /// The operands and the accumulator of an MMA.
-pub(crate) fn of_mma(function: &Function, op: OpId) -> [Value; 3] {
+pub(crate) fn mma_operands(function: &Function, op: OpId) -> [Value; 3] {
     match function.body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => [lhs, rhs, acc],
         _ => unreachable!("called for MMA ops only"),
     }
 }
 
-/// The tile of which a value is a permute or reshape, possibly the value itself.
-pub(crate) fn rearranged(function: &Function, mut value: Value) -> Value {
-    while let Some(Step { from, step_kind: StepKind::Permuted(_) | StepKind::Reshaped }) = step(function, value) {
+/// The tile from which permutes and reshapes compute a value; the value itself if there are none.
+pub(crate) fn rearranged_source(function: &Function, mut value: Value) -> Value {
+    while let Some(OperandStep { from, step_kind: StepKind::Permuted(_) | StepKind::Reshaped }) = defining_step(function, value) {
         value = from;
     }
     value
 }
 
 /// The load that defines a tile, possibly through permutes and reshapes.
-pub(crate) fn loaded_by(function: &Function, value: Value) -> Option<OpId> {
-    let op = function.body.defining_op(rearranged(function, value))?;
+pub(crate) fn defining_load(function: &Function, value: Value) -> Option<OpId> {
+    let op = function.body.defining_op(rearranged_source(function, value))?;
     matches!(function.body.ops[op].kind, Op::LoadView { .. } | Op::Load { .. }).then_some(op)
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn comes_from_mma(function: &Function, value: Value) -> bool {
     producing_mma(function, value).is_some()
 }
 
-/// The MMA whose result a tile is an elementwise function of.
+/// The MMA from whose result elementwise ops compute a tile.
 pub(crate) fn producing_mma(function: &Function, value: Value) -> Option<OpId> {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), VecDeque::from([(value, 0)]));
@@ -85,21 +85,22 @@ pub(crate) fn contiguous_basis(function: &Function, accesses: &Accesses, value: 
     contiguous_basis_within(function, accesses, value, MAX_BETWEEN)
 }
 
+/// [`contiguous_basis`], following at most `max_steps` ops.
 fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Value, max_steps: u32) -> Option<u32> {
     let body = &function.body;
     if let Some(access) = accesses.get(body.defining_op(value)?) {
         return access.order.first().map(|bit| 1 << bit);
     }
     let of_operand = |x: Value| contiguous_basis_within(function, accesses, x, max_steps.checked_sub(1)?);
-    match step(function, value) {
-        Some(Step { from: x, step_kind: StepKind::Permuted(order) }) => {
+    match defining_step(function, value) {
+        Some(OperandStep { from: x, step_kind: StepKind::Permuted(order) }) => {
             let basis = of_operand(x)?;
             let (from, to) = (body.ty(x).tile()?.1, body.ty(value).tile()?.1);
             let (from, to) = (Strides::of(from), Strides::of(to));
             let moved = |(dim, source): (usize, &u32)| from.coordinate(basis, *source as usize) << to.shift[dim];
             Some(order.iter().enumerate().map(moved).sum())
         }
-        Some(Step { from, .. }) => of_operand(from),
+        Some(OperandStep { from, .. }) => of_operand(from),
         None => match &body.ops[body.defining_op(value)?].kind {
             Op::Core(core) if core.is_elementwise() => core.operands().into_iter().find_map(of_operand),
             _ => None,
@@ -107,9 +108,9 @@ fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Valu
     }
 }
 
-/// The MMAs whose result becomes the left operand of another MMA, and these other MMAs. If each warp has full rows of both, the
-/// operand stays in registers and row reductions stay in a warp.
-pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
+/// The MMAs from whose result elementwise ops compute the left operand of another MMA, and those other MMAs. If each warp has full
+/// rows of both, the operand stays in registers and row reductions stay in a warp.
+pub(crate) fn chained_mmas(function: &Function) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut chained = BTreeSet::new();
     for op in body.walk(function.region) {
@@ -134,21 +135,21 @@ pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
     chained
 }
 
-/// Marks values that only MMAs use, as operands.
-pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
+/// For each value, whether all its uses are left or right operands of MMAs. Also true for a value without uses.
+pub(crate) fn used_by_mmas_only(function: &Function) -> Vec<bool> {
     let body = &function.body;
-    let mut only = vec![true; body.values.len()];
+    let mut mma_only = vec![true; body.values.len()];
     for op in body.walk(function.region) {
-        let mma = is_mma(function, op);
-        for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
-            only[value.0 as usize] &= mma && place < 2;
+        let is_mma = is_mma(function, op);
+        for (operand_index, value) in body.ops[op].kind.operands().into_iter().enumerate() {
+            mma_only[value.0 as usize] &= is_mma && operand_index < 2;
         }
     }
-    only
+    mma_only
 }
 
 /// The unscaled MMAs of a function in program order.
-pub(crate) fn mmas(function: &Function) -> Vec<OpId> {
+pub(crate) fn unscaled_mmas(function: &Function) -> Vec<OpId> {
     let is_plain = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Mma { .. });
     function.body.walk(function.region).into_iter().filter(is_plain).collect()
 }
@@ -184,30 +185,31 @@ impl<'a> Uses<'a> {
         &self.users[value.0 as usize]
     }
 
-    /// The first users of a value that are not permutes, reshapes or elementwise ops, for example MMAs. The search
-    /// ends after `MAX_BETWEEN` ops.
-    pub(crate) fn ends(&self, value: Value) -> Vec<OpId> {
+    /// The first users of a value that are not permutes, reshapes or elementwise ops, for example MMAs. The search ends after
+    /// `MAX_BETWEEN` ops, and then returns the op at which it ends.
+    pub(crate) fn end_users(&self, value: Value) -> Vec<OpId> {
         // Breadth first, so that the shortest path to an op counts.
-        let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));
+        let (mut end_users, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));
         while let Some((value, between)) = work.pop_front() {
             for &user in self.users(value).iter().filter(|user| seen.insert(**user)) {
-                match self.passes(user) && between < MAX_BETWEEN {
+                match self.is_passed_through(user) && between < MAX_BETWEEN {
                     true => work.push_back((self.function.body.result(user), between + 1)),
-                    false => found.push(user),
+                    false => end_users.push(user),
                 }
             }
         }
-        found
+        end_users
     }
 
     pub(crate) fn reaches_mma(&self, value: Value) -> bool {
-        self.ends(value).into_iter().any(|op| is_mma(self.function, op))
+        self.end_users(value).into_iter().any(|op| is_mma(self.function, op))
     }
     pub(crate) fn reaches_only_mmas(&self, value: Value) -> bool {
-        self.ends(value).into_iter().all(|op| is_mma(self.function, op))
+        self.end_users(value).into_iter().all(|op| is_mma(self.function, op))
     }
 
-    fn passes(&self, op: OpId) -> bool {
+    /// Whether a search for end users continues through an op.
+    fn is_passed_through(&self, op: OpId) -> bool {
         match &self.function.body.ops[op].kind {
             Op::Core(Core::Permute { .. } | Core::Reshape { .. }) => true,
             Op::Core(core) => core.is_elementwise(),

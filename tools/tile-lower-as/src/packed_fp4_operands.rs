@@ -1,10 +1,10 @@
-//! Purpose: let scaled MMAs read packed 4-bit floats, two along K in a byte, as memory has them, so that TMA can copy them.
+//! Purpose: let scaled MMAs read 4-bit floats packed as in memory (two along K in a byte), so that TMA can copy the operands.
 //! Requires: operands that are unpacked from bytes by a reinterpret; types and extents with an atom for bytes.
-//! Establishes: the MMA takes the bytes; ops that unpacked them disappear unless others use them.
+//! Establishes: the MMA takes the bytes; ops that unpacked the bytes are removed unless other ops use their results.
 //! Preserves: values; `legalize` unpacks the operands again if the MMA finally uses no such atom.
 //! See also: PTX `tcgen05.mma.kind::mxf4`; CUTLASS `float_e2m1_t` operands.
 
-use crate::mma_selection::extents;
+use crate::mma_selection::mma_extents;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
@@ -18,7 +18,7 @@ use tileas::tensor_memory::scaled_tensor_atom;
 const BYTE: Elem = Elem::Scalar(Scalar::I8);
 
 /// The bytes from which an operand is unpacked by a reshape and permutes.
-struct Packed {
+struct PackedOperand {
     bytes: Value,
     shape: Shape,
     /// The permutes, in program order.
@@ -32,7 +32,7 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
         let ops = std::mem::take(&mut function.body.blocks[block].ops);
         for op in ops {
             if let Some(operands) = packed_operands(&function, op, target) {
-                old_operands.extend(rewrite(&mut function, block, op, operands));
+                old_operands.extend(replace_operands(&mut function, block, op, operands));
             }
             function.body.blocks[block].ops.push(op);
         }
@@ -42,22 +42,22 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
 }
 
 /// The bytes of both operands if an atom takes them.
-fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Packed; 2]> {
+fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[PackedOperand; 2]> {
     let Op::MmaScaled { lhs, rhs, lhs_scale, .. } = function.body.ops[op].kind else { return None };
     let tile = |value: Value| function.body.ty(value).tile();
     let ((_, left), (_, right), (scale, scales)) = (tile(lhs)?, tile(rhs)?, tile(lhs_scale)?);
-    let [batch, m, n, k] = extents(left, right);
-    let bytes = k / 2;
-    let block = bytes / scales.last()?.max(&1);
-    let in_tensor_memory = scaled_tensor_atom(target, Scalar::I8, (scale.carrier(), block), [m, n, bytes]).filter(|_| batch == 1);
+    let [batch, m, n, k] = mma_extents(left, right);
+    let k_bytes = k / 2;
+    let block = k_bytes / scales.last()?.max(&1);
+    let in_tensor_memory = scaled_tensor_atom(target, Scalar::I8, (scale.carrier(), block), [m, n, k_bytes]).filter(|_| batch == 1);
     if in_tensor_memory.is_none() {
-        scaled_atom(target, Scalar::I8, scale.carrier(), block, [m, n, bytes])?;
+        scaled_atom(target, Scalar::I8, scale.carrier(), block, [m, n, k_bytes])?;
     }
     Some([unpacked_from(function, lhs, 1)?, unpacked_from(function, rhs, 0)?])
 }
 
-/// The bytes from which an operand is unpacked, if each holds two adjacent elements along `depth`, one of its two dimensions.
-fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Packed> {
+/// The bytes from which an operand is unpacked, if each byte holds two adjacent elements along `depth`, one of its two dimensions.
+fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<PackedOperand> {
     let body = &function.body;
     let core = |value: Value| match &body.ops[body.defining_op(value)?].kind {
         Op::Core(core) => Some(core),
@@ -74,32 +74,32 @@ fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Pa
         value = *x;
     }
     let Core::Reinterpret { x } = core(value)? else { return None };
-    let of_bytes = elem.carrier() == Scalar::F4E2M1FN && body.ty(*x).tile()?.0 == BYTE;
-    let pairs = shape.len() == 2 && dim == 1 && shape[1] >= 2;
+    let is_from_bytes = elem.carrier() == Scalar::F4E2M1FN && body.ty(*x).tile()?.0 == BYTE;
+    let pairs_along_k = shape.len() == 2 && dim == 1 && shape[1] >= 2;
     shape[1..].iter_mut().for_each(|extent| *extent /= 2);
-    (of_bytes && pairs).then_some(Packed { bytes: *x, shape, orders })
+    (is_from_bytes && pairs_along_k).then_some(PackedOperand { bytes: *x, shape, orders })
 }
 
 /// Replaces the operands of an MMA by bytes, reshaped at the end of the block. Returns the old operands.
-fn rewrite(function: &mut Function, block: Block, mma: OpId, operands: [Packed; 2]) -> [Value; 2] {
+fn replace_operands(function: &mut Function, block: Block, mma: OpId, operands: [PackedOperand; 2]) -> [Value; 2] {
     let body = &mut function.body;
     let loc = body.ops[mma].loc;
-    let [left, right] = operands.map(|Packed { bytes, mut shape, orders }| {
-        let mut make = |core, shape: &Shape| {
+    let [left, right] = operands.map(|PackedOperand { bytes, mut shape, orders }| {
+        let mut append_core = |core, shape: &Shape| {
             let op = body.append(block, Op::Core(core), [Type::Tile { elem: BYTE, shape: shape.clone() }], loc);
             body.result(op)
         };
-        let reshaped = make(Core::Reshape { x: bytes }, &shape);
+        let reshaped = append_core(Core::Reshape { x: bytes }, &shape);
         orders.into_iter().fold(reshaped, |x, order| {
             shape = order.iter().map(|dim| shape[*dim as usize]).collect();
-            make(Core::Permute { x, order }, &shape)
+            append_core(Core::Permute { x, order }, &shape)
         })
     });
     let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[mma].kind else { unreachable!("only scaled MMAs are packed") };
     [std::mem::replace(lhs, left), std::mem::replace(rhs, right)]
 }
 
-/// Removes unused ops that define these values, and the ops that feed them.
+/// Removes the ops that define these values if they are unused, and the rearranging ops that then become unused.
 fn remove_unused(function: &mut Function, values: Vec<Value>) {
     let body = &mut function.body;
     let mut uses = vec![0u32; body.values.len()];

@@ -1,4 +1,4 @@
-//! Purpose: choose the warps, occupancy, prefetching and M subtiles of each function by estimated cost.
+//! Purpose: choose the warps, occupancy, prefetching, M subtiles and TMA copies of each function by estimated cost.
 //! Requires: `.aa` for a target. A file that already has plans keeps them.
 //! Establishes: the option `plan` of the file, with a plan for each function that has decisions ([`common::kernel_plan`]).
 //! Preserves: the program. Options and the author's hints fix their decisions.
@@ -18,27 +18,28 @@ use costmodel::Estimate;
 use target_info::Feature;
 use tileaa::{Function, Op};
 
-/// The gain in cost from which a decision replaces the rule of a pass. Reason: the model's error between plans of one kernel.
+/// Minimum relative gain in cost for which a decision replaces the rule of a pass. Reason: the model's error between plans of one
+/// kernel.
 /// Chosen on the tuning half of `scripts/regret`, by predicted times for sm_90 and sm_100 and by measured times of an H200.
-const GAIN: f64 = 0.07;
-/// The optimisation level that plans.
-const LEVEL: u32 = 3;
-/// Recorded competitors.
-const NEAREST: usize = 4;
-/// Ops of a function beyond which it is not planned. Reason: its lowering would take longer than the rest of the compilation can
-/// gain.
+const MIN_GAIN: f64 = 0.07;
+/// Minimum optimisation level at which functions are planned.
+const MIN_LEVEL: u32 = 3;
+/// The number of other candidates that a plan records, cheapest first.
+const RECORDED_COMPETITORS: usize = 4;
+/// Maximum ops of a function that is planned. Reason: the lowering of a larger function would take longer than the rest of the
+/// compilation can gain.
 const MAX_OPS: usize = 1024;
 
 pub(crate) fn run(lowering: &mut Lowering) -> Result<()> {
     let envelope = &lowering.lowered.envelope;
     if let Some(plans) = kernel_plan::all(envelope)? {
-        return are_of_functions(&plans, lowering);
+        return check_plan_functions(&plans, lowering);
     }
-    if envelope.options.opt_level() < LEVEL {
+    if envelope.options.opt_level() < MIN_LEVEL {
         return Ok(());
     }
     let target = envelope.target()?;
-    let planned = |function: &Function| Planner { lowering, function, target }.best();
+    let planned = |function: &Function| Planner { lowering, function, target }.best_plan();
     let plans: Vec<Planned> = lowering.program.payload.functions.iter().filter_map(planned).collect();
     if !plans.is_empty() {
         kernel_plan::record(&plans, &mut lowering.program.envelope)?;
@@ -48,7 +49,7 @@ pub(crate) fn run(lowering: &mut Lowering) -> Result<()> {
 }
 
 /// Rejects a plan for a function that the file does not have.
-fn are_of_functions(plans: &[Planned], lowering: &Lowering) -> Result<()> {
+fn check_plan_functions(plans: &[Planned], lowering: &Lowering) -> Result<()> {
     let functions = &lowering.program.payload.functions;
     let unknown = plans.iter().find(|planned| functions.iter().all(|function| function.name != planned.function));
     match unknown {
@@ -60,6 +61,7 @@ fn are_of_functions(plans: &[Planned], lowering: &Lowering) -> Result<()> {
     }
 }
 
+/// Plans a function.
 struct Planner<'a> {
     lowering: &'a Lowering,
     function: &'a Function,
@@ -73,50 +75,51 @@ struct Candidate {
 }
 
 impl Planner<'_> {
-    /// The best plan; none if there is nothing to decide, or if the function cannot be lowered at all.
-    fn best(&self) -> Option<Planned> {
-        let decisions = self.decisions();
-        if decisions.iter().all(Vec::is_empty) || self.function.body.ops.len() > MAX_OPS {
+    /// The best plan. `None` if no decision improves on the rules of the passes, or if the function cannot be lowered or is too
+    /// large.
+    fn best_plan(&self) -> Option<Planned> {
+        if self.function.body.ops.len() > MAX_OPS {
             return None;
         }
         let mut best = KernelPlan::default();
-        let mut cost = self.cost(best).ok()?;
+        let mut cost = self.estimate_cost(best).ok()?;
+        let decisions = self.open_decisions(&cost);
         let mut seen = vec![Candidate { plan: best, cost: Ok(cost.clone()) }];
         for values in decisions {
-            let from = best;
+            let base_plan = best;
             for change in values {
-                let plan = change(from);
-                let other = self.cost(plan).and_then(|other| match other.loses_asynchronous_mmas(&cost) {
+                let plan = change(base_plan);
+                let estimate = self.estimate_cost(plan).and_then(|estimate| match estimate.loses_asynchronous_mmas(&cost) {
                     true => Err("MMAs would use mma.sync".into()),
-                    false => Ok(other),
+                    false => Ok(estimate),
                 });
-                let candidate = Candidate { plan, cost: other };
-                if let Ok(other) = &candidate.cost
-                    && other.cycles * (1.0 + GAIN) < cost.cycles
+                let candidate = Candidate { plan, cost: estimate };
+                if let Ok(estimate) = &candidate.cost
+                    && estimate.cycles * (1.0 + MIN_GAIN) < cost.cycles
                 {
-                    (best, cost) = (plan, other.clone());
+                    (best, cost) = (plan, estimate.clone());
                 }
                 seen.push(candidate);
             }
         }
         seen.retain(|candidate| candidate.plan != best);
-        seen.sort_by(|one, other| cycles(one).total_cmp(&cycles(other)));
-        let competitors = seen.iter().take(NEAREST).map(|Candidate { plan, cost }| match cost {
+        seen.sort_by(|one, other| cycles_or_infinity(one).total_cmp(&cycles_or_infinity(other)));
+        let competitors = seen.iter().take(RECORDED_COMPETITORS).map(|Candidate { plan, cost }| match cost {
             Ok(cost) => format!("{plan}: {:.0}", cost.cycles),
             Err(reason) => format!("{plan}: {reason}"),
         });
         let competitors = competitors.collect();
-        // Without a decision, the file is the same as that of the rules.
+        // Without a decision, the passes apply their own rules, so no plan is recorded.
         (best != KernelPlan::default()).then_some(())?;
         Some(Planned { function: self.function.name.clone(), plan: best, cost: Some(cost.cycles.round() as u64), competitors })
     }
 
     /// Lowers a candidate and estimates its cost.
-    fn cost(&self, plan: KernelPlan) -> std::result::Result<Estimate, String> {
+    fn estimate_cost(&self, plan: KernelPlan) -> std::result::Result<Estimate, String> {
         let Lowering { program: File { envelope, payload }, lowered, .. } = self.lowering;
         let payload = tileaa::Module { globals: payload.globals.clone(), functions: vec![self.function.clone()] };
         let program = File { envelope: envelope.clone(), payload };
-        let mut trial = Lowering { program, plans: Vec::new(), lowered: lowered.clone(), done: false };
+        let mut trial = Lowering { program, plans: Vec::new(), lowered: lowered.clone(), is_done: false };
         let planned = [Planned { function: self.function.name.clone(), plan, ..Planned::default() }];
         let carried_out = kernel_plan::record(&planned, &mut trial.lowered.envelope)
             .and_then(|()| PASSES.iter().filter(|pass| pass.name != "plan").try_for_each(|pass| (pass.run)(&mut trial)));
@@ -126,8 +129,8 @@ impl Planner<'_> {
         Ok(costmodel::estimate(module, function, self.target))
     }
 
-    /// The values of each decision that neither options nor hints fix, and that can matter.
-    fn decisions(&self) -> Vec<Vec<fn(KernelPlan) -> KernelPlan>> {
+    /// The values of each decision that neither options nor hints fix, and that can matter. `rules` is the cost without decisions.
+    fn open_decisions(&self, rules: &Estimate) -> Vec<Vec<fn(KernelPlan) -> KernelPlan>> {
         let Planner { lowering, function, target } = self;
         let envelope: &Envelope = &lowering.lowered.envelope;
         let is_free = |option: &str| envelope.options.get(option).is_none();
@@ -161,10 +164,16 @@ impl Planner<'_> {
             decisions
                 .push(vec![|plan| KernelPlan { occupancy: Some(2), ..plan }, |plan| KernelPlan { occupancy: Some(3), ..plan }]);
         }
+        // Small tiles occupy the TMA unit longer than threads need to copy them. The model has no term for warp roles, which TMA
+        // copies give to asynchronous MMAs.
+        if is_free("tma") && target.has(Feature::Tma) && mmas > 0 && loops && !rules.has_asynchronous_mmas() {
+            decisions.push(vec![|plan| KernelPlan { tma: Some(Switch::Off), ..plan }]);
+        }
         decisions
     }
 }
 
-fn cycles(candidate: &Candidate) -> f64 {
+/// The estimated cycles of a candidate, or infinity if a pass rejected it.
+fn cycles_or_infinity(candidate: &Candidate) -> f64 {
     candidate.cost.as_ref().map_or(f64::INFINITY, |cost| cost.cycles)
 }

@@ -3,26 +3,27 @@
 use crate::access_layouts::Accesses;
 use crate::async_copies::Copies;
 use crate::mma_selection::{MmaSelection, MmaSelections, OperandSource};
-use crate::tma_stores::Stores;
+use crate::tma_stores::TmaStores;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op as OpId;
 use base::{Envelope, Value};
 use tileaa::{Function, Op};
 
 /// Bits of the widest access of a thread.
-const WIDEST: u32 = 128;
+const MAX_ACCESS_BITS: u32 = 128;
 
-pub(crate) fn log(function: &Function, accesses: &Accesses, mmas: &MmaSelections, envelope: &mut Envelope) {
+/// Reports the vector width of each load and store, and the atom of each MMA.
+pub(crate) fn log_accesses_and_mmas(function: &Function, accesses: &Accesses, mmas: &MmaSelections, envelope: &mut Envelope) {
     for op in function.body.walk(function.region) {
         let node = &function.body.ops[op];
         let remark = match &node.kind {
             Op::LoadView { .. } | Op::Load { .. } => {
-                accesses.get(op).map(|a| access(function, "Load", node.results[0], a.vector_bits))
+                accesses.get(op).map(|a| access_remark(function, "Load", node.results[0], a.vector_bits))
             }
             Op::StoreView { tile: value, .. } | Op::Store { value, .. } => {
-                accesses.get(op).map(|a| access(function, "Store", *value, a.vector_bits))
+                accesses.get(op).map(|a| access_remark(function, "Store", *value, a.vector_bits))
             }
-            _ => mmas.get(op).map(mma),
+            _ => mmas.get(op).map(mma_remark),
         };
         let Some((outcome, name, category, message)) = remark else { continue };
         let pass = "convert".to_string();
@@ -51,10 +52,10 @@ pub(crate) fn log_occupancy(function: &Function, hinted_occupancy: Option<u32>, 
 /// Reports MMAs whose scales are multiplied into their operands, and why.
 pub(crate) fn log_unscaled<'a>(
     function: &Function,
-    all: impl Iterator<Item = (&'a OpId, &'a &'static str)>,
+    unscaled_mmas: impl Iterator<Item = (&'a OpId, &'a &'static str)>,
     envelope: &mut Envelope,
 ) {
-    for (op, why) in all {
+    for (op, why) in unscaled_mmas {
         envelope.log.push(LogEntry {
             pass: "legalize".into(),
             outcome: Outcome::Missed,
@@ -104,7 +105,7 @@ pub(crate) fn log_single_role(function: &Function, envelope: &mut Envelope) {
 }
 
 /// Reports the copies of MMA operands, and the stores that TMA executes or declines.
-pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, envelope: &mut Envelope) {
+pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &TmaStores, envelope: &mut Envelope) {
     let entry = |op: base::ir::Op, outcome, message| LogEntry {
         pass: "copies".into(),
         outcome,
@@ -115,7 +116,7 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
         loc: function.body.ops[op].loc,
     };
     let copied =
-        copies.iter().map(|(op, copy)| entry(op, Outcome::Passed, format!("the tile is copied to shared memory {}", copy.by)));
+        copies.iter().map(|(op, copy)| entry(op, Outcome::Passed, format!("the tile is copied to shared memory {}", copy.method)));
     let no_tma = copies.no_tma.iter().map(|(op, reason)| {
         let message = format!("the tile is not copied by TMA: {reason}");
         LogEntry { name: "TensorMap".into(), ..entry(*op, Outcome::Declined, message) }
@@ -139,23 +140,24 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
     envelope.log.extend(copied.chain(no_tma).chain(declined).chain(stored).chain(by_threads));
 }
 
+/// The outcome, name, category and message of a log entry.
 type Remark = (Outcome, String, Category, String);
 
-fn access(function: &Function, what: &str, value: Value, vector_bits: u32) -> Remark {
+fn access_remark(function: &Function, access_name: &str, value: Value, vector_bits: u32) -> Remark {
     let elem = function.body.ty(value).tile().map_or(8, |(elem, _)| elem.bits().max(8));
     let bits = elem << vector_bits;
-    let (outcome, suffix, why) = match (bits >= WIDEST, vector_bits > 0) {
+    let (outcome, suffix, why) = match (bits >= MAX_ACCESS_BITS, vector_bits > 0) {
         (true, _) => (Outcome::Passed, "Vectorized", ""),
         (false, true) => (Outcome::Passed, "Vectorized", "; divisibility, bounds or the tile's size limit the width"),
         (false, false) => {
             (Outcome::Missed, "NotVectorized", "; neighbouring elements are not known to be aligned, adjacent and in bounds")
         }
     };
-    let message = format!("{} of {bits} bits per thread{why}", what.to_lowercase());
-    (outcome, format!("{what}{suffix}"), Category::Memory, message)
+    let message = format!("{} of {bits} bits per thread{why}", access_name.to_lowercase());
+    (outcome, format!("{access_name}{suffix}"), Category::Memory, message)
 }
 
-fn mma(mma: &MmaSelection) -> Remark {
+fn mma_remark(mma: &MmaSelection) -> Remark {
     let (outcome, name, message) = match mma {
         MmaSelection::Sync { why: Some(reason), .. } => {
             let message = format!("MMA by tensor cores, with mma.sync: {reason}");
@@ -171,7 +173,7 @@ fn mma(mma: &MmaSelection) -> Remark {
             (Outcome::Passed, "TensorCore", "MMA by tensor cores, with tcgen05 into tensor memory, with block scales")
         }
         MmaSelection::Tensor { .. } => (Outcome::Passed, "TensorCore", "MMA by tensor cores, with tcgen05 into tensor memory"),
-        MmaSelection::Shared { .. } => {
+        MmaSelection::Fma { .. } => {
             (Outcome::Declined, "NoTensorCore", "MMA by FMA instructions: no tensor core atom takes these types and sizes")
         }
     };

@@ -1,4 +1,4 @@
-//! Slices with constant indices. If register bits select the slice, it is a subset of its tile's registers and needs no data
+//! Slices with constant indices. If register bits select the slice, the slice is a subset of its tile's registers and needs no data
 //! movement.
 
 use crate::layout_assignment::AssignedLayouts;
@@ -10,27 +10,28 @@ use tileas::Layout;
 use tileas::layout::Strides;
 
 /// Whether the indices of a slice are constants within the tile.
-pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32], slice: &[u32]) -> bool {
+pub(crate) fn has_constant_indices(function: &Function, indices: &[Value], whole: &[u32], slice: &[u32]) -> bool {
     let constant = |value: Value| match function.body.defining_op(value).map(|op| &function.body.ops[op].kind) {
         Some(Op::Core(Core::Constant { value: Dense::Splat(bits) })) => Some(*bits),
         _ => None,
     };
-    let within = |(dim, index): (usize, &Value)| constant(*index).is_some_and(|index| index < u64::from(whole[dim] / slice[dim]));
-    indices.iter().enumerate().all(within)
+    let is_within_tile =
+        |(dim, index): (usize, &Value)| constant(*index).is_some_and(|index| index < u64::from(whole[dim] / slice[dim]));
+    indices.iter().enumerate().all(is_within_tile)
 }
 
 /// The layout of a slice of a tile with this layout. `None` unless register bits alone select the slice, so that each thread holds
 /// its part of every slice.
 pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
-    let chosen = chosen_bits(whole, slice);
-    let spread = layout.lane.iter().chain(&layout.warp).any(|basis| basis & chosen != 0);
-    let mixed = layout.register.iter().any(|basis| basis & chosen != 0 && !basis.is_power_of_two());
-    if spread || mixed {
+    let selecting_bits = slice_selecting_bits(whole, slice);
+    let threads_select = layout.lane.iter().chain(&layout.warp).any(|basis| basis & selecting_bits != 0);
+    let has_mixed_basis = layout.register.iter().any(|basis| basis & selecting_bits != 0 && !basis.is_power_of_two());
+    if threads_select || has_mixed_basis {
         return None;
     }
     Some(layout.map(|basis| {
-        let basis = basis & !chosen;
+        let basis = basis & !selecting_bits;
         (0..whole.len()).map(|dim| outer.coordinate(basis, dim) << inner.shift[dim]).sum()
     }))
 }
@@ -38,30 +39,31 @@ pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> 
 /// The layout of a tile all of whose slices have this layout.
 pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
-    let mut all = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());
-    let chosen = chosen_bits(whole, slice);
-    all.register.extend((0..u32::BITS).map(|bit| 1 << bit).filter(|basis| basis & chosen != 0));
-    all
+    let mut whole_layout = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());
+    let selecting_bits = slice_selecting_bits(whole, slice);
+    whole_layout.register.extend((0..u32::BITS).map(|bit| 1 << bit).filter(|basis| basis & selecting_bits != 0));
+    whole_layout
 }
 
 /// The bits of the linear element index that select the slice.
-fn chosen_bits(whole: &[u32], slice: &[u32]) -> u32 {
+fn slice_selecting_bits(whole: &[u32], slice: &[u32]) -> u32 {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
 }
 
 /// The assigned layout of a slice with constant indices. `None` if the tile has no assigned layout. Also `None` if the slice needs
-/// a conversion and all its uses are MMA `operands`: each use then converts the tile and extracts the slice from it.
+/// a conversion and all its uses are MMA operands (`only_mma_operands`): each use then converts the tile and extracts the slice.
 pub(crate) fn extract_layout(
     assigned_layouts: &AssignedLayouts,
     function: &Function,
     x: Value,
     slice: Value,
-    operands: bool,
+    only_mma_operands: bool,
 ) -> Option<Layout> {
     let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     let assigned_layout = assigned_layouts.get(x)?;
-    layout_of_slice(assigned_layout, whole, part).or_else(|| (!operands).then(|| assigned_layouts.or_default(function, slice)))
+    layout_of_slice(assigned_layout, whole, part)
+        .or_else(|| (!only_mma_operands).then(|| assigned_layouts.or_default(function, slice)))
 }
 
 /// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_and_its_tile_have_each_others_layouts() {
+    fn slice_layout_is_recovered_from_its_tile_layout() {
         let slice = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7], 2, 2);
         let whole = layout_of_whole(&slice, &[32, 64], &[16, 16]);
         whole.covers(11).unwrap();
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_lanes_choose_are_not_in_registers() {
+    fn slices_that_lanes_select_have_no_register_layout() {
         let whole = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
         assert_eq!(layout_of_slice(&whole, &[32, 32], &[32, 16]), None);
     }

@@ -10,24 +10,25 @@ use numerics::Scalar;
 use tileas::layout::{LANE_BITS, Span, Strides, apply};
 use tileas::{BufferInfo, CopyAtom, Layout, Space, wgmma_atoms};
 
-/// Bytes of all banks.
+/// Bytes of one word of each bank.
 pub(crate) const LINE: u32 = 128;
-const PIECE: u32 = 16;
+/// Bytes of a chunk, which is also the widest access of a thread.
+const CHUNK: u32 = 16;
 
 /// A buffer for a tile whose innermost dimension is `inner`, accessed with these layouts in chunks of 16 bytes.
-pub(crate) fn buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
-    cheapest(elem, shape, swizzles(elem, PIECE).map(|swizzle| (inner, swizzle)), accesses)
+pub(crate) fn swizzled_buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
+    cheapest_buffer(elem, shape, swizzle_candidates(elem, CHUNK).map(|swizzle| (inner, swizzle)), accesses)
 }
 
 /// A buffer for a layout conversion. Either layout's innermost dimension may be the buffer's, and chunks may be as small as 4
 /// bytes.
-pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &[&Layout]) -> BufferInfo {
-    let pieces = [PIECE, PIECE / 2, PIECE / 4];
-    let each = pieces
+pub(crate) fn conversion_buffer(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &[&Layout]) -> BufferInfo {
+    let chunk_sizes = [CHUNK, CHUNK / 2, CHUNK / 4];
+    let candidates = chunk_sizes
         .into_iter()
-        .flat_map(|piece| swizzles(elem, piece))
+        .flat_map(|chunk_bytes| swizzle_candidates(elem, chunk_bytes))
         .flat_map(|swizzle| inner.into_iter().map(move |inner| (inner, swizzle)));
-    cheapest(elem, shape, each, accesses)
+    cheapest_buffer(elem, shape, candidates, accesses)
 }
 
 /// The cost of a layout conversion through shared memory, for each warp.
@@ -43,16 +44,21 @@ pub(crate) fn conversion_cost(elem: Elem, shape: &[u32], inner: [usize; 2], [fro
         return ConversionCost::default();
     }
     let from = &neighbours_first(from, shape, inner[0]);
-    let buffer = exchange(elem, shape, inner, &[from, to]);
+    let buffer = conversion_buffer(elem, shape, inner, &[from, to]);
     let accesses = |layout: &Layout| 1u32 << (layout.register.len() - widest_vector(&buffer, layout) as usize);
     ConversionCost { wavefronts: wavefronts(&buffer, from) + wavefronts(&buffer, to), accesses: accesses(from) + accesses(to) }
 }
 
 /// The first of the cheapest candidates. The search stops at a candidate with the lowest possible cost.
-fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, Swizzle)>, accesses: &[&Layout]) -> BufferInfo {
+fn cheapest_buffer(
+    elem: Elem,
+    shape: &[u32],
+    candidates: impl Iterator<Item = (usize, Swizzle)>,
+    accesses: &[&Layout],
+) -> BufferInfo {
     let strides = Strides::of(shape);
-    let line = |layout: &&Layout| (layout.registers() as u32 * distinct(layout) * elem.bytes()).div_ceil(LINE);
-    let least: u32 = accesses.iter().map(line).sum();
+    let wavefronts_at_least = |layout: &&Layout| (layout.registers() as u32 * distinct_lanes(layout) * elem.bytes()).div_ceil(LINE);
+    let lower_bound: u32 = accesses.iter().map(wavefronts_at_least).sum();
     let mut best: Option<(u32, BufferInfo)> = None;
     let has_lines = |inner: usize| shape[inner] * elem.bytes() > LINE;
     for (inner, swizzle) in candidates.filter(|(inner, swizzle)| swizzle.lines.is_none() || has_lines(*inner)) {
@@ -65,7 +71,7 @@ fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, 
         if best.as_ref().is_none_or(|(lowest, _)| cost < *lowest) {
             best = Some((cost, info));
         }
-        if cost <= least {
+        if cost <= lower_bound {
             break;
         }
     }
@@ -73,7 +79,7 @@ fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, 
 }
 
 /// Lanes that hold distinct elements.
-fn distinct(layout: &Layout) -> u32 {
+fn distinct_lanes(layout: &Layout) -> u32 {
     1 << layout.lane.iter().filter(|basis| **basis != 0).count()
 }
 
@@ -87,7 +93,7 @@ struct Swizzle {
     /// Whether one more row bit is skipped after the first, as the row pairs of transposed bytes need.
     gap: bool,
     /// Bytes of a chunk.
-    piece: u32,
+    chunk_bytes: u32,
 }
 
 /// A selection of index bits.
@@ -95,37 +101,38 @@ struct Swizzle {
 struct Bits {
     /// The number of low bits to skip.
     skip: usize,
-    /// The rotation against the chunk bits.
-    turn: usize,
+    /// The rotation of the selected bits against the chunk bits.
+    rotation: usize,
 }
 
 /// All candidates, simplest first.
-fn swizzles(elem: Elem, piece: u32) -> impl Iterator<Item = Swizzle> {
-    let bits = |skips| (0..skips).flat_map(|skip| (0..3).map(move |turn| Bits { skip, turn }));
+fn swizzle_candidates(elem: Elem, chunk_bytes: u32) -> impl Iterator<Item = Swizzle> {
+    let bits = |skips| (0..skips).flat_map(|skip| (0..3).map(move |rotation| Bits { skip, rotation }));
     let gaps = if elem.bytes() == 1 { &[false, true][..] } else { &[false] };
     let rows = gaps.iter().flat_map(move |gap| bits(4).map(move |rows| (Some(rows), None, *gap)));
     let lines = bits(4).map(|lines| (None, Some(lines), false));
     let both = bits(2).flat_map(move |rows| bits(1).map(move |lines| (Some(rows), Some(lines), false)));
-    rows.chain(lines).chain(both).map(move |(rows, lines, gap)| Swizzle { rows, lines, gap, piece })
+    rows.chain(lines).chain(both).map(move |(rows, lines, gap)| Swizzle { rows, lines, gap, chunk_bytes })
 }
 
 impl Swizzle {
-    /// Applies the swizzle to the offsets. `row_bits`: bits of the innermost dimension.
+    /// Applies the swizzle to the offsets of a buffer. `row_bits`: log2 of the extent of the innermost dimension. `bytes`: of an
+    /// element.
     fn apply(self, offsets: &mut [u32], row_bits: usize, bytes: u32) {
-        let piece = (self.piece / bytes.clamp(1, self.piece)).ilog2() as usize;
-        let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
-        let width = row_bits.saturating_sub(piece).min(line - piece);
-        let (first_row, all) = (row_bits.max(line), offsets.len());
+        let chunk_bits = (self.chunk_bytes / bytes.clamp(1, self.chunk_bytes)).ilog2() as usize;
+        let line_bits = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
+        let chunk_index_bits = row_bits.saturating_sub(chunk_bits).min(line_bits - chunk_bits);
+        let (first_row, all) = (row_bits.max(line_bits), offsets.len());
         let mut xor_bits = |bits: Bits, at: std::ops::Range<usize>| {
-            for bit in 0..width {
+            for bit in 0..chunk_index_bits {
                 let other = at.start + bits.skip + bit + usize::from(self.gap && bit > 0);
                 if other < at.end {
-                    offsets[other] ^= offsets[piece + (bit + bits.turn) % width];
+                    offsets[other] ^= offsets[chunk_bits + (bit + bits.rotation) % chunk_index_bits];
                 }
             }
         };
         if let Some(bits) = self.lines {
-            xor_bits(bits, line..if self.rows.is_some() { first_row } else { all });
+            xor_bits(bits, line_bits..if self.rows.is_some() { first_row } else { all });
         }
         if let Some(bits) = self.rows {
             xor_bits(bits, first_row..all);
@@ -135,15 +142,16 @@ impl Swizzle {
 
 /// Log2 of the widest access whose registers are contiguous in the buffer and aligned in every thread.
 pub(crate) fn widest_vector(info: &BufferInfo, layout: &Layout) -> u32 {
-    let widest = (PIECE / info.elem.bytes().clamp(1, PIECE)).ilog2() as usize;
+    let widest = (CHUNK / info.elem.bytes().clamp(1, CHUNK)).ilog2() as usize;
     let offsets = Span::of(&info.offsets);
-    let at = |basis: &u32| offsets.solve(*basis);
-    let run = layout.register.iter().enumerate().take_while(|(bit, basis)| at(basis) == Some(1 << bit)).count().min(widest);
+    let offset_of = |basis: &u32| offsets.solve(*basis);
+    let contiguous_bits =
+        layout.register.iter().enumerate().take_while(|(bit, basis)| offset_of(basis) == Some(1 << bit)).count().min(widest);
     let starts = |bits: usize| {
         let others = layout.register[bits..].iter().chain(&layout.lane).chain(&layout.warp);
-        others.into_iter().all(|basis| at(basis).is_some_and(|at| at.is_multiple_of(1 << bits)))
+        others.into_iter().all(|basis| offset_of(basis).is_some_and(|offset| offset.is_multiple_of(1 << bits)))
     };
-    (0..=run).rev().find(|bits| starts(*bits)).unwrap_or(0) as u32
+    (0..=contiguous_bits).rev().find(|bits| starts(*bits)).unwrap_or(0) as u32
 }
 
 /// The atom that reads a buffer into a layout: `ldmatrix`, its byte form if `by_bytes` allows it, or vector loads.
@@ -164,24 +172,24 @@ pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) 
 }
 
 /// Changes a layout so that reads of a swizzled TMA tile have fewer bank conflicts: lanes that would access the same banks read
-/// another chunk of their row. This is possible because the tile only passes through registers, so that its elements may be in any
-/// lane.
+/// another chunk of their row. This is possible because the tile only passes through registers: its elements may be in any lane.
 pub(crate) fn with_fewer_conflicts(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {
     let elem = Elem::Scalar(elem);
     let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, inner) else { return layout };
-    let pieces = Strides::of(&shape).dim_bits(inner).map(|bit| 1 << bit).skip((PIECE / elem.bytes()).ilog2() as usize);
-    let other = |(lane, piece): (usize, u32)| {
-        let mut other = layout.clone();
-        other.lane[lane] ^= piece;
-        other
+    let chunk_bases = Strides::of(&shape).dim_bits(inner).map(|bit| 1 << bit).skip((CHUNK / elem.bytes()).ilog2() as usize);
+    let with_lane_in_chunk = |(lane, chunk_basis): (usize, u32)| {
+        let mut variant = layout.clone();
+        variant.lane[lane] ^= chunk_basis;
+        variant
     };
-    let others: Vec<Layout> = pieces.flat_map(|piece| (0..2).map(move |lane| (lane, piece))).map(other).collect();
-    std::iter::once(layout).chain(others).min_by_key(|layout| wavefronts(&info, layout)).expect("there is one")
+    let variants: Vec<Layout> =
+        chunk_bases.flat_map(|chunk_basis| (0..2).map(move |lane| (lane, chunk_basis))).map(with_lane_in_chunk).collect();
+    std::iter::once(layout).chain(variants).min_by_key(|layout| wavefronts(&info, layout)).expect("there is one")
 }
 
 /// Shared-memory wavefronts of a warp's reads of a full tile.
 pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
-    // Layouts that fit byte matrices exist only on targets with those.
+    // A layout that fits byte matrices exists only on targets with byte matrices.
     wavefronts_of(info, layout, read_atom(info, layout, true))
 }
 
@@ -195,26 +203,26 @@ pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) 
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");
             let rows: Vec<u32> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
-            busiest_bank(&rows, PIECE) << matrices.others.len()
+            words_of_busiest_bank(&rows, CHUNK) << matrices.further_matrices.len()
         }
         CopyAtom::ByteMatrix => {
             let matrices = info.byte_matrices(layout).expect("the atom was chosen for these");
             let rows: Vec<u32> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
-            rows.chunks(8).map(|rows| busiest_bank(rows, PIECE)).sum::<u32>() << matrices.others.len()
+            rows.chunks(8).map(|rows| words_of_busiest_bank(rows, CHUNK)).sum::<u32>() << matrices.further_matrices.len()
         }
         CopyAtom::Vector { .. } | CopyAtom::Async { .. } => {
             let vector_bits = widest_vector(info, layout);
-            let width = (bytes << vector_bits).clamp(1, PIECE);
+            let width = (bytes << vector_bits).clamp(1, CHUNK);
             let lanes: Vec<u32> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
-            let together = (LINE / width.max(4)) as usize;
-            let each = lanes.chunks(together).map(|lanes| busiest_bank(lanes, width)).sum::<u32>();
-            each << (layout.register.len() - vector_bits as usize)
+            let lanes_per_phase = (LINE / width.max(4)) as usize;
+            let wavefronts_per_access = lanes.chunks(lanes_per_phase).map(|lanes| words_of_busiest_bank(lanes, width)).sum::<u32>();
+            wavefronts_per_access << (layout.register.len() - vector_bits as usize)
         }
     }
 }
 
 /// The number of distinct words that the busiest bank serves for accesses of `width` bytes.
-fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
+fn words_of_busiest_bank(addresses: &[u32], width: u32) -> u32 {
     let mut words: Vec<u32> = addresses.iter().flat_map(|at| (0..width.div_ceil(4)).map(move |word| at / 4 + word)).collect();
     words.sort_unstable();
     words.dedup();
@@ -226,23 +234,23 @@ fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tileas::mma_sync_atoms::{Cover, Operand, named};
+    use tileas::mma_sync_atoms::{Operand, WarpsPerDim, sync_atom_named};
 
     /// Checks operands in the row-major order of global memory against the fewest wavefronts that a warp needs.
-    fn check(name: &str, scalar: Scalar, k: u32) {
-        let atom = named(name).unwrap();
-        let warps = Cover { m_bits: 1, n_bits: 1, ..Cover::default() };
+    fn check_operands(name: &str, scalar: Scalar, k: u32) {
+        let atom = sync_atom_named(name).unwrap();
+        let warps = WarpsPerDim { m_bits: 1, n_bits: 1, ..WarpsPerDim::default() };
         let operands = [(Operand::A, [128, k], 0), (Operand::B, [k, 128], 1)];
         for ((operand, shape, lines), by_bytes) in operands.into_iter().flat_map(|operand| [(operand, false), (operand, true)]) {
             for inner in [0, 1] {
                 // Bytes are transposed in pairs or singly.
                 let of_bytes = inner == lines && scalar.bits() == 8;
-                let crosses = of_bytes && !by_bytes;
-                let cover = atom.interleave(warps, [128; 2], crosses, crosses);
-                let layout = atom.layout(operand, 1, shape[0], shape[1], cover, 2);
-                let info = buffer(Elem::Scalar(scalar), &shape, inner, &[&layout]);
-                let least = (layout.registers() as u32 * 32 * scalar.bits() / 8).div_ceil(LINE);
-                assert_eq!(wavefronts(&info, &layout), least, "{name} {operand:?} inner {inner} k {k}");
+                let transposes_pairs = of_bytes && !by_bytes;
+                let warps_per_dim = atom.interleave(warps, [128; 2], transposes_pairs, transposes_pairs);
+                let layout = atom.layout(operand, 1, shape[0], shape[1], warps_per_dim, 2);
+                let info = swizzled_buffer(Elem::Scalar(scalar), &shape, inner, &[&layout]);
+                let lower_bound = (layout.registers() as u32 * 32 * scalar.bits() / 8).div_ceil(LINE);
+                assert_eq!(wavefronts(&info, &layout), lower_bound, "{name} {operand:?} inner {inner} k {k}");
                 if scalar.bits() <= 16 {
                     let one_by_one = of_bytes && by_bytes;
                     let atom = if one_by_one { CopyAtom::ByteMatrix } else { CopyAtom::Matrix { trans: inner == lines } };
@@ -259,20 +267,20 @@ mod tests {
         let layout = |register: &[u32], lane: &[u32]| Layout { register: register.into(), lane: lane.into(), ..Layout::default() };
         let stored = layout(&[1, 2, 4, 8, 2048], &[16, 32, 64, 128, 256]);
         let read = layout(&[1, 2, 128, 256, 512, 1024, 2048], &[4, 8, 16, 32, 64]);
-        let info = exchange(Elem::Scalar(Scalar::F32), &[16, 256], [1; 2], &[&stored, &read]);
+        let info = conversion_buffer(Elem::Scalar(Scalar::F32), &[16, 256], [1; 2], &[&stored, &read]);
         assert_eq!([&stored, &read].map(|layout| wavefronts(&info, layout)), [32, 128]);
     }
 
     #[test]
     fn fragments_are_read_without_bank_conflicts() {
         for k in [16, 32, 64, 128] {
-            check("mma.m16n8k16.f32", Scalar::F16, k);
+            check_operands("mma.m16n8k16.f32", Scalar::F16, k);
         }
         for k in [32, 64] {
-            check("mma.m16n8k8.f32", Scalar::F32, k);
+            check_operands("mma.m16n8k8.f32", Scalar::F32, k);
         }
         for k in [32, 64, 128] {
-            check("mma.m16n8k32.s32", Scalar::I8, k);
+            check_operands("mma.m16n8k32.s32", Scalar::I8, k);
         }
     }
 }

@@ -18,16 +18,16 @@ pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
         let ops = std::mem::take(&mut function.body.blocks[block].ops);
         for op in ops {
-            let detached = mmas.contains(&op).then(|| detach(&mut function, op)).flatten();
-            let [zero, addition] = detached.map_or([None, None], |ops| ops.map(Some));
-            function.body.blocks[block].ops.extend(zero.into_iter().chain([op]).chain(addition));
+            let detached = mmas.contains(&op).then(|| detach_accumulator(&mut function, op)).flatten();
+            let [zero_op, addition] = detached.map_or([None, None], |ops| ops.map(Some));
+            function.body.blocks[block].ops.extend(zero_op.into_iter().chain([op]).chain(addition));
         }
     }
     function
 }
 
 /// Creates the op of the zero accumulator, and the op that adds the old accumulator to the result of the MMA.
-fn detach(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
+fn detach_accumulator(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     let body = &mut function.body;
     let (loc, accumulators): (Loc, _) = (body.ops[op].loc, body.result(op));
     let ty = body.ty(accumulators).clone();
@@ -36,15 +36,15 @@ fn detach(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
         true => Binary::AddF { rounding: Rounding::NearestEven, ftz: false },
         false => Binary::AddI { overflow: Overflow::None },
     };
-    let zero = body.new_op(Op::Core(Core::Constant { value: Dense::Splat(0) }), [ty.clone()], loc);
-    let start = body.result(zero);
+    let zero_op = body.new_op(Op::Core(Core::Constant { value: Dense::Splat(0) }), [ty.clone()], loc);
+    let zero_accumulator = body.result(zero_op);
     let (Op::Mma { acc, .. } | Op::MmaScaled { acc, .. }) = &mut body.ops[op].kind else { return None };
-    let old_accumulator = std::mem::replace(acc, start);
-    let added = body.new_op(Op::Core(Core::Binary { kind, lhs: old_accumulator, rhs: start }), [ty], loc);
-    let sum = body.result(added);
-    body.replace_uses(accumulators, sum);
+    let old_accumulator = std::mem::replace(acc, zero_accumulator);
+    let added = body.new_op(Op::Core(Core::Binary { kind, lhs: old_accumulator, rhs: zero_accumulator }), [ty], loc);
+    let accumulated = body.result(added);
+    body.replace_uses(accumulators, accumulated);
     if let Op::Core(Core::Binary { rhs, .. }) = &mut body.ops[added].kind {
         *rhs = accumulators;
     }
-    Some([zero, added])
+    Some([zero_op, added])
 }

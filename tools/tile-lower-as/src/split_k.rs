@@ -1,15 +1,15 @@
 //! Purpose: split an MMA along K if an operand takes too much of the shared memory that it passes through.
 //! Requires: `.aa`.
-//! Establishes: each K part of such an operand is its own load. Parts are loaded one MMA ahead, so two share the memory at a time;
-//! TMA parts are loaded right before their MMA, so that they can share one multi-stage buffer.
+//! Establishes: each K part of such an operand is its own load. Parts are loaded one MMA ahead, so two parts are in shared memory
+//! at a time; TMA parts are loaded right before their MMA, so that they can share one multi-stage buffer.
 //! Preserves: the order of additions into the accumulator.
 //! See also: a smaller `BLOCK_K` in Triton; `K_BLOCK_MAX` in CUTLASS main loops.
 
 use crate::async_copies::TmaChoice;
-use crate::mma_selection::extents;
-use crate::operands::{self, Step, StepKind};
+use crate::mma_selection::mma_extents;
+use crate::operands::{self, OperandStep, StepKind};
 use crate::smem_swizzles::LINE;
-use crate::tile_slicing::{self, Parts};
+use crate::tile_slicing::{self, PartBuilder};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Target, Value};
 use core_dialect::core_ops::Core;
@@ -24,7 +24,7 @@ use tileas::{budget, tma_tiles};
 
 /// A part of an operand takes at most 1/SHARES of shared memory, because two parts are live at a time besides the other buffers.
 const SHARES: u32 = 3;
-/// The smallest extent of a part along K, in bits: one step of any atom.
+/// The minimum extent of a part along K, in bits (elements times bits per element): one K step of any atom.
 const MIN_PART_BITS: u32 = 256;
 
 pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) -> Function {
@@ -35,41 +35,42 @@ pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) ->
 pub(crate) fn run_and_count(function: &Function, target: Target, tma_copies: TmaChoice) -> (Function, Vec<u32>) {
     let reads_in_place = [Feature::Wgmma, Feature::TensorMemory].into_iter().any(|feature| target.has(feature));
     let alternating = tma_copies != TmaChoice::Never && target.has(Feature::Tma) && reads_in_place;
-    let splits = SplitPlanner::new(function, target, alternating).plan();
+    let splits = SplitPlanner::new(function, target, alternating).plan_splits();
     let parts: BTreeMap<OpId, u32> = splits.iter().map(|split| (split.mma, split.parts)).collect();
-    let counts = operands::mmas(function).into_iter().map(|op| parts.get(&op).copied().unwrap_or(1)).collect();
+    let counts = operands::unscaled_mmas(function).into_iter().map(|op| parts.get(&op).copied().unwrap_or(1)).collect();
     let mut function = function.clone();
     if splits.is_empty() {
         return (function, counts);
     }
     for split in &splits {
-        let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
+        let parts = PartBuilder { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
         SplitRewriter { split, parts, alternating }.run();
     }
     (base::text::compact(&function), counts)
 }
 
+/// A planned split of an MMA along K.
 struct Split {
     mma: OpId,
     block: Block,
     parts: u32,
-    lhs: Source,
-    rhs: Source,
+    lhs: PartSource,
+    rhs: PartSource,
 }
 
 /// The origin of an operand's parts.
-enum Source {
+enum PartSource {
     /// Slices of the full tile along this dimension. If the tile is defined outside the block of the MMA, it is sliced after its
     /// definition.
     Whole(usize),
-    Loads(Loaded),
+    Loads(LoadedOperand),
 }
 
 /// An operand of a single load, through ops that rearrange or convert it.
 #[derive(Clone)]
-struct Loaded {
+struct LoadedOperand {
     load: OpId,
-    /// The dimension of the load that contains K in its upper bits.
+    /// The dimension of the loaded tile whose upper bits are the upper bits of K.
     dim: usize,
     /// The ops from the load to the MMA, with the split dimension of each result.
     chain: Vec<(OpId, usize)>,
@@ -77,12 +78,14 @@ struct Loaded {
     limit: Option<i64>,
 }
 
+/// Finds the MMAs to split.
 struct SplitPlanner<'a> {
     function: &'a Function,
     facts: Facts<'a>,
     uses: Vec<u32>,
     blocks: Vec<Option<Block>>,
-    limit: u32,
+    /// Maximum bytes of a part of an operand.
+    max_part_bytes: u32,
     /// Whether the parts may be TMA copies that share one multi-stage buffer.
     alternating: bool,
 }
@@ -95,61 +98,68 @@ impl<'a> SplitPlanner<'a> {
             facts: Facts::of(function),
             uses: body.use_counts(function.region),
             blocks: body.op_blocks(),
-            limit: budget::shared_memory(target) / SHARES,
+            max_part_bytes: budget::shared_memory(target) / SHARES,
             alternating,
         }
     }
 
-    fn plan(&self) -> Vec<Split> {
-        self.function.body.walk(self.function.region).into_iter().filter_map(|op| self.mma(op)).collect()
+    fn plan_splits(&self) -> Vec<Split> {
+        self.function.body.walk(self.function.region).into_iter().filter_map(|op| self.plan_split(op)).collect()
     }
 
-    fn mma(&self, mma: OpId) -> Option<Split> {
+    /// Plans the split of an MMA. `None` if it needs no split or cannot be split.
+    fn plan_split(&self, mma: OpId) -> Option<Split> {
         let body = &self.function.body;
         let Op::Mma { lhs, rhs, .. } = body.ops[mma].kind else { return None };
         let block = self.blocks[mma.0 as usize]?;
         let (k_of_lhs, k_of_rhs) = (self.shape(lhs).len() - 1, self.shape(rhs).len() - 2);
-        let needed = [lhs, rhs].map(|operand| self.bytes(operand).div_ceil(self.limit).next_power_of_two());
+        let needed_parts = [lhs, rhs].map(|operand| self.bytes(operand).div_ceil(self.max_part_bytes).next_power_of_two());
         // Two parts of each operand are in shared memory at a time.
-        let both =
-            self.bytes(lhs).saturating_add(self.bytes(rhs)).saturating_mul(2).div_ceil(self.limit * SHARES).next_power_of_two();
-        let parts = match needed[0].max(needed[1]) {
+        let parts_for_both = self
+            .bytes(lhs)
+            .saturating_add(self.bytes(rhs))
+            .saturating_mul(2)
+            .div_ceil(self.max_part_bytes * SHARES)
+            .next_power_of_two();
+        let parts = match needed_parts[0].max(needed_parts[1]) {
             1 => 1,
-            parts => parts.max(both),
+            parts => parts.max(parts_for_both),
         };
-        let [.., k] = extents(self.shape(lhs), self.shape(rhs));
-        let bits = [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;
-        if parts == 1 || k / parts * bits < MIN_PART_BITS {
+        let [.., k] = mma_extents(self.shape(lhs), self.shape(rhs));
+        let element_bits =
+            [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;
+        if parts == 1 || k / parts * element_bits < MIN_PART_BITS {
             return None;
         }
-        // The operand that is too large must be split; the other one is split the same way if possible.
+        // An operand that is too large must be split into loads of its parts. The other operand is split in this way if possible.
         let in_parts = |parts: u32| {
-            let side = |operand, dim| self.loaded(operand, dim, mma, block, parts);
+            let side = |operand, dim| self.follow_to_load(operand, dim, mma, block, parts);
             let sides = [side(lhs, k_of_lhs), side(rhs, k_of_rhs)];
-            sides.iter().zip(needed).all(|(side, needed)| needed == 1 || side.is_some()).then_some(sides)
+            sides.iter().zip(needed_parts).all(|(side, needed_parts)| needed_parts == 1 || side.is_some()).then_some(sides)
         };
         let sides = in_parts(parts)?;
         let tma_parts =
             if self.alternating { sides.iter().flatten().filter_map(|side| self.tma_tiles_along(side)).max() } else { None };
-        let tma_parts = tma_parts.filter(|tma_parts| *tma_parts > parts && k / tma_parts * bits >= MIN_PART_BITS);
+        let tma_parts = tma_parts.filter(|tma_parts| *tma_parts > parts && k / tma_parts * element_bits >= MIN_PART_BITS);
         let (parts, sides) = tma_parts.and_then(|tma_parts| Some((tma_parts, in_parts(tma_parts)?))).unwrap_or((parts, sides));
-        let [lhs, rhs] = sides.map(|side| side.map(Source::Loads));
-        let (lhs, rhs) = (lhs.unwrap_or(Source::Whole(k_of_lhs)), rhs.unwrap_or(Source::Whole(k_of_rhs)));
+        let [lhs, rhs] = sides.map(|side| side.map(PartSource::Loads));
+        let (lhs, rhs) = (lhs.unwrap_or(PartSource::Whole(k_of_lhs)), rhs.unwrap_or(PartSource::Whole(k_of_rhs)));
         Some(Split { mma, block, parts, lhs, rhs })
     }
 
     /// The number of full-width (128-byte) TMA tiles of a load along K, if K is contiguous.
-    fn tma_tiles_along(&self, loaded: &Loaded) -> Option<u32> {
+    fn tma_tiles_along(&self, loaded: &LoadedOperand) -> Option<u32> {
         let body = &self.function.body;
         let Op::LoadView { view, .. } = body.ops[loaded.load].kind else { return None };
         let Type::View(ty) = body.ty(view) else { return None };
         let (elem, shape) = body.ty(body.result(loaded.load)).tile()?;
-        let along = tma_tiles::order(ty)?.first() == Some(&loaded.dim) && matches!(ty.padding, None | Some(Padding::Zero));
-        along.then(|| shape[loaded.dim].saturating_mul(elem.bytes()) / LINE)
+        let is_contiguous_along_k =
+            tma_tiles::dims_in_map_order(ty)?.first() == Some(&loaded.dim) && matches!(ty.padding, None | Some(Padding::Zero));
+        is_contiguous_along_k.then(|| shape[loaded.dim].saturating_mul(elem.bytes()) / LINE)
     }
 
     /// Follows an operand back to its load.
-    fn loaded(&self, operand: Value, mut dim: usize, mma: OpId, block: Block, parts: u32) -> Option<Loaded> {
+    fn follow_to_load(&self, operand: Value, mut dim: usize, mma: OpId, block: Block, parts: u32) -> Option<LoadedOperand> {
         let body = &self.function.body;
         let (mut value, mut chain) = (operand, Vec::new());
         loop {
@@ -157,7 +167,7 @@ impl<'a> SplitPlanner<'a> {
             if self.uses[value.0 as usize] != 1 || self.blocks[op.0 as usize] != Some(block) {
                 return None;
             }
-            let Some(Step { from, step_kind }) = operands::step(self.function, value) else { break };
+            let Some(OperandStep { from, step_kind }) = operands::defining_step(self.function, value) else { break };
             chain.push((op, dim));
             dim = match step_kind {
                 StepKind::Permuted(order) => order[dim] as usize,
@@ -169,7 +179,7 @@ impl<'a> SplitPlanner<'a> {
         let load = body.defining_op(value).filter(|op| matches!(body.ops[*op].kind, Op::LoadView { .. }))?;
         chain.reverse();
         let limit = self.index_limit(load, dim, parts);
-        (self.can_split(load, dim) && self.can_move(load, mma, block)).then_some(Loaded { load, dim, chain, limit })
+        (self.can_split(load, dim) && self.can_move_to_mma(load, mma, block)).then_some(LoadedOperand { load, dim, chain, limit })
     }
 
     /// The dimension of a reshape's operand that ends at the same bit of the linear element index.
@@ -187,16 +197,16 @@ impl<'a> SplitPlanner<'a> {
         let Type::View(ty) = body.ty(*view) else { return false };
         let is_make_view = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
         let is_weak_partition = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak;
-        is_weak_partition && is_make_view && self.bits(index[dim]) >= 32
+        is_weak_partition && is_make_view && self.element_bits(index[dim]) >= 32
     }
 
     fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
         let Op::LoadView { index, .. } = &self.function.body.ops[load].kind else { return None };
-        tile_slicing::index_limit(&self.facts, index[dim], self.bits(index[dim]), parts)
+        tile_slicing::index_limit(&self.facts, index[dim], self.element_bits(index[dim]), parts)
     }
 
     /// Whether no op between a load and the MMA depends on the load's token.
-    fn can_move(&self, load: OpId, mma: OpId, block: Block) -> bool {
+    fn can_move_to_mma(&self, load: OpId, mma: OpId, block: Block) -> bool {
         let body = &self.function.body;
         let token = body.ops[load].results[1];
         let between = body.blocks[block].ops.iter().skip_while(|op| **op != load).take_while(|op| **op != mma);
@@ -211,7 +221,7 @@ impl<'a> SplitPlanner<'a> {
         let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
         (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes())
     }
-    fn bits(&self, value: Value) -> u32 {
+    fn element_bits(&self, value: Value) -> u32 {
         self.function.body.ty(value).tile().map_or(32, |(elem, _)| elem.bits())
     }
     fn shape(&self, value: Value) -> &Shape {
@@ -219,9 +229,10 @@ impl<'a> SplitPlanner<'a> {
     }
 }
 
+/// Replaces an MMA by the MMAs of its parts.
 struct SplitRewriter<'a> {
     split: &'a Split,
-    parts: Parts<'a>,
+    parts: PartBuilder<'a>,
     alternating: bool,
 }
 
@@ -233,35 +244,35 @@ impl SplitRewriter<'_> {
         };
         let views: BTreeMap<OpId, Value> = [lhs, rhs].into_iter().filter_map(|side| self.smaller_view(side)).collect();
         let mut tokens: BTreeMap<OpId, Vec<Value>> = BTreeMap::new();
-        let mut part = |this: &mut Self, part: u32| {
+        let mut operands_of_part = |this: &mut Self, part: u32| {
             [(lhs, a), (rhs, b)].map(|(source, whole)| match source {
-                Source::Whole(dim) => {
+                PartSource::Whole(dim) => {
                     this.parts.loc = this.parts.function.body.ops[*mma].loc;
-                    this.slice(whole, *dim, part)
+                    this.slice_operand(whole, *dim, part)
                 }
-                Source::Loads(loaded) => {
-                    let (value, token) = this.load(loaded, views[&loaded.load], part);
+                PartSource::Loads(loaded) => {
+                    let (value, token) = this.emit_part_load(loaded, views[&loaded.load], part);
                     tokens.entry(loaded.load).or_default().push(token);
                     value
                 }
             })
         };
-        let (mut sum, mut next) = (acc, None);
+        let (mut accumulator, mut next) = (acc, None);
         for i in 0..*parts {
-            let [lhs, rhs] = next.take().unwrap_or_else(|| part(&mut self, i));
+            let [lhs, rhs] = next.take().unwrap_or_else(|| operands_of_part(&mut self, i));
             if i + 1 < *parts && !self.alternating {
-                next = Some(part(&mut self, i + 1));
+                next = Some(operands_of_part(&mut self, i + 1));
             }
             self.parts.loc = self.parts.function.body.ops[*mma].loc;
-            let ty = self.parts.function.body.ty(sum).clone();
-            sum = self.parts.make(Op::Mma { lhs, rhs, acc: sum, signed_lhs, signed_rhs, fast_acc }, [ty])[0];
+            let ty = self.parts.function.body.ty(accumulator).clone();
+            accumulator = self.parts.append_op(Op::Mma { lhs, rhs, acc: accumulator, signed_lhs, signed_rhs, fast_acc }, [ty])[0];
         }
         for (load, tokens) in tokens {
-            let joined = self.parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0];
+            let joined = self.parts.append_op(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0];
             self.parts.function.body.replace_uses(self.parts.function.body.ops[load].results[1], joined);
         }
-        self.parts.function.body.replace_uses(self.parts.function.body.result(*mma), sum);
-        let replaced: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*mma]).collect();
+        self.parts.function.body.replace_uses(self.parts.function.body.result(*mma), accumulator);
+        let replaced: Vec<OpId> = [lhs, rhs].into_iter().flat_map(PartSource::replaced_ops).chain([*mma]).collect();
         let ops = &mut self.parts.function.body.blocks[*block].ops;
         let at = ops.iter().position(|op| op == mma).expect("the MMA is in its block");
         ops.splice(at..=at, self.parts.emitted);
@@ -269,14 +280,14 @@ impl SplitRewriter<'_> {
     }
 
     /// Takes a part of a tile. A tile from outside the MMA's block is sliced after its definition, outside any loop.
-    fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
+    fn slice_operand(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         let body = &self.parts.function.body;
         let definition = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
         let Some((op, block)) = definition.filter(|(_, block)| *block != self.split.block) else {
-            return self.parts.slice(whole, dim, part);
+            return self.parts.slice_part(whole, dim, part);
         };
         let emitted_here = std::mem::take(&mut self.parts.emitted);
-        let slice = self.parts.slice(whole, dim, part);
+        let slice = self.parts.slice_part(whole, dim, part);
         let slice_ops = std::mem::replace(&mut self.parts.emitted, emitted_here);
         let ops = &mut self.parts.function.body.blocks[block].ops;
         let at = ops.iter().position(|other| *other == op).expect("the tile is defined in its block");
@@ -285,41 +296,43 @@ impl SplitRewriter<'_> {
     }
 
     /// A view of the same memory with tiles of one part.
-    fn smaller_view(&mut self, source: &Source) -> Option<(OpId, Value)> {
-        let Source::Loads(Loaded { load, dim, .. }) = source else { return None };
+    fn smaller_view(&mut self, source: &PartSource) -> Option<(OpId, Value)> {
+        let PartSource::Loads(LoadedOperand { load, dim, .. }) = source else { return None };
         let Op::LoadView { view, .. } = self.parts.function.body.ops[*load].kind else { unreachable!("planned as a load") };
-        Some((*load, self.parts.view(view, *dim)))
+        Some((*load, self.parts.part_view(view, *dim)))
     }
 
     /// Emits the load of a part and the ops that lead to the MMA. Returns the operand's part and the token.
-    fn load(&mut self, loaded: &Loaded, new_view: Value, part: u32) -> (Value, Value) {
+    fn emit_part_load(&mut self, loaded: &LoadedOperand, new_view: Value, part: u32) -> (Value, Value) {
         let node = self.parts.function.body.ops[loaded.load].clone();
         self.parts.loc = node.loc;
         let Op::LoadView { index, token, order, in_bounds, hints, .. } = node.kind else { unreachable!("planned as a load") };
         let mut new_index = index.clone();
-        new_index[loaded.dim] = self.parts.index(index[loaded.dim], loaded.limit, part);
-        let types = [self.parts.ty(node.results[0], loaded.dim), Type::Token];
+        new_index[loaded.dim] = self.parts.part_index(index[loaded.dim], loaded.limit, part);
+        let types = [self.parts.part_type(node.results[0], loaded.dim), Type::Token];
         let new = Op::LoadView { view: new_view, index: new_index, token, order, in_bounds, hints };
-        let results = self.parts.make(new, types);
+        let results = self.parts.append_op(new, types);
         let mut value = results[0];
         for &(op, dim) in &loaded.chain {
             let node = self.parts.function.body.ops[op].clone();
             self.parts.loc = node.loc;
             let mut kind = node.kind;
             kind.for_each_operand_mut(&mut |operand| *operand = value);
-            let ty = self.parts.ty(node.results[0], dim);
-            value = self.parts.make(kind, [ty])[0];
+            let ty = self.parts.part_type(node.results[0], dim);
+            value = self.parts.append_op(kind, [ty])[0];
         }
         (value, results[1])
     }
 }
 
-impl Source {
+impl PartSource {
     /// The ops that the parts replace.
-    fn ops(&self) -> Vec<OpId> {
+    fn replaced_ops(&self) -> Vec<OpId> {
         match self {
-            Source::Whole(_) => Vec::new(),
-            Source::Loads(Loaded { load, chain, .. }) => std::iter::once(*load).chain(chain.iter().map(|(op, _)| *op)).collect(),
+            PartSource::Whole(_) => Vec::new(),
+            PartSource::Loads(LoadedOperand { load, chain, .. }) => {
+                std::iter::once(*load).chain(chain.iter().map(|(op, _)| *op)).collect()
+            }
         }
     }
 }
@@ -331,7 +344,7 @@ mod tests {
 
     /// Splits a 16 x 2048 by 2048 x 16 MMA of f16 with this index type, for a target with 99 KiB of shared memory. Returns the
     /// number of MMAs.
-    fn mmas(index: &str) -> usize {
+    fn mma_count_after_split(index: &str) -> usize {
         let memory = "memref<?x?xf16, strides: [?, 1], scope: 1>";
         let view = |tile: &str| format!("view<{tile}, {memory}>");
         let (a, b) = (view("16x2048"), view("2048x16"));
@@ -364,12 +377,12 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
 
     #[test]
     fn large_operands_are_split() {
-        assert_eq!(mmas("i32"), 4);
-        assert_eq!(mmas("i64"), 4);
+        assert_eq!(mma_count_after_split("i32"), 4);
+        assert_eq!(mma_count_after_split("i64"), 4);
     }
 
     #[test]
     fn an_index_type_too_narrow_for_part_indices_prevents_the_split() {
-        assert_eq!(mmas("i16"), 1);
+        assert_eq!(mma_count_after_split("i16"), 1);
     }
 }

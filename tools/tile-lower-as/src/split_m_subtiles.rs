@@ -11,7 +11,7 @@
 
 use crate::cluster::value_forms::{Flow, Form, Forms};
 use crate::cluster::{self, PartAssignment};
-use crate::mma_selection::{self, registers};
+use crate::mma_selection::{self, tile_registers};
 use crate::operands;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
@@ -21,15 +21,16 @@ use target_info::Feature;
 use tileaa::{Function, Op, Type};
 use tileas::budget;
 
-/// Rows of an MMA in tensor memory, and bits of a TMEM cell.
+/// Rows of an MMA in tensor memory.
 const LANES: u32 = tileas::tensor_memory::LANES;
+/// Bits of a TMEM cell.
 const WORD: u32 = 32;
 /// Maximum warps that divide an MMA.
 const MAX_WARPS: u32 = 8;
 
-/// Whether M subtiles are profitable, or requested by `--split-m`.
-pub(crate) fn are_desired(function: &Function, target: Target, when: Option<&str>) -> bool {
-    match when {
+/// Whether M subtiles are profitable, or requested by `--split-m` (`split_m_option`).
+pub(crate) fn are_desired(function: &Function, target: Target, split_m_option: Option<&str>) -> bool {
+    match split_m_option {
         Some("on") => true,
         Some("off") => false,
         _ if target.has(Feature::TensorMemory) => m_subtiles_fit_tmem(function, target),
@@ -46,19 +47,20 @@ pub(crate) fn run(function: &Function, target: Target) -> Result<Function, Strin
     Ok(cluster::rewrite(&forms, &flow, PartAssignment::Alternating))
 }
 
-/// Whether the live accumulators of chained MMAs exceed the registers, and those of M subtiles fit.
+/// Whether the live accumulators of chained MMAs exceed the registers, and the live accumulators of M subtiles fit.
 fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let acc = |op| match body.ops[op].kind {
         Op::Mma { acc, .. } => Some(acc),
         _ => None,
     };
-    let sum = |value| registers(function, value, 32);
-    let all = mma_selection::alive_together(function, |op| acc(op).map_or(0, sum));
-    let not_carried =
-        mma_selection::alive_together(function, |op| acc(op).filter(|acc| starts_at_constant(function, *acc)).map_or(0, sum));
+    let accumulator_registers = |value| tile_registers(function, value, 32);
+    let all_registers = mma_selection::max_live_accumulators(function, |op| acc(op).map_or(0, accumulator_registers));
+    let not_carried_registers = mma_selection::max_live_accumulators(function, |op| {
+        acc(op).filter(|acc| starts_at_constant(function, *acc)).map_or(0, accumulator_registers)
+    });
     let capacity = budget::mma_registers(target, MAX_WARPS) * 32 * MAX_WARPS;
-    all > capacity && all - not_carried / 2 <= capacity
+    all_registers > capacity && all_registers - not_carried_registers / 2 <= capacity
 }
 
 /// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile does. They spill with and without M
@@ -66,21 +68,21 @@ fn m_subtiles_fit(function: &Function, target: Target) -> bool {
 fn exceeds_registers(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let blocks = body.op_blocks();
-    let mut together: BTreeMap<_, u32> = BTreeMap::new();
+    let mut registers_by_block: BTreeMap<_, u32> = BTreeMap::new();
     for op in body.walk(function.region) {
         if let Op::Mma { acc, .. } = body.ops[op].kind {
-            let all = together.entry(blocks[op.0 as usize]).or_default();
-            *all = all.saturating_add(registers(function, acc, 32));
+            let block_registers = registers_by_block.entry(blocks[op.0 as usize]).or_default();
+            *block_registers = block_registers.saturating_add(tile_registers(function, acc, 32));
         }
     }
-    together.into_values().any(|all| all >= target.registers)
+    registers_by_block.into_values().any(|block_registers| block_registers >= target.registers)
 }
 
 /// Whether TMEM fits the accumulators of chained MMAs, but not together with the operands that threads compute from them. M
 /// subtiles must fit; they share one allocation for accumulators and one for operands.
 fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
     let body = &function.body;
-    let chained = operands::chained(function);
+    let chained = operands::chained_mmas(function);
     let columns = |value: Value| {
         let (elem, shape) = body.ty(value).tile().expect("operands of MMAs are tiles");
         let [rows, width] = [2, 1].map(|back| shape[shape.len().saturating_sub(back)]);
@@ -99,18 +101,18 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         _ => 0,
     };
     let computed = |op: OpId| match body.ops[op].kind {
-        Op::Mma { lhs, .. } if operands::loaded_by(function, lhs).is_none() => columns(lhs),
+        Op::Mma { lhs, .. } if operands::defining_load(function, lhs).is_none() => columns(lhs),
         _ => 0,
     };
-    let live_columns = |of: &dyn Fn(OpId) -> u32| mma_selection::alive_together(function, of);
-    let (all, not_carried) =
+    let live_columns = |of: &dyn Fn(OpId) -> u32| mma_selection::max_live_accumulators(function, of);
+    let (total_columns, total_not_carried) =
         (live_columns(&|op| accumulators(op) + computed(op)), live_columns(&|op| not_carried_columns(op) + computed(op)));
     let capacity = target.tmem_columns;
     !chained.is_empty()
         && chained.iter().all(has_rows)
         && live_columns(&accumulators) <= capacity
-        && capacity < all
-        && all - not_carried / 2 <= capacity
+        && capacity < total_columns
+        && total_columns - total_not_carried / 2 <= capacity
 }
 
 /// Whether an accumulator starts with a constant in each iteration, so that it is not loop-carried.

@@ -5,10 +5,12 @@
 //! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
 use crate::async_copies::{Copies, CopyMethod};
-use crate::mma_selection::{Family, MmaPlanner, MmaSelection, MmaSelections, NO_TMEM, OperandSource, extents, transposing_layout};
+use crate::mma_selection::{
+    MmaFamily, MmaPlanner, MmaSelection, MmaSelections, NO_TMEM, OperandSource, mma_extents, transposing_layout,
+};
 use crate::operands;
 use crate::tmem_accumulator_chains::{self, Chain};
-use crate::tmem_load_layouts::{ALL, BY_ROWS, Lanes};
+use crate::tmem_load_layouts::{ALL_SHAPES, BY_ROWS, LayoutGroups};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
@@ -22,34 +24,35 @@ use tileas::tensor_memory::{self, LaneAtom, TensorAtom, TmemSlice};
 use tileas::{BufferInfo, Layout};
 
 /// For each MMA, its `tcgen05` selection or the reason against it.
-pub(crate) type Decided = BTreeMap<OpId, Result<MmaSelection, &'static str>>;
+pub(crate) type Tcgen05Decisions = BTreeMap<OpId, Result<MmaSelection, &'static str>>;
 
 impl MmaPlanner<'_> {
-    /// Whether an operand is copied to shared memory. Threads store operands that they load or compute to tensor memory.
-    fn is_loaded(&self, value: Value) -> bool {
-        operands::loaded_by(self.function, value).is_some_and(|load| !self.by_threads.contains(&load))
+    /// Whether an operand is copied to shared memory. Threads load or compute all other operands, and store them to tensor or
+    /// shared memory.
+    fn is_copied_to_smem(&self, value: Value) -> bool {
+        operands::defining_load(self.function, value).is_some_and(|load| !self.loads_by_threads.contains(&load))
     }
 
     /// Selects the MMAs that accumulate in tensor memory. Those in `refused` are declined for the given reason.
-    pub(crate) fn in_tensor_memory(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Decided) {
+    pub(crate) fn select_tmem_mmas(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Tcgen05Decisions) {
         if !self.target.has(Feature::TensorMemory) {
             return Default::default();
         }
-        let (all, reasons) = tmem_accumulator_chains::of(self.function);
-        let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
-        let (lanes, mut possible) = (Lanes::of(self.function), Vec::new());
-        for chain in all.iter().cloned() {
-            match self.plan_chain(&chain, &all, &lanes, refused) {
+        let (all_chains, reasons) = tmem_accumulator_chains::accumulator_chains(self.function);
+        let mut decisions: Tcgen05Decisions = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
+        let (layout_groups, mut possible) = (LayoutGroups::of(self.function), Vec::new());
+        for chain in all_chains.iter().cloned() {
+            match self.plan_chain(&chain, &all_chains, &layout_groups, refused) {
                 Ok(mmas) => possible.push((self.with_slices(chain), mmas)),
-                Err(reason) => decided.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
+                Err(reason) => decisions.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
         }
         // Earlier chains have priority. A dropped chain changes the columns of other chains, so dropped chains are tried again at
         // the end.
         let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
         let mut dropped = Vec::new();
-        while let Some(at) = self.first_exceeding_tmem(&chains, columns) {
-            dropped.push(chains.remove(at));
+        while let Some(position) = self.first_exceeding_tmem(&chains, columns) {
+            dropped.push(chains.remove(position));
         }
         for chain in dropped {
             chains.push(chain);
@@ -58,11 +61,11 @@ impl MmaPlanner<'_> {
             }
         }
         for (chain, mmas) in possible {
-            let kept = chains.contains(&chain);
-            let mma = |mma| if kept { Ok(mma) } else { Err(NO_TMEM) };
-            decided.extend(chain.mmas.iter().copied().zip(mmas.into_iter().map(mma)));
+            let fits_tmem = chains.contains(&chain);
+            let mma = |mma| if fits_tmem { Ok(mma) } else { Err(NO_TMEM) };
+            decisions.extend(chain.mmas.iter().copied().zip(mmas.into_iter().map(mma)));
         }
-        (chains, decided)
+        (chains, decisions)
     }
 
     /// The `tcgen05` selections of a chain, or the reason against them.
@@ -70,14 +73,14 @@ impl MmaPlanner<'_> {
         &self,
         chain: &Chain,
         all: &[Chain],
-        lanes: &Lanes,
+        layout_groups: &LayoutGroups,
         refused: &BTreeMap<OpId, &'static str>,
     ) -> Result<Vec<MmaSelection>, &'static str> {
-        let too_short = chain.is_straight() && !self.is_requested(Family::TensorMemory) && !self.pays_without_loop(chain, all);
+        let too_short = chain.is_straight() && !self.is_requested(MmaFamily::TensorMemory) && !self.pays_without_loop(chain, all);
         let elem = self.function.body.ty(chain.result).tile().map(|(elem, _)| elem.carrier());
         let mmas = chain.mmas.iter().map(|op| match refused.get(op) {
             Some(reason) => Err(*reason),
-            None => self.tcgen05_mma(*op, chain.result, all, lanes).and_then(|mma| match too_short {
+            None => self.tcgen05_mma(*op, chain.result, all, layout_groups).and_then(|mma| match too_short {
                 true => Err("its accumulator is loaded at once, and the latency of tensor memory exceeds the saving"),
                 false if !chain.scales.is_empty() && elem != Some(Scalar::F32) => Err("threads scale accumulators of 32 bits only"),
                 false => Ok(mma),
@@ -94,93 +97,102 @@ impl MmaPlanner<'_> {
         let (rates, body) = (perf_model::rates(self.target), &self.function.body);
         let blocks = body.op_blocks();
         let cycles = |op: &OpId| {
-            let [lhs, rhs, acc] = operands::of_mma(self.function, *op);
+            let [lhs, rhs, acc] = operands::mma_operands(self.function, *op);
             let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
-            let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
-            let [batch, m, n, k] = extents(left, right);
+            let ((elem, left), (_, right), (acc_elem, _)) = (tile(lhs), tile(rhs), tile(acc));
+            let [batch, m, n, k] = mma_extents(left, right);
             let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").multiply_adds(elem.bits());
             // With 64 rows, half of the TMEM lanes are idle.
-            let idle = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
-            let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
+            let idle_factor = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
+            let mma_cycles = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle_factor;
             // Each instruction reads its operands from shared memory, which dominates with few columns.
             let [rows, columns] = tensor_memory::instruction_extents([m, n]);
-            let left_lines = if self.is_loaded(lhs) { m * n.div_ceil(columns) } else { 0 };
+            let left_lines = if self.is_copied_to_smem(lhs) { m * n.div_ceil(columns) } else { 0 };
             let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
-            let tcgen05_cycles = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
+            let tcgen05_cycles = mma_cycles.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
             // `mma.sync` takes operands into which the scales were multiplied.
             let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
-            let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
-            let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (tcgen05_cycles, u64::MAX) };
+            let mma_sync_elem = if scaled { Scalar::BF16 } else { elem.carrier() };
+            let Some(atom) = sync_atom(self.target, mma_sync_elem, acc_elem.carrier(), [m, n, k]) else {
+                return (tcgen05_cycles, u64::MAX);
+            };
             // Fragments are in registers already if another MMA or another block of ops produced them.
-            let read = |operand: Value| {
-                let definition = body.defining_op(operands::rearranged(self.function, operand));
+            let reads_fragments = |operand: Value| {
+                let definition = body.defining_op(operands::rearranged_source(self.function, operand));
                 let in_block = definition.is_some_and(|definition| blocks[definition.0 as usize] == blocks[op.0 as usize]);
                 in_block && !operands::comes_from_mma(self.function, operand)
             };
-            (tcgen05_cycles, self.mma_sync_cycles(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
+            (tcgen05_cycles, self.mma_sync_cycles(mma_sync_elem, atom, [m, n, k], [reads_fragments(lhs), reads_fragments(rhs)]))
         };
-        let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
-        let (tcgen05_cycles, mma_sync_cycles) = chain.mmas.iter().map(cycles).fold((0, 0), sum);
+        let add = |total: (u64, u64), each: (u64, u64)| (total.0.saturating_add(each.0), total.1.saturating_add(each.1));
+        let (tcgen05_cycles, mma_sync_cycles) = chain.mmas.iter().map(cycles).fold((0, 0), add);
         let block = blocks[chain.mmas[0].0 as usize];
-        let needs = |chain: &Chain, other: &Chain| {
+        let needs_chain = |chain: &Chain, other: &Chain| {
             let operands = chain.mmas.iter().flat_map(|op| self.function.body.ops[*op].kind.operands());
             operands.into_iter().any(|operand| self.depends_on(operand, other.result, block, &blocks))
         };
         let independent = all.iter().filter(|other| {
             let is_candidate = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
-            is_candidate && (*other == chain || !needs(chain, other) && !needs(other, chain))
+            is_candidate && (*other == chain || !needs_chain(chain, other) && !needs_chain(other, chain))
         });
         tcgen05_cycles.saturating_add(TMEM_ROUND_TRIP / independent.count().max(1) as u64) < mma_sync_cycles
     }
 
-    fn tcgen05_mma(&self, op: OpId, accumulators: Value, all: &[Chain], lanes: &Lanes) -> Result<MmaSelection, &'static str> {
-        let [lhs, rhs, acc] = operands::of_mma(self.function, op);
+    fn tcgen05_mma(
+        &self,
+        op: OpId,
+        accumulators: Value,
+        all: &[Chain],
+        layout_groups: &LayoutGroups,
+    ) -> Result<MmaSelection, &'static str> {
+        let [lhs, rhs, acc] = operands::mma_operands(self.function, op);
         let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
-        let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
-        let [batch, m, n, k] = extents(left, right);
-        if let Some(why) = self.not_requested(Family::TensorMemory) {
+        let ((elem, left), (_, right), (acc_elem, acc_shape)) = (tile(lhs), tile(rhs), tile(acc));
+        let [batch, m, n, k] = mma_extents(left, right);
+        if let Some(why) = self.not_requested(MmaFamily::TensorMemory) {
             return Err(why);
         }
         if batch > 1 {
             return Err("tcgen05 has no batches");
         }
-        let scaled = Scaled::of(self.function, op);
+        let scaled = ScaleOperands::of(self.function, op);
         let atom = match &scaled {
-            Some(scaled) => scaled.atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
+            Some(scaled) => scaled.find_atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
             None => {
-                let atom = tensor_memory::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
+                let atom = tensor_memory::tensor_atom(self.target, elem.carrier(), acc_elem.carrier(), [m, n, k]);
                 atom.ok_or("tcgen05 needs 64 rows, 8 columns and a supported pair of element and accumulator types")?
             }
         };
         let scales = match scaled {
-            Some(scaled) => Some(scaled.layouts(self.warp_bits as usize).ok_or(NO_LANES_OF_SCALES)?),
+            Some(scaled) => Some(scaled.store_layouts(self.warp_bits as usize).ok_or(NO_LANES_OF_SCALES)?),
             None => None,
         };
         let is_mn_major = |operand, side| !atom.transposes && self.is_mn_major(operand, side);
-        let is_loaded_mn_major = |operand, side| self.is_loaded(operand) && is_mn_major(operand, side);
+        let is_loaded_mn_major = |operand, side| self.is_copied_to_smem(operand) && is_mn_major(operand, side);
         if is_loaded_mn_major(lhs, Operand::A) || is_loaded_mn_major(rhs, Operand::B) {
             return Err("tcgen05 takes such elements along K, and memory has them M- or N-major");
         }
         let right = match is_mn_major(rhs, Operand::B) {
             false => Some(OperandSource::Memory),
             true => {
-                let sync = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
+                let sync = sync_atom(self.target, elem.carrier(), acc_elem.carrier(), [m, n, k]);
                 transposing_layout(Operand::B, elem.carrier(), sync, [m, n, k], self.warp_bits).map(OperandSource::Transposed)
             }
         };
         let rhs_place = right.ok_or("tcgen05 takes such elements along K, and nothing transposes them")?;
-        let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulator does not fit the lanes of tensor memory")?;
-        let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
+        let info = tensor_memory::accumulator_buffer(acc_elem, acc_shape)
+            .ok_or("its accumulator does not fit the lanes of tensor memory")?;
+        let c = tmem_register_layout(layout_groups.load_shapes(accumulators), &info, self.warp_bits as usize)
             .ok_or("its warps do not access all lanes of tensor memory")?;
-        let lhs = match self.is_loaded(lhs) {
+        let lhs = match self.is_copied_to_smem(lhs) {
             true => OperandSource::Memory,
             // Operands that threads compute, or load to registers, are stored to tensor memory from there.
             false => {
-                let info = tensor_memory::left_operand(elem, left)
+                let info = tensor_memory::left_operand_buffer(elem, left)
                     .filter(|_| elem.bits() >= 8)
                     .ok_or("its left operand does not fit tensor memory")?;
                 OperandSource::Tensor(
-                    lanes
+                    layout_groups
                         .store_layout(self.function, lhs, &info, all, self.warp_bits as usize)
                         .ok_or("its warps cannot divide the left operand in tensor memory")?,
                 )
@@ -200,48 +212,48 @@ impl MmaPlanner<'_> {
     /// The first chain whose accumulator and operands do not fit the TMEM columns that earlier chains leave.
     fn first_exceeding_tmem(&self, chains: &[Chain], columns: u32) -> Option<usize> {
         let hosted = self.hosted_operands(chains);
-        let (mut taken, mut shared) = (0, Vec::new());
+        let (mut used_columns, mut shared_buffers) = (0, Vec::new());
         chains.iter().position(|chain| {
-            let accumulators = accumulators(self.function, chain).map(|info| (info, chain.is_single()));
-            let left = self
+            let accumulators = chain_accumulator_buffer(self.function, chain).map(|info| (info, chain.is_single()));
+            let left_operands = self
                 .stored_lefts(chain)
                 .into_iter()
                 .map(|(_, info)| (info, true))
                 .filter(|(info, _)| !hosted.contains(&(self.component(chain), info.clone())));
-            let scaled = chain.mmas.iter().filter_map(|op| Scaled::of(self.function, *op));
+            let scaled = chain.mmas.iter().filter_map(|op| ScaleOperands::of(self.function, *op));
             let scales = scaled.flat_map(|scaled| scaled.buffers).flatten().map(|info| (info, true));
             let component = self.component(chain);
-            for (info, may_share) in accumulators.into_iter().chain(left).chain(scales) {
-                let place = (component, info);
-                if !may_share || !shared.contains(&place) {
-                    taken += place.1.columns();
+            for (info, may_share) in accumulators.into_iter().chain(left_operands).chain(scales) {
+                let component_buffer = (component, info);
+                if !may_share || !shared_buffers.contains(&component_buffer) {
+                    used_columns += component_buffer.1.columns();
                 }
                 if may_share {
-                    shared.push(place);
+                    shared_buffers.push(component_buffer);
                 }
             }
-            tensor_memory::allocated_columns(taken) > columns
+            tensor_memory::allocated_columns(used_columns) > columns
         })
     }
 
     /// The index of the component that a chain belongs to.
     fn component(&self, chain: &Chain) -> usize {
-        usize::from(chain.mmas.first().is_some_and(|op| self.second.contains(op)))
+        usize::from(chain.mmas.first().is_some_and(|op| self.second_component.contains(op)))
     }
 
     /// The left operands of a chain that threads store to tensor memory, with their TMEM buffers.
     fn stored_lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
-        let left = |op: &OpId| {
-            let [lhs, ..] = operands::of_mma(self.function, *op);
+        let stored_left = |op: &OpId| {
+            let [lhs, ..] = operands::mma_operands(self.function, *op);
             let (elem, shape) = self.function.body.ty(lhs).tile().expect("operands of MMAs are tiles");
-            (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left_operand(elem, shape)?))).flatten()
+            (!self.is_copied_to_smem(lhs)).then(|| Some((*op, tensor_memory::left_operand_buffer(elem, shape)?))).flatten()
         };
-        chain.mmas.iter().filter_map(left).collect()
+        chain.mmas.iter().filter_map(stored_left).collect()
     }
 
-    /// The operands that overwrite the accumulator from which threads compute them. Safe because `tcgen05.ld` has read the
-    /// accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator buffer holds at most one such operand
-    /// buffer.
+    /// The left operands that are stored over the accumulator from which threads compute them. This is safe because `tcgen05.ld`
+    /// has read the accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator buffer holds at most one
+    /// such operand buffer.
     fn hosted_operands(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
         /// Maximum chains for this analysis, whose cost is cubic in their number.
         const MAX_CHAINS: usize = 32;
@@ -251,27 +263,29 @@ impl MmaPlanner<'_> {
         let blocks = self.function.body.op_blocks();
         type Placed = Vec<(usize, BufferInfo)>;
         let (mut hosts, mut guests): (Placed, Placed) = Default::default();
-        let single = chains.iter().filter(|chain| chain.is_single());
-        let single = single.filter_map(|chain| Some((self.component(chain), accumulators(self.function, chain)?)));
-        single.for_each(|place| {
+        let single_chains = chains.iter().filter(|chain| chain.is_single());
+        let single_chains =
+            single_chains.filter_map(|chain| Some((self.component(chain), chain_accumulator_buffer(self.function, chain)?)));
+        single_chains.for_each(|place| {
             if !hosts.contains(&place) {
                 hosts.push(place)
             }
         });
-        let left =
+        let left_operands =
             chains.iter().flat_map(|chain| self.stored_lefts(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
-        left.for_each(|place| {
+        left_operands.for_each(|place| {
             if !guests.contains(&place) {
                 guests.push(place)
             }
         });
         guests.retain(|guest| {
-            let found = hosts.iter().position(|host| self.may_host(host, guest, chains, &blocks));
-            found.map(|at| hosts.remove(at)).is_some()
+            let host_index = hosts.iter().position(|host| self.may_host(host, guest, chains, &blocks));
+            host_index.map(|at| hosts.remove(at)).is_some()
         });
         guests
     }
 
+    /// Whether the accumulator buffer `host` can hold the operand buffer `guest` of the same component.
     fn may_host(
         &self,
         (component, host): &(usize, BufferInfo),
@@ -283,11 +297,12 @@ impl MmaPlanner<'_> {
             return false;
         }
         let chains: Vec<&Chain> = chains.iter().filter(|chain| self.component(chain) == *component).collect();
-        let of_host = |chain: &&Chain| chain.is_single() && accumulators(self.function, chain).is_some_and(|info| info == *host);
+        let of_host =
+            |chain: &&Chain| chain.is_single() && chain_accumulator_buffer(self.function, chain).is_some_and(|info| info == *host);
         let hosts: Vec<&Chain> = chains.iter().copied().filter(of_host).collect();
         let mut users = chains.iter().flat_map(|chain| self.stored_lefts(chain)).filter(|(_, info)| info == guest);
         let hosts_before = |user: OpId| {
-            let [lhs, ..] = operands::of_mma(self.function, user);
+            let [lhs, ..] = operands::mma_operands(self.function, user);
             let block = blocks[user.0 as usize];
             let mut hosts_here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
             let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends_on(lhs, chain.result, block, blocks);
@@ -296,7 +311,7 @@ impl MmaPlanner<'_> {
         host.columns() >= guest.columns() && users.all(|(user, _)| hosts_before(user))
     }
 
-    /// Whether a value depends on another one through ops of their common block.
+    /// Whether `value` depends on `on` through ops of their common block.
     fn depends_on(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
         let body = &self.function.body;
         let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
@@ -317,7 +332,7 @@ const NOT_SCALED: &str =
 const NO_LANES_OF_SCALES: &str = "its warps do not store scales to all lanes of tensor memory";
 
 /// The scales of a scaled MMA.
-pub(crate) struct Scaled {
+pub(crate) struct ScaleOperands {
     elem: Scalar,
     /// Elements along K that share one scale.
     block: u32,
@@ -325,53 +340,53 @@ pub(crate) struct Scaled {
     buffers: [Option<BufferInfo>; 2],
 }
 
-impl Scaled {
-    fn of(function: &Function, op: OpId) -> Option<Scaled> {
+impl ScaleOperands {
+    fn of(function: &Function, op: OpId) -> Option<ScaleOperands> {
         let body = &function.body;
         let Op::MmaScaled { lhs, lhs_scale, rhs_scale, .. } = body.ops[op].kind else { return None };
         let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((_, operand), (elem, shape), (_, right)) = (tile(lhs), tile(lhs_scale), tile(rhs_scale));
         let block = operand.last()? / shape.last()?.max(&1);
-        let buffers = [tensor_memory::scales(elem, shape, Operand::A), tensor_memory::scales(elem, right, Operand::B)];
-        Some(Scaled { elem: elem.carrier(), block, buffers })
+        let buffers = [tensor_memory::scale_buffer(elem, shape, Operand::A), tensor_memory::scale_buffer(elem, right, Operand::B)];
+        Some(ScaleOperands { elem: elem.carrier(), block, buffers })
     }
 
-    fn atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
+    fn find_atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
         tensor_memory::scaled_tensor_atom(target, operand, (self.elem, self.block), extents)
     }
 
     /// The layouts in which threads store both scales, with all copies that the instruction needs.
-    fn layouts(&self, warp_bits: usize) -> Option<Box<[Layout; 2]>> {
+    fn store_layouts(&self, warp_bits: usize) -> Option<Box<[Layout; 2]>> {
         let [a, b] = self.buffers.each_ref().map(|info| {
-            let layout = tmem_loaded(BY_ROWS, info.as_ref()?, warp_bits)?;
+            let layout = tmem_register_layout(BY_ROWS, info.as_ref()?, warp_bits)?;
             layout.warp.iter().all(|basis| *basis != 0).then_some(layout)
         });
         Some(Box::new([a?, b?]))
     }
 }
 
-/// The layout of one copy in a layout of replicated scales.
+/// The layout of one replica of the scales, given the layout of all replicas.
 pub(crate) fn one_copy(layout: &Layout, shape: &[u32]) -> Layout {
     let elements = element_count(shape) as u32;
     layout.map(|basis| basis & (elements - 1))
 }
 
 /// The TMEM buffer of a chain's accumulator.
-pub(crate) fn accumulators(function: &Function, chain: &Chain) -> Option<BufferInfo> {
+pub(crate) fn chain_accumulator_buffer(function: &Function, chain: &Chain) -> Option<BufferInfo> {
     let (elem, shape) = function.body.ty(chain.result).tile()?;
-    tensor_memory::accumulators(elem, shape)
+    tensor_memory::accumulator_buffer(elem, shape)
 }
 
 /// The register layout in which threads load a TMEM buffer or store it (`tcgen05.ld`, `tcgen05.st`).
-pub(crate) fn tmem_loaded(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
-    part_tmem_loaded(atoms, info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)
+pub(crate) fn tmem_register_layout(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
+    tmem_part_layout(atoms, info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)
 }
 
 /// The register layout in which threads load a slice of a chain's accumulator.
 pub(crate) fn slice_layout(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
     let shape = function.body.ty(function.body.result(slice)).tile()?.1;
-    let part = TmemSlice::of(&accumulators(function, chain)?.shape, shape, slice_start(function, slice))?;
-    part_tmem_loaded(BY_ROWS, &accumulators(function, chain)?, &part, warp_bits)
+    let part = TmemSlice::of(&chain_accumulator_buffer(function, chain)?.shape, shape, slice_start(function, slice))?;
+    tmem_part_layout(BY_ROWS, &chain_accumulator_buffer(function, chain)?, &part, warp_bits)
 }
 
 /// The first TMEM column of a slice with constant indices.
@@ -386,72 +401,78 @@ pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
     *number as u32 * columns
 }
 
-fn part_tmem_loaded(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
+/// The register layout in which threads load or store a part of a TMEM buffer, by the first atom that has one.
+fn tmem_part_layout(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
     atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }
 
 /// The `tcgen05.ld` atom that reaches the full buffer, and the matching layout of a tile with one element per row.
 pub(crate) fn row_layout(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
-    let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
+    let rows = |atom: &'static LaneAtom| Some((atom, atom.full_and_row_layouts(info, warp_bits)?.1));
     BY_ROWS.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(rows)
 }
 
 /// The atom with which threads load a part of a buffer in this layout, or store it.
 pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) -> Option<&'static LaneAtom> {
-    ALL.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
+    ALL_SHAPES.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
 /// The reason against tensor memory if TMA does not copy an operand.
 pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
 
 /// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.
-pub(crate) fn without_tma(
+pub(crate) fn mmas_without_operands_in_place(
     function: &Function,
     mmas: &MmaSelections,
     copies: &Copies,
-    by_threads: &BTreeSet<OpId>,
+    loads_by_threads: &BTreeSet<OpId>,
 ) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
-    let in_tensor_memory: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
-    let others = read_otherwise(function, &in_tensor_memory);
-    let why = |op: OpId| {
-        let [lhs, rhs, _] = operands::of_mma(function, op);
+    let in_tensor_memory: BTreeSet<OpId> = mmas.tmem_mmas().collect();
+    let read_by_others = tiles_read_by_other_ops(function, &in_tensor_memory);
+    let reason_for = |op: OpId| {
+        let [lhs, rhs, _] = operands::mma_operands(function, op);
         let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains consist of `tcgen05` MMAs") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, OperandSource::Tensor(_))));
-        let is_stored = |operand| operands::loaded_by(function, operand).is_some_and(|load| by_threads.contains(&load));
+        let is_stored = |operand| operands::defining_load(function, operand).is_some_and(|load| loads_by_threads.contains(&load));
         let is_in_block =
             |load: OpId| blocks[op.0 as usize] != Some(function.entry()) && blocks[load.0 as usize] == blocks[op.0 as usize];
-        let lacks_tma = |operand| not_by_tma(function, copies, operand, is_in_block);
+        let lacks_tma = |operand| reason_against_operand(function, copies, operand, is_in_block);
         let shared = |operand: &Value| {
-            let is_copied = operands::loaded_by(function, *operand).is_some();
-            let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
+            let is_copied = operands::defining_load(function, *operand).is_some();
+            let is_shared = is_copied && read_by_others.contains(&operands::rearranged_source(function, *operand));
             is_shared.then_some("an operand is also read by threads")
         };
         in_shared
             .filter(|operand| !is_stored(*operand))
             .filter_map(|operand| lacks_tma(operand).or_else(|| shared(&operand)))
             .next()
-            .map(|why| (op, why))
+            .map(|reason| (op, reason))
     };
-    mmas.in_tensor_memory().filter_map(why).collect()
+    mmas.tmem_mmas().filter_map(reason_for).collect()
 }
 
 /// The tiles that other ops than `tcgen05` MMAs read, possibly through permutes or reshapes.
-fn read_otherwise(function: &Function, in_tensor_memory: &BTreeSet<OpId>) -> BTreeSet<Value> {
+fn tiles_read_by_other_ops(function: &Function, in_tensor_memory: &BTreeSet<OpId>) -> BTreeSet<Value> {
     let body = &function.body;
     let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
     let others = body.walk(function.region).into_iter().filter(|op| !in_tensor_memory.contains(op) && !rearranges(op));
-    others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
+    others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged_source(function, value)).collect()
 }
 
-/// The reason against an operand. TMA must copy an operand that is loaded as often as the MMA executes, in a loop. Threads may
-/// store one that is computed, or loaded before the loop.
-fn not_by_tma(function: &Function, copies: &Copies, operand: Value, is_in_block: impl Fn(OpId) -> bool) -> Option<&'static str> {
+/// The reason against an operand. If a loop loads the operand in each iteration, TMA must copy it. If threads compute the operand,
+/// or load it before the loop, they may store it.
+fn reason_against_operand(
+    function: &Function,
+    copies: &Copies,
+    operand: Value,
+    is_in_block: impl Fn(OpId) -> bool,
+) -> Option<&'static str> {
     let body = &function.body;
-    let tile = operands::rearranged(function, operand);
+    let tile = operands::rearranged_source(function, operand);
     let Some(op) = body.defining_op(tile) else { return Some("an operand is carried from the previous iteration") };
-    operands::loaded_by(function, tile)?;
-    match copies.get(op).map(|copy| &copy.by) {
+    operands::defining_load(function, tile)?;
+    match copies.get(op).map(|copy| &copy.method) {
         Some(CopyMethod::Tma(_)) => None,
         None if !is_in_block(op) => None,
         _ => Some(NO_TMA),

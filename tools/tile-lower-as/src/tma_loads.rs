@@ -6,7 +6,7 @@
 //! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 
 use crate::async_copies::{Copy, CopyMethod, CopyPlanner, MmaReads, Readers, TmaChoice};
-use crate::operand_trees::{self, core, is_pure};
+use crate::operand_trees::{self, as_core, is_pure};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Value};
 use core_dialect::core_ops::Core;
@@ -20,49 +20,51 @@ use tileaa::ops::AccessHint;
 use tileaa::{Op, Type};
 use tileas::{tma_tiles, wgmma_atoms};
 
-/// The alignment of a map's address and strides in bytes, and the exclusive limit of its strides.
+/// The alignment of a tensor map's address and strides in bytes.
 const MAP_ALIGNMENT: u64 = 16;
+/// The exclusive limit of a tensor map's strides in bytes.
 const MAX_STRIDE: i64 = 1 << 36;
 /// Minimum bytes of a TMA copy outside loops.
-const MIN_ONCE: u32 = 8 << 10;
-/// Coordinates are signed 32-bit integers.
+const MIN_BYTES_OUTSIDE_LOOPS: u32 = 8 << 10;
+/// The largest extent of a tensor map. Reason: TMA coordinates are signed 32-bit integers.
 const MAX_EXTENT: i64 = i32::MAX as i64;
 
 impl CopyPlanner<'_> {
     /// The TMA copy that replaces a load of a view in the body of a `for`.
-    pub(crate) fn tma_copies(&self, load: OpId, for_op: OpId) -> Result<Copy, &'static str> {
-        let check_phases = |index: &[Value]| self.check_uniform_phases(for_op).and_then(|()| self.are_counted(index, for_op));
+    pub(crate) fn tma_load_in_loop(&self, load: OpId, for_op: OpId) -> Result<Copy, &'static str> {
+        let check_phases =
+            |index: &[Value]| self.check_uniform_phases(for_op).and_then(|()| self.check_index_in_loop(index, for_op));
         self.copy_by_tma(load, Some(self.loop_block(for_op)), check_phases)
     }
 
     /// The TMA copy that replaces a load in the function's entry block whose tile MMAs in loops read in place. It overlaps the
     /// copies for the first iterations.
-    pub(crate) fn tma_loads_before_loops(&self, load: OpId) -> Result<Copy, &'static str> {
-        let copy = self.copy_by_tma(load, None, |index| self.is_known_early(index))?;
-        if self.tma_copies == TmaChoice::WherePays && copy.buffer.bytes() < MIN_ONCE {
+    pub(crate) fn tma_load_before_loops(&self, load: OpId) -> Result<Copy, &'static str> {
+        let copy = self.copy_by_tma(load, None, |index| self.check_index_at_entry(index))?;
+        if self.tma_copies == TmaChoice::WherePays && copy.buffer.bytes() < MIN_BYTES_OUTSIDE_LOOPS {
             return Err("loading so few bytes through registers is faster");
         }
         let value = self.function.body.result(load);
-        let readers = self.uses.ends(value);
-        self.stays_until_read(load, &readers)?;
+        let readers = self.uses.end_users(value);
+        self.check_unchanged_until_read(load, &readers)?;
         let in_place = readers.into_iter().all(|op| self.reads_in_place(op));
-        match in_place && self.readers(value, None, 0).is_some_and(|reads| reads.in_place) {
+        match in_place && self.mma_reads(value, None, 0).is_some_and(|reads| reads.in_place) {
             true => Ok(copy),
             false => Err("threads read it into registers, once for all iterations"),
         }
     }
 
-    /// Checks that no op between a load and its last reader writes memory or returns, because it could execute before TMA has
-    /// finished.
-    fn stays_until_read(&self, load: OpId, readers: &[OpId]) -> Result<(), &'static str> {
+    /// Checks that no op between a load and its last reader writes memory or returns, because such an op could execute before the
+    /// TMA copy has finished.
+    fn check_unchanged_until_read(&self, load: OpId, readers: &[OpId]) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let with_inner = |op: OpId| self.inside(op).into_iter().chain([op]).collect::<Vec<_>>();
-        let all = body.blocks[self.function.entry()].ops.iter().map(|op| with_inner(*op));
-        let meanwhile: Vec<Vec<OpId>> = all.skip_while(|ops| !ops.contains(&load)).collect();
-        let last = meanwhile.iter().rposition(|ops| readers.iter().any(|reader| ops.contains(reader))).unwrap_or(0);
-        for op in meanwhile.into_iter().take(last + 1).flatten() {
+        let with_inner = |op: OpId| self.nested_ops(op).into_iter().chain([op]).collect::<Vec<_>>();
+        let ops_with_nested = body.blocks[self.function.entry()].ops.iter().map(|op| with_inner(*op));
+        let ops_from_load: Vec<Vec<OpId>> = ops_with_nested.skip_while(|ops| !ops.contains(&load)).collect();
+        let last = ops_from_load.iter().rposition(|ops| readers.iter().any(|reader| ops.contains(reader))).unwrap_or(0);
+        for op in ops_from_load.into_iter().take(last + 1).flatten() {
             match &body.ops[op].kind {
-                kind if writes(kind) => return Err("memory is written before MMAs have read it"),
+                kind if writes_memory(kind) => return Err("memory is written before MMAs have read it"),
                 Op::Core(Core::Return {}) => return Err("the function may end before MMAs read it"),
                 _ => {}
             }
@@ -70,12 +72,12 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// Checks that indices depend only on arguments, block indices, and scalars that are loaded by those.
-    fn is_known_early(&self, indices: &[Value]) -> Result<(), &'static str> {
+    /// Checks that indices depend only on kernel arguments, tile block indices, and scalars loaded at indices of this kind.
+    fn check_index_at_entry(&self, indices: &[Value]) -> Result<(), &'static str> {
         let body = &self.function.body;
-        operand_trees::follow(self.function, indices.iter().copied(), |value, op| match op {
+        operand_trees::visit_operand_trees(self.function, indices.iter().copied(), |value, op| match op {
             _ if *body.ty(value) == Type::Token => Ok(false),
-            Some(op) if !is_pure(&body.ops[op].kind) && !self.is_lookup(op) => {
+            Some(op) if !is_pure(&body.ops[op].kind) && !self.is_scalar_load(op) => {
                 Err("its index does not depend on arguments and block indices alone")
             }
             op => Ok(op.is_some()),
@@ -110,20 +112,20 @@ impl CopyPlanner<'_> {
             return Err("it is ordered after what this kernel writes");
         }
         check_phases(index)?;
-        let map = tma_tiles::map(body, self.function.params(), *view)?;
+        let map = tma_tiles::tensor_map(body, self.function.params(), *view)?;
         self.check_map_limits(ty, *view)?;
-        let mut buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
+        let mut buffer = tma_tiles::tma_buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         let value = body.result(load);
-        let readers = match self.readers(value, block, 0) {
+        let readers = match self.mma_reads(value, block, 0) {
             Some(MmaReads { in_place: true, .. }) => {
                 let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
-                let inner = tma_tiles::order(ty).expect("a map has an order")[0];
-                let read =
+                let inner = tma_tiles::dims_in_map_order(ty).expect("a map has an order")[0];
+                let readable_buffer =
                     wgmma_atoms::operand_buffer(elem, shape, inner).ok_or("its rows are too short for a matrix descriptor")?;
-                if read.offsets != buffer.offsets {
+                if readable_buffer.offsets != buffer.offsets {
                     return Err("wgmma cannot read the layout of its TMA tiles");
                 }
-                buffer = read;
+                buffer = readable_buffer;
                 Readers::Mmas
             }
             Some(MmaReads { fragments, .. })
@@ -138,23 +140,23 @@ impl CopyPlanner<'_> {
             }
             None => Readers::Registers,
         };
-        Ok(Copy { buffer, by: CopyMethod::Tma(map), readers })
+        Ok(Copy { buffer, method: CopyMethod::Tma(map), readers })
     }
 
     pub(crate) fn hints_allow_tma(&self, hints: &[AccessHint]) -> bool {
         AccessHint::of(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
 
-    /// Checks by facts that the numbers of a map fit its fields.
+    /// Checks by facts that the address, extents and strides of a tensor map fit its fields.
     pub(crate) fn check_map_limits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
         let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("no facts are known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
-        if !facts.base.is_multiple_of(MAP_ALIGNMENT) {
+        if !facts.base_divisor.is_multiple_of(MAP_ALIGNMENT) {
             return Err("its address is not known to be a multiple of 16 bytes");
         }
-        let inner = tma_tiles::order(ty).map(|order| ty.dim_map[order[0]] as usize);
-        for dim in (0..facts.sizes.len()).filter(|dim| Some(*dim) != inner) {
-            if !facts.strides[dim].saturating_mul(bytes).is_multiple_of(MAP_ALIGNMENT) {
+        let inner = tma_tiles::dims_in_map_order(ty).map(|order| ty.dim_map[order[0]] as usize);
+        for dim in (0..facts.size_divisors.len()).filter(|dim| Some(*dim) != inner) {
+            if !facts.stride_divisors[dim].saturating_mul(bytes).is_multiple_of(MAP_ALIGNMENT) {
                 return Err("its strides are not known to be multiples of 16 bytes");
             }
             let (low, high) = facts.stride_ranges[dim];
@@ -162,8 +164,8 @@ impl CopyPlanner<'_> {
                 return Err("its strides are not known to fit a map");
             }
         }
-        let fit = |(low, high): &(i64, i64)| (0..=MAX_EXTENT).contains(low) && *high <= MAX_EXTENT;
-        if !facts.size_ranges.iter().all(fit) {
+        let fits_map = |(low, high): &(i64, i64)| (0..=MAX_EXTENT).contains(low) && *high <= MAX_EXTENT;
+        if !facts.size_ranges.iter().all(fits_map) {
             return Err("its extents are not known to fit a map");
         }
         Ok(())
@@ -172,49 +174,51 @@ impl CopyPlanner<'_> {
     /// Checks *uniform phases*: no iteration of the loop ends early, and none leaves the loop.
     fn check_uniform_phases(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let (inside, nesting) = (self.inside(for_op), RegionNesting::of(body, self.function.region));
+        let (loop_ops, nesting) = (self.nested_ops(for_op), RegionNesting::of(body, self.function.region));
         let last = body.terminator(self.loop_block(for_op));
-        let is_early = |op: &OpId| match core(&body.ops[*op].kind) {
+        let is_early = |op: &OpId| match as_core(&body.ops[*op].kind) {
             Some(Core::Return {}) => true,
             Some(Core::Continue { .. } | Core::Break { .. }) => match nesting.construct_of_terminator(body, *op) {
                 Some(construct) if construct == for_op => Some(*op) != last,
-                construct => construct.is_none_or(|construct| !inside.contains(&construct)),
+                construct => construct.is_none_or(|construct| !loop_ops.contains(&construct)),
             },
             _ => false,
         };
-        if inside.iter().any(is_early) {
+        if loop_ops.iter().any(is_early) {
             return Err("an iteration of its loop may end early");
         }
-        match inside.into_iter().any(|op| writes(&body.ops[op].kind)) {
+        match loop_ops.into_iter().any(|op| writes_memory(&body.ops[op].kind)) {
             true => Err("its loop writes to memory"),
             false => Ok(()),
         }
     }
 
+    /// The block of the body of a `for`.
     fn loop_block(&self, for_op: OpId) -> Block {
-        match core(&self.function.body.ops[for_op].kind) {
+        match as_core(&self.function.body.ops[for_op].kind) {
             Some(Core::For { body: inner, .. }) => self.function.body.block_of(*inner),
             _ => unreachable!("the loop is a `for`"),
         }
     }
 
-    fn inside(&self, op: OpId) -> Vec<OpId> {
+    /// The ops in the regions of an op.
+    fn nested_ops(&self, op: OpId) -> Vec<OpId> {
         let body = &self.function.body;
         body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
     }
 
-    /// Checks that indices depend only on the induction variable, loop invariants, and scalars that are loaded by those.
-    pub(crate) fn are_counted(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
+    /// Checks that indices depend only on the induction variable, loop invariants, and scalars loaded at indices of this kind.
+    pub(crate) fn check_index_in_loop(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
+        let Some(Core::For { body: region, .. }) = as_core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);
-        operand_trees::follow(self.function, indices.iter().copied(), |value, op| match op {
+        operand_trees::visit_operand_trees(self.function, indices.iter().copied(), |value, op| match op {
             // The token of a scalar load, which follows loads only.
             _ if *body.ty(value) == Type::Token => Ok(false),
             None if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) => {
                 Err("its index is carried from the previous iteration")
             }
-            Some(op) if self.blocks[op.0 as usize] == Some(block) => match is_pure(&body.ops[op].kind) || self.is_lookup(op) {
+            Some(op) if self.blocks[op.0 as usize] == Some(block) => match is_pure(&body.ops[op].kind) || self.is_scalar_load(op) {
                 true => Ok(true),
                 false => Err("its index does not depend on the induction variable alone"),
             },
@@ -223,11 +227,11 @@ impl CopyPlanner<'_> {
     }
 
     /// A weak load of one element that is ordered after loads only. The warp role that issues TMA copies can execute it too.
-    fn is_lookup(&self, op: OpId) -> bool {
+    fn is_scalar_load(&self, op: OpId) -> bool {
         let body = &self.function.body;
         let (Op::LoadView { order, token, .. } | Op::Load { order, token, .. }) = &body.ops[op].kind else { return false };
-        let single = body.ty(body.result(op)).tile().is_some_and(|(_, shape)| element_count(shape) == 1);
-        single && order.semantics == MemoryOrdering::Weak && token.is_none_or(|token| self.is_of_loads(token))
+        let is_single_element = body.ty(body.result(op)).tile().is_some_and(|(_, shape)| element_count(shape) == 1);
+        is_single_element && order.semantics == MemoryOrdering::Weak && token.is_none_or(|token| self.is_of_loads(token))
     }
 
     /// Whether a token orders its users after loads only.
@@ -250,20 +254,20 @@ impl CopyPlanner<'_> {
                 Def::Argument { block, .. } => parent_op(block),
             };
             let Some(op) = producer else { return false };
-            // For a region op, any op in it counts.
-            let all: Vec<OpId> = self.inside(op).into_iter().chain([op]).collect();
-            if all.iter().any(|op| !stores.contains(op) && writes(&body.ops[*op].kind)) {
+            // For a loop or condition, the ops in its regions count, too.
+            let op_with_nested: Vec<OpId> = self.nested_ops(op).into_iter().chain([op]).collect();
+            if op_with_nested.iter().any(|op| !stores.contains(op) && writes_memory(&body.ops[*op].kind)) {
                 return false;
             }
-            let before = all.into_iter().flat_map(|op| body.ops[op].kind.operands());
-            work.extend(before.filter(|value| matches!(body.ty(*value), Type::Token)));
+            let all_operands = op_with_nested.into_iter().flat_map(|op| body.ops[op].kind.operands());
+            work.extend(all_operands.filter(|value| matches!(body.ty(*value), Type::Token)));
         }
         true
     }
 }
 
-/// Exhaustive, so that a new op does not count as one without writes.
-fn writes(op: &Op) -> bool {
+/// Whether an op may write global memory. The match is exhaustive, so that a new op needs a decision here.
+fn writes_memory(op: &Op) -> bool {
     match op {
         Op::StoreView { .. }
         | Op::ReduceView { .. }

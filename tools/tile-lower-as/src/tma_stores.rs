@@ -6,9 +6,9 @@
 //! See also: Triton's TMA store lowering; CUTLASS `SM90_TMA_STORE` and `SM90_TMA_REDUCE_ADD`.
 
 use crate::async_copies::{CopyPlanner, TmaChoice};
-use crate::convert::{innermost, neighbours_first};
-use crate::lowering_plan::{Choices, LoweringPlan};
-use crate::operands::{self, Step, StepKind, Uses};
+use crate::convert::{innermost_dim, neighbours_first};
+use crate::lowering_plan::{LoweringPlan, PlanOptions};
+use crate::operands::{self, OperandStep, StepKind, Uses};
 use crate::smem_swizzles;
 use base::ir::{Op as OpId, Operation};
 use base::{Region, Target, Value};
@@ -23,74 +23,75 @@ use tileaa::ops::AccessHint;
 use tileaa::{Function, Op, Type};
 use tileas::{BufferInfo, Layout, budget, tma_tiles};
 
-/// A TMA store: its buffer and tensor map.
+/// A planned TMA store.
 #[derive(Clone)]
-pub(crate) struct Store {
+pub(crate) struct TmaStore {
     /// The register layout from which threads fill the buffer: the tile's layout, with contiguous elements of the buffer first.
     pub(crate) layout: Layout,
     pub(crate) buffer: BufferInfo,
     pub(crate) map: Map,
 }
 
-/// Minimum bytes of a TMA store. Its issuer waits until TMA has read the buffer; smaller tiles are faster with threads.
+/// Minimum bytes of a TMA store. The issuing thread waits until TMA has read the buffer, so threads store smaller tiles faster.
 const MIN_BYTES: u32 = 16 << 10;
 
 /// The TMA stores, and why threads execute the other stores that pass through shared memory.
 #[derive(Default)]
-pub(crate) struct Stores {
-    stores: BTreeMap<OpId, Store>,
+pub(crate) struct TmaStores {
+    stores: BTreeMap<OpId, TmaStore>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
 }
 
-impl Stores {
-    pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: Choices) -> Stores {
-        let mut found = Stores::default();
+impl TmaStores {
+    pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> TmaStores {
+        let mut selected = TmaStores::default();
         if options.tma_copies == TmaChoice::Never || !target.has(Feature::Tma) {
-            return found;
+            return selected;
         }
         let planner = CopyPlanner::of(function, plan, target, options);
-        let mut planned: BTreeMap<OpId, Store> = BTreeMap::new();
+        let mut planned: BTreeMap<OpId, TmaStore> = BTreeMap::new();
         for op in function.body.walk(function.region) {
-            let Some(Stored { tile, mode, .. }) = store_of(function, op) else { continue };
+            let Some(StoreOperands { tile, mode, .. }) = store_operands(function, op) else { continue };
             let (Some(assigned_layout), Some(access)) = (plan.assigned_layouts.get(tile), plan.accesses.get(op)) else { continue };
             // Without a layout conversion, a store by threads is cheaper than TMA. Only accumulators pass through shared memory in
             // any case, so other tiles count as tiles without a conversion. Reductions stay candidates, because without TMA they
             // are element-wise atomics.
             let needs_no_conversion =
-                access.layout.renaming(assigned_layout, |element| element).is_some() || !is_of_mma(function, plan, tile);
+                access.layout.renaming(assigned_layout, |element| element).is_some() || !is_accumulator_tile(function, plan, tile);
             if needs_no_conversion && mode.is_none() {
                 continue;
             }
-            match planner.store(op, [assigned_layout, &access.layout]) {
+            match planner.plan_store(op, [assigned_layout, &access.layout]) {
                 Ok(store) => _ = planned.insert(op, store),
-                Err(reason) => found.declined.push((op, reason)),
+                Err(reason) => selected.declined.push((op, reason)),
             }
         }
         let uses = Uses::of(function);
         loop {
-            let all: BTreeSet<OpId> = planned.keys().copied().collect();
-            let refused = all.iter().filter_map(|op| Some((*op, planner.check_token_order(*op, &all, &uses).err()?)));
+            let planned_stores: BTreeSet<OpId> = planned.keys().copied().collect();
+            let refused =
+                planned_stores.iter().filter_map(|op| Some((*op, planner.check_token_order(*op, &planned_stores, &uses).err()?)));
             let refused: Vec<(OpId, &'static str)> = refused.collect();
             if refused.is_empty() {
                 break;
             }
             refused.iter().for_each(|(op, _)| _ = planned.remove(op));
-            found.declined.extend(refused);
+            selected.declined.extend(refused);
         }
-        found.stores = planned;
-        found
+        selected.stores = planned;
+        selected
     }
 
-    pub(crate) fn get(&self, op: OpId) -> Option<&Store> {
+    pub(crate) fn get(&self, op: OpId) -> Option<&TmaStore> {
         self.stores.get(&op)
     }
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &Store)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &TmaStore)> {
         self.stores.iter().map(|(op, store)| (*op, store))
     }
 }
 
 /// A store or a reduction to memory.
-struct Stored<'a> {
+struct StoreOperands<'a> {
     tile: Value,
     view: Value,
     token: Option<Value>,
@@ -99,21 +100,24 @@ struct Stored<'a> {
     mode: Option<AtomicMode>,
 }
 
-fn store_of(function: &Function, op: OpId) -> Option<Stored<'_>> {
+/// The operands of a store or reduction to a view. `None` for other ops.
+fn store_operands(function: &Function, op: OpId) -> Option<StoreOperands<'_>> {
     match &function.body.ops[op].kind {
         Op::StoreView { tile, view, token, order, hints, .. } => {
-            Some(Stored { tile: *tile, view: *view, token: *token, order: *order, hints, mode: None })
+            Some(StoreOperands { tile: *tile, view: *view, token: *token, order: *order, hints, mode: None })
         }
         Op::ReduceView { tile, view, token, order, mode, .. } => {
-            Some(Stored { tile: *tile, view: *view, token: *token, order: *order, hints: &[], mode: Some(*mode) })
+            Some(StoreOperands { tile: *tile, view: *view, token: *token, order: *order, hints: &[], mode: Some(*mode) })
         }
         _ => None,
     }
 }
 
 /// Whether a tile has the layout and order of an MMA's accumulator.
-fn is_of_mma(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool {
-    while let Some(Step { from, step_kind: StepKind::Reshaped | StepKind::Converted }) = operands::step(function, tile) {
+fn is_accumulator_tile(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool {
+    while let Some(OperandStep { from, step_kind: StepKind::Reshaped | StepKind::Converted }) =
+        operands::defining_step(function, tile)
+    {
         tile = from;
     }
     let definition = function.body.defining_op(tile);
@@ -121,14 +125,15 @@ fn is_of_mma(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool 
         return true;
     }
     let assigned_layout = plan.assigned_layouts.get(tile);
-    plan.mmas.all().any(|(_, mma)| Some(mma.accumulator()) == assigned_layout)
+    plan.mmas.iter().any(|(_, mma)| Some(mma.accumulator_layout()) == assigned_layout)
 }
 
 impl CopyPlanner<'_> {
     /// The TMA store of a tile with the first layout, which threads would store in the second.
-    fn store(&self, store: OpId, [assigned_layout, access]: [&Layout; 2]) -> Result<Store, &'static str> {
+    fn plan_store(&self, store: OpId, [assigned_layout, access]: [&Layout; 2]) -> Result<TmaStore, &'static str> {
         let body = &self.function.body;
-        let Stored { tile, view, order, hints, mode, .. } = store_of(self.function, store).expect("only stores are planned");
+        let StoreOperands { tile, view, order, hints, mode, .. } =
+            store_operands(self.function, store).expect("only stores are planned");
         let Type::View(ty) = body.ty(view) else { unreachable!("the verifier checks that views are views") };
         if !self.hints_allow_tma(hints) {
             return Err("the author disallows TMA");
@@ -145,64 +150,72 @@ impl CopyPlanner<'_> {
         if self.tma_copies == TmaChoice::WherePays && bytes < MIN_BYTES {
             return Err("waiting for TMA takes longer than storing so few bytes");
         }
-        let map = tma_tiles::map(body, self.function.params(), view)?;
+        let map = tma_tiles::tensor_map(body, self.function.params(), view)?;
         self.check_map_limits(ty, view)?;
-        let buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
+        let buffer = tma_tiles::tma_buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         if bytes > budget::shared_memory(self.target) / 2 {
             return Err("it passes through shared memory in parts");
         }
-        let inner = tma_tiles::order(ty).expect("a map has an order")[0];
+        let inner = tma_tiles::dims_in_map_order(ty).expect("a map has an order")[0];
         // `tcgen05.ld` yields accumulators with contiguous elements first.
-        let first = |dim| {
+        let with_contiguous_first = |dim| {
             if self.target.has(Feature::TensorMemory) {
                 assigned_layout.clone()
             } else {
                 neighbours_first(assigned_layout, shape, dim)
             }
         };
-        let (layout, exchanged) = (first(inner), first(innermost(assigned_layout, shape)));
-        let by = [&exchanged, access];
-        let exchange = smem_swizzles::exchange(elem, shape, by.map(|layout| innermost(layout, shape)), &by);
-        let by_threads = by.map(|layout| smem_swizzles::wavefronts(&exchange, layout)).iter().sum::<u32>();
-        if mode.is_none() && smem_swizzles::wavefronts(&buffer, &layout) > by_threads {
+        let (layout, in_order_layout) =
+            (with_contiguous_first(inner), with_contiguous_first(innermost_dim(assigned_layout, shape)));
+        let thread_layouts = [&in_order_layout, access];
+        let exchange_buffer = smem_swizzles::conversion_buffer(
+            elem,
+            shape,
+            thread_layouts.map(|layout| innermost_dim(layout, shape)),
+            &thread_layouts,
+        );
+        let thread_wavefronts =
+            thread_layouts.map(|layout| smem_swizzles::wavefronts(&exchange_buffer, layout)).iter().sum::<u32>();
+        if mode.is_none() && smem_swizzles::wavefronts(&buffer, &layout) > thread_wavefronts {
             return Err("threads would fill its TMA tiles with bank conflicts");
         }
-        Ok(Store { layout, buffer, map })
+        Ok(TmaStore { layout, buffer, map })
     }
 
-    /// Checks that tokens order only stores of `all` after a store, and a store only after those and loads.
-    fn check_token_order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
+    /// Checks that tokens order only stores of `tma_stores` after a store, and order the store only after loads and stores of
+    /// `tma_stores`.
+    fn check_token_order(&self, store: OpId, tma_stores: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let Stored { token, .. } = store_of(self.function, store).expect("only stores are planned");
-        if token.is_some_and(|token| !self.is_of_loads_and(token, all)) {
+        let StoreOperands { token, .. } = store_operands(self.function, store).expect("only stores are planned");
+        if token.is_some_and(|token| !self.is_of_loads_and(token, tma_stores)) {
             return Err("it is ordered after what this kernel writes");
         }
-        let done = body.ops[store].results[0];
-        if uses.users(done).is_empty() {
+        let result_token = body.ops[store].results[0];
+        if uses.users(result_token).is_empty() {
             return Ok(());
         }
         if !self.target.has(Feature::TensorMemory) {
             // Without tensor memory, no warp role waits for TMA stores.
             return Err("something is ordered after it");
         }
-        let (mut seen, mut work) = (BTreeSet::new(), vec![done]);
+        let (mut seen, mut work) = (BTreeSet::new(), vec![result_token]);
         while let Some(token) = work.pop() {
             if !seen.insert(token) {
                 continue;
             }
             for user in uses.users(token) {
                 match &body.ops[*user].kind {
-                    Op::StoreView { .. } | Op::ReduceView { .. } if all.contains(user) => {}
+                    Op::StoreView { .. } | Op::ReduceView { .. } if tma_stores.contains(user) => {}
                     Op::Core(Core::JoinTokens { .. }) => work.push(body.result(*user)),
                     Op::Core(Core::Continue { .. } | Core::Break { .. } | Core::Yield { .. }) => {
-                        work.extend(self.forwarded(*user, token).ok_or("something is ordered after it")?);
+                        work.extend(self.forwarding_targets(*user, token).ok_or("something is ordered after it")?);
                     }
                     Op::Core(Core::For { init, body: inner, .. }) => {
-                        let to = [&body.blocks[body.block_of(*inner)].args[1..], &body.ops[*user].results];
-                        work.extend(same_position(init, token, &to));
+                        let receivers = [&body.blocks[body.block_of(*inner)].args[1..], &body.ops[*user].results];
+                        work.extend(values_at_same_positions(init, token, &receivers));
                     }
                     Op::Core(Core::Loop { init, body: inner }) => {
-                        work.extend(same_position(init, token, &[&body.blocks[body.block_of(*inner)].args]));
+                        work.extend(values_at_same_positions(init, token, &[&body.blocks[body.block_of(*inner)].args]));
                     }
                     _ => return Err("something is ordered after it"),
                 }
@@ -212,22 +225,22 @@ impl CopyPlanner<'_> {
     }
 
     /// The values to which a terminator forwards an operand: arguments of the next iteration, and results.
-    fn forwarded(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
+    fn forwarding_targets(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
         let body = &self.function.body;
         let construct = RegionNesting::of(body, self.function.region).construct_of_terminator(body, end)?;
         let results = &body.ops[construct].results[..];
         let args = |region: &Region, first: usize| &body.blocks[body.block_of(*region)].args[first..];
-        let to: Vec<&[Value]> = match (&body.ops[end].kind, &body.ops[construct].kind) {
+        let receivers: Vec<&[Value]> = match (&body.ops[end].kind, &body.ops[construct].kind) {
             (Op::Core(Core::Continue { .. }), Op::Core(Core::For { body: inner, .. })) => vec![args(inner, 1), results],
             (Op::Core(Core::Continue { .. }), Op::Core(Core::Loop { body: inner, .. })) => vec![args(inner, 0)],
             _ => vec![results],
         };
-        Some(same_position(&body.ops[end].kind.operands(), value, &to))
+        Some(values_at_same_positions(&body.ops[end].kind.operands(), value, &receivers))
     }
 }
 
-/// The values of some lists at the positions at which `from` has a value.
-fn same_position(from: &[Value], value: Value, to: &[&[Value]]) -> Vec<Value> {
+/// The values of the lists `to` at the positions at which `from` contains `value`.
+fn values_at_same_positions(from: &[Value], value: Value, to: &[&[Value]]) -> Vec<Value> {
     let positions = (0..from.len()).filter(|at| from[*at] == value);
     positions.flat_map(|at| to.iter().filter_map(move |values| values.get(at).copied())).collect()
 }

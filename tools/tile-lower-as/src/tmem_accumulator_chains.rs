@@ -27,7 +27,7 @@ pub(crate) struct Chain {
     /// The final value of the accumulator.
     pub(crate) result: Value,
     /// Whether at least one MMA is known to execute.
-    pub(crate) runs: bool,
+    pub(crate) always_executes: bool,
     /// The constant slices of the final value if it has no other uses; threads load each slice separately.
     pub(crate) slices: Vec<OpId>,
 }
@@ -44,22 +44,22 @@ impl Chain {
 }
 
 /// The chains of a function, and the reason for each MMA outside all chains.
-pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static str>) {
+pub(crate) fn accumulator_chains(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static str>) {
     let body = &function.body;
     let order = body.walk(function.region);
     let mut uses = vec![Vec::new(); body.values.len()];
     let mut mmas = Vec::new();
     for &op in &order {
         mmas.extend(operands::is_mma(function, op).then_some(op));
-        for (number, value) in body.ops[op].kind.operands().into_iter().enumerate() {
-            uses[value.0 as usize].push(ChainUse { op, number });
+        for (operand_index, value) in body.ops[op].kind.operands().into_iter().enumerate() {
+            uses[value.0 as usize].push(ChainUse { op, operand_index });
         }
     }
-    let finder = Finder { function, uses, loops: loops(function), facts: Facts::of(function) };
+    let finder = ChainFinder { function, uses, loops: for_loops(function), facts: Facts::of(function) };
     let (mut chains, mut reasons): (Vec<Chain>, BTreeMap<OpId, &'static str>) = Default::default();
     for &op in &order {
         for start in finder.accumulator_starts(op) {
-            match finder.chain(start) {
+            match finder.follow_chain(start) {
                 Ok(chain) => chains.push(chain),
                 Err((mmas, reason)) => reasons.extend(mmas.into_iter().map(|mma| (mma, reason))),
             }
@@ -73,7 +73,7 @@ pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static st
 }
 
 /// The `for` op of each loop body.
-fn loops(function: &Function) -> BTreeMap<Block, OpId> {
+fn for_loops(function: &Function) -> BTreeMap<Block, OpId> {
     let body = &function.body;
     let of_loop = |op: OpId| match &body.ops[op].kind {
         Op::Core(Core::For { body: inner, .. }) => Some((body.block_of(*inner), op)),
@@ -86,128 +86,139 @@ fn loops(function: &Function) -> BTreeMap<Block, OpId> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ChainUse {
     op: OpId,
-    number: usize,
+    /// The index of the value among the operands of `op`.
+    operand_index: usize,
 }
 
 /// The effect of a use on the accumulator.
-enum Step {
+enum ChainStep {
+    /// An MMA adds to the accumulator.
     Adds,
-    /// A loop takes the accumulator as the init with this index.
+    /// A `for` takes the accumulator as the init with this index.
     Enters(usize),
     /// A `continue` passes the accumulator with this index.
     Leaves(usize),
     /// Rows are multiplied by these factors.
     Scales(Value),
+    /// Any other use, which ends the chain.
     Other,
 }
 
-struct Finder<'a> {
+/// Finds the chains of a function.
+struct ChainFinder<'a> {
     function: &'a Function,
     uses: Vec<Vec<ChainUse>>,
     loops: BTreeMap<Block, OpId>,
     facts: Facts<'a>,
 }
 
-impl Finder<'_> {
+impl ChainFinder<'_> {
     /// The operands of an op that start an accumulator.
     fn accumulator_starts(&self, op: OpId) -> Vec<ChainUse> {
         let operands = self.function.body.ops[op].kind.operands();
-        let all = operands.iter().enumerate().filter(|(_, value)| self.is_zero(**value)).map(|(number, _)| ChainUse { op, number });
-        all.filter(|it| matches!(self.step(*it), Step::Adds | Step::Enters(_))).collect()
+        let zero_operands = operands
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| self.is_zero(**value))
+            .map(|(operand_index, _)| ChainUse { op, operand_index });
+        zero_operands.filter(|chain_use| matches!(self.chain_step(*chain_use), ChainStep::Adds | ChainStep::Enters(_))).collect()
     }
 
     /// Follows a chain from its first operand, or returns its MMAs so far and why it is no chain.
-    fn chain(&self, start: ChainUse) -> Result<Chain, (Vec<OpId>, &'static str)> {
+    fn follow_chain(&self, start: ChainUse) -> Result<Chain, (Vec<OpId>, &'static str)> {
         let body = &self.function.body;
-        let (mut mmas, mut scales, mut values, mut inside) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
-        let (mut at, mut runs, mut last) = (start, false, None);
+        let (mut mmas, mut scales, mut values, mut entered_loops) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
+        let (mut current, mut always_executes, mut last) = (start, false, None);
         // Scalings after the last MMA apply to the loaded value.
         let mut scaled: Vec<(OpId, Value)> = Vec::new();
         loop {
-            let step = self.step(at);
-            if !matches!(step, Step::Scales(_) | Step::Other) {
+            let step = self.chain_step(current);
+            if !matches!(step, ChainStep::Scales(_) | ChainStep::Other) {
                 values.extend(scaled.iter().map(|(op, _)| body.result(*op)));
                 scales.append(&mut scaled);
             }
             let accumulators = match step {
-                Step::Adds => {
-                    mmas.push(at.op);
-                    runs |= inside.iter().all(|(for_op, _)| self.has_iteration(*for_op));
-                    body.result(at.op)
+                ChainStep::Adds => {
+                    mmas.push(current.op);
+                    always_executes |= entered_loops.iter().all(|(for_op, _)| self.has_iteration(*for_op));
+                    body.result(current.op)
                 }
-                Step::Enters(number) => {
-                    inside.push((at.op, number));
-                    let inner = body.ops[at.op].kind.regions()[0];
-                    body.blocks[body.block_of(inner)].args[number + 1]
+                ChainStep::Enters(carried_index) => {
+                    entered_loops.push((current.op, carried_index));
+                    let inner = body.ops[current.op].kind.regions()[0];
+                    body.blocks[body.block_of(inner)].args[carried_index + 1]
                 }
-                Step::Leaves(number) => match inside.pop() {
-                    Some((for_op, own)) if own == number && self.only_terminator(for_op) == Some(at.op) => {
-                        body.ops[for_op].results[number]
+                ChainStep::Leaves(carried_index) => match entered_loops.pop() {
+                    Some((for_op, own)) if own == carried_index && self.only_terminator(for_op) == Some(current.op) => {
+                        body.ops[for_op].results[carried_index]
                     }
                     _ => return Err((mmas, "a loop does not carry the accumulator from iteration to iteration")),
                 },
-                Step::Scales(factors) => {
-                    scaled.push((at.op, factors));
-                    body.result(at.op)
+                ChainStep::Scales(factors) => {
+                    scaled.push((current.op, factors));
+                    body.result(current.op)
                 }
-                Step::Other => break,
+                ChainStep::Other => break,
             };
             if scaled.is_empty() {
                 values.insert(accumulators);
                 last = Some(accumulators);
             }
             match self.uses[accumulators.0 as usize][..] {
-                [next] => at = next,
+                [next] => current = next,
                 _ => break,
             }
         }
         match last {
-            _ if !inside.is_empty() => Err((mmas, "a loop uses the accumulator for other ops than MMAs")),
-            Some(result) if !mmas.is_empty() => Ok(Chain { mmas, scales, values, result, runs, slices: self.slices(result) }),
+            _ if !entered_loops.is_empty() => Err((mmas, "a loop uses the accumulator for other ops than MMAs")),
+            Some(result) if !mmas.is_empty() => {
+                Ok(Chain { mmas, scales, values, result, always_executes, slices: self.constant_slices(result) })
+            }
             _ => Err((mmas, "no MMA adds to the accumulator")),
         }
     }
 
     /// The constant slices of a value that has no other uses.
-    fn slices(&self, value: Value) -> Vec<OpId> {
+    fn constant_slices(&self, value: Value) -> Vec<OpId> {
         let body = &self.function.body;
         let shape = |value: Value| &**body.ty(value).tile().expect("slices are of tiles").1;
         let is_slice = |op: OpId| match &body.ops[op].kind {
             Op::Core(Core::Extract { x, indices }) => {
-                *x == value && slices::is_constant(self.function, indices, shape(value), shape(body.result(op)))
+                *x == value && slices::has_constant_indices(self.function, indices, shape(value), shape(body.result(op)))
             }
             _ => false,
         };
-        let users: Vec<OpId> = self.uses[value.0 as usize].iter().map(|it| it.op).collect();
+        let users: Vec<OpId> = self.uses[value.0 as usize].iter().map(|chain_use| chain_use.op).collect();
         if users.iter().all(|op| is_slice(*op)) { users } else { Vec::new() }
     }
 
-    fn step(&self, ChainUse { op, number }: ChainUse) -> Step {
+    /// The effect of a use on the accumulator.
+    fn chain_step(&self, ChainUse { op, operand_index }: ChainUse) -> ChainStep {
         let body = &self.function.body;
         match &body.ops[op].kind {
             Op::Mma { acc, .. } | Op::MmaScaled { acc, .. }
-                if body.ops[op].kind.operands().iter().position(|value| value == acc) == Some(number) =>
+                if body.ops[op].kind.operands().iter().position(|value| value == acc) == Some(operand_index) =>
             {
-                Step::Adds
+                ChainStep::Adds
             }
             Op::Core(Core::For { init, .. }) => {
                 let first = body.ops[op].kind.operands().len() - init.len();
-                number.checked_sub(first).map_or(Step::Other, Step::Enters)
+                operand_index.checked_sub(first).map_or(ChainStep::Other, ChainStep::Enters)
             }
-            Op::Core(Core::Continue { .. }) => Step::Leaves(number),
+            Op::Core(Core::Continue { .. }) => ChainStep::Leaves(operand_index),
             Op::Core(Core::Binary { kind: Binary::MulF { rounding: Rounding::NearestEven, ftz: false }, lhs, rhs }) => {
-                self.of_rows(if number == 0 { *rhs } else { *lhs }).map_or(Step::Other, Step::Scales)
+                self.per_row_vector(if operand_index == 0 { *rhs } else { *lhs }).map_or(ChainStep::Other, ChainStep::Scales)
             }
-            _ => Step::Other,
+            _ => ChainStep::Other,
         }
     }
 
-    /// The per-row vector that a tile broadcasts along its rows.
-    fn of_rows(&self, value: Value) -> Option<Value> {
+    /// The vector with one element per row, if a tile repeats each element along its row.
+    fn per_row_vector(&self, value: Value) -> Option<Value> {
         let body = &self.function.body;
         let Op::Core(Core::Broadcast { x }) = body.ops[body.defining_op(value)?].kind else { return None };
-        let (of_tile, own) = (body.ty(value).tile()?.1, body.ty(x).tile()?.1);
-        let ((_, rows), (columns, own_rows)) = (of_tile.split_last()?, own.split_last()?);
+        let (tile_shape, vector_shape) = (body.ty(value).tile()?.1, body.ty(x).tile()?.1);
+        let ((_, rows), (columns, own_rows)) = (tile_shape.split_last()?, vector_shape.split_last()?);
         (rows == own_rows && *columns == 1).then_some(x)
     }
 
@@ -215,14 +226,14 @@ impl Finder<'_> {
     fn only_terminator(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
         let inner = body.ops[for_op].kind.regions()[0];
-        let nested = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(Core::If { .. }));
+        let is_if = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(Core::If { .. }));
         let ops = &body.blocks[body.block_of(inner)].ops;
-        let in_conditions = ops.iter().filter(|op| nested(op)).flat_map(|op| body.ops[*op].kind.regions());
-        let early = in_conditions.flat_map(|region| body.walk(region)).any(|op| {
-            let leaves = matches!(&body.ops[op].kind, Op::Core(Core::Continue { .. } | Core::Return {}));
-            leaves && !self.is_of_inner_loop(op)
+        let in_conditions = ops.iter().filter(|op| is_if(op)).flat_map(|op| body.ops[*op].kind.regions());
+        let has_early_exit = in_conditions.flat_map(|region| body.walk(region)).any(|op| {
+            let may_exit = matches!(&body.ops[op].kind, Op::Core(Core::Continue { .. } | Core::Return {}));
+            may_exit && !self.is_of_inner_loop(op)
         });
-        body.terminator(body.block_of(inner)).filter(|_| !early)
+        body.terminator(body.block_of(inner)).filter(|_| !has_early_exit)
     }
 
     /// Whether a `continue` is the terminator of a loop body.
@@ -237,7 +248,7 @@ impl Finder<'_> {
         is_tile && matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove it, too.
+    /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove this, too.
     fn has_iteration(&self, for_op: OpId) -> bool {
         let Op::Core(Core::For { lower, upper, unsigned, .. }) = &self.function.body.ops[for_op].kind else {
             unreachable!("only `for` loops are entered")
@@ -246,7 +257,7 @@ impl Finder<'_> {
         let definition = |value: &Value| body.defining_op(*value).map(|op| &body.ops[op].kind);
         let are_constants =
             [lower, upper].into_iter().all(|value| matches!(definition(value), Some(Op::Core(Core::Constant { .. }))));
-        let (most, least) = (self.facts.range(*lower).1, self.facts.range(*upper).0);
-        are_constants && most < least && (!unsigned || self.facts.range(*lower).0 >= 0)
+        let (max_lower, min_upper) = (self.facts.range(*lower).1, self.facts.range(*upper).0);
+        are_constants && max_lower < min_upper && (!unsigned || self.facts.range(*lower).0 >= 0)
     }
 }

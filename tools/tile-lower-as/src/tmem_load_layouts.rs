@@ -1,12 +1,12 @@
 //! Purpose: choose the `tcgen05.ld` and `tcgen05.st` shapes for accumulators and operands.
-//! Requires: elementwise related tiles share one layout.
+//! Requires: tiles that elementwise ops combine share one layout.
 //! Establishes: tiles that are combined with a per-row vector, or reduced to one, use 32x32b, with one row per thread. Tiles that
 //! are combined only with per-column vectors use 16x256b, because with 32x32b the vector would go through shared memory to every
 //! thread.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `getTmemCompatibleLayout` and `OptimizeTMemLayouts`; CUTLASS `SM100_TMEM_LOAD_*` atoms.
 
-use crate::tcgen05_selection::tmem_loaded;
+use crate::tcgen05_selection::tmem_register_layout;
 use crate::tmem_accumulator_chains::Chain;
 use base::ir::Operation;
 use base::{UnionFind, Value};
@@ -21,47 +21,52 @@ pub(crate) const BY_ROWS: &[&str] = &["32x32b", "16x32bx2", "16x256b"];
 /// Shapes in order of preference, with few columns per thread first.
 const BY_COLUMNS: &[&str] = &["16x256b", "16x32bx2", "32x32b"];
 /// All shapes. With 16x128b a thread has the same operand elements as accumulator elements of twice the width with 16x256b.
-pub(crate) const ALL: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
+pub(crate) const ALL_SHAPES: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
 /// Groups of values that share a layout, and the directions of the vectors that are combined with them.
-pub(crate) struct Lanes {
+pub(crate) struct LayoutGroups {
     groups: UnionFind,
-    /// The groups that are combined with a per-row vector, and those that are combined with a per-column vector, by representative.
+    /// The representatives of the groups that are combined with a per-row vector.
     by_rows: BTreeSet<usize>,
+    /// The representatives of the groups that are combined with a per-column vector.
     by_columns: BTreeSet<usize>,
     /// Values computed from scalars and constants only, which threads rematerialize.
     free: Vec<bool>,
 }
 
-impl Lanes {
-    pub(crate) fn of(function: &Function) -> Lanes {
+impl LayoutGroups {
+    pub(crate) fn of(function: &Function) -> LayoutGroups {
         let body = &function.body;
         let count = body.values.len();
         let free = vec![false; count];
-        let mut lanes = Lanes { groups: UnionFind::new(count), by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), free };
+        let mut layout_groups =
+            LayoutGroups { groups: UnionFind::new(count), by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), free };
         let ops = body.walk(function.region);
         for &op in &ops {
             let node = &body.ops[op];
-            lanes.find_free(function, op);
+            layout_groups.find_free(function, op);
             match &node.kind {
                 Op::Core(core) if core.is_elementwise() => {
-                    let computed_there = |operand: &Value| lanes.free[operand.0 as usize] || is_broadcast(function, *operand);
-                    let own: Vec<Value> = core.operands().into_iter().filter(|operand| !computed_there(operand)).collect();
-                    let mut tiles = own.into_iter().chain(node.results.iter().copied());
+                    let is_rematerialized =
+                        |operand: &Value| layout_groups.free[operand.0 as usize] || is_broadcast(function, *operand);
+                    let joined_operands: Vec<Value> =
+                        core.operands().into_iter().filter(|operand| !is_rematerialized(operand)).collect();
+                    let mut tiles = joined_operands.into_iter().chain(node.results.iter().copied());
                     if let Some(first) = tiles.next() {
-                        tiles.for_each(|other| lanes.groups.join(first.0 as usize, other.0 as usize));
+                        tiles.for_each(|other| layout_groups.groups.join(first.0 as usize, other.0 as usize));
                     }
                 }
                 _ => {}
             }
         }
         for RegionEdge { from, to } in region_edges(body, function.region) {
-            lanes.groups.join(from.0 as usize, to.0 as usize);
+            layout_groups.groups.join(from.0 as usize, to.0 as usize);
         }
-        ops.into_iter().for_each(|op| lanes.record_vectors(function, op));
-        lanes
+        ops.into_iter().for_each(|op| layout_groups.record_vectors(function, op));
+        layout_groups
     }
 
+    /// Records whether the results of an op are computed from scalars and constants only.
     fn find_free(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
         let is_single_element =
@@ -92,7 +97,7 @@ impl Lanes {
             Op::Core(core) if core.is_elementwise() => {
                 let group = self.representative(node.results[0]);
                 for operand in core.operands() {
-                    match self.repeated(function, operand) {
+                    match self.broadcast_direction(function, operand) {
                         Some(Repeats::Rows) => _ = self.by_columns.insert(group),
                         Some(Repeats::Columns) => _ = self.by_rows.insert(group),
                         None => {}
@@ -111,8 +116,8 @@ impl Lanes {
         }
     }
 
-    /// The direction in which an operand broadcasts a vector from registers, if it does.
-    fn repeated(&self, function: &Function, value: Value) -> Option<Repeats> {
+    /// The direction in which an operand broadcasts a vector from registers. `None` for other operands.
+    fn broadcast_direction(&self, function: &Function, value: Value) -> Option<Repeats> {
         let body = &function.body;
         let Op::Core(Core::Broadcast { x }) = body.ops[body.defining_op(value)?].kind else { return None };
         let shape = body.ty(x).tile().filter(|_| !self.free[x.0 as usize])?.1;
@@ -124,7 +129,7 @@ impl Lanes {
     }
 
     /// The shapes for `tcgen05.ld` of an accumulator, in order of preference.
-    pub(crate) fn atoms(&self, accumulators: Value) -> &'static [&'static str] {
+    pub(crate) fn load_shapes(&self, accumulators: Value) -> &'static [&'static str] {
         let group = self.representative(accumulators);
         if self.by_columns.contains(&group) && !self.by_rows.contains(&group) { BY_COLUMNS } else { BY_ROWS }
     }
@@ -140,17 +145,19 @@ impl Lanes {
     ) -> Option<Layout> {
         let group = self.representative(operand);
         let accumulators = chains.iter().map(|chain| chain.result).find(|accumulators| self.representative(*accumulators) == group);
-        let from = accumulators.and_then(|accumulators| {
+        let load_layout = accumulators.and_then(|accumulators| {
             let (elem, shape) = function.body.ty(accumulators).tile()?;
-            tmem_loaded(self.atoms(accumulators), &tensor_memory::accumulators(elem, shape)?, warp_bits)
+            tmem_register_layout(self.load_shapes(accumulators), &tensor_memory::accumulator_buffer(elem, shape)?, warp_bits)
         });
-        let as_before =
-            |layout: &Layout| from.as_ref().is_some_and(|from| (&from.lane, &from.warp) == (&layout.lane, &layout.warp));
+        let keeps_rows = |layout: &Layout| {
+            load_layout.as_ref().is_some_and(|load_layout| (&load_layout.lane, &load_layout.warp) == (&layout.lane, &layout.warp))
+        };
         // Two warps may not store the same element. With more warps than columns, some layouts repeat elements.
-        let divides = |layout: &Layout| layout.warp.iter().all(|basis| *basis != 0);
-        let of_each =
-            |atoms: &'static [&'static str]| atoms.iter().filter_map(|name| tmem_loaded(&[name], info, warp_bits)).filter(divides);
-        of_each(ALL).find(as_before).or_else(|| of_each(BY_ROWS).next())
+        let gives_warps_distinct_elements = |layout: &Layout| layout.warp.iter().all(|basis| *basis != 0);
+        let layouts_of = |atoms: &'static [&'static str]| {
+            atoms.iter().filter_map(|name| tmem_register_layout(&[name], info, warp_bits)).filter(gives_warps_distinct_elements)
+        };
+        layouts_of(ALL_SHAPES).find(keeps_rows).or_else(|| layouts_of(BY_ROWS).next())
     }
 }
 

@@ -5,7 +5,7 @@
 //! Preserves: legality: no access becomes wider.
 //! See also: Triton's `Coalesce`, which also picks the largest `perThread` among related accesses.
 
-use crate::access_layouts::{AccessPlan, blocked};
+use crate::access_layouts::{AccessPlan, blocked_access};
 use base::ir::{Op as OpId, Operation};
 use base::{UnionFind, Value};
 use core_dialect::core_ops::Core;
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
 /// An access and its cost.
-struct Member {
+struct GroupedAccess {
     op: OpId,
     /// Log2 of the widest vector in elements.
     widest: u32,
     /// Registers per thread of the tile.
     registers: u32,
-    /// Instructions per access; guarded accesses need more.
+    /// Instructions per access. Guarded accesses need more, to check bounds or the mask.
     instructions: u32,
     /// The estimated number of executions.
     executions: u32,
@@ -29,7 +29,8 @@ struct Member {
 /// Instructions of a layout conversion besides its accesses: addresses and barriers.
 const CONVERSION_OVERHEAD: u32 = 16;
 
-impl Member {
+impl GroupedAccess {
+    /// The estimated instructions of an access at a vector width, with the layout conversion that a greater width needs.
     fn cost(&self, width: u32) -> u32 {
         let accesses = (self.registers >> width.min(self.widest)).max(1) * self.instructions;
         let conversion = if width > self.widest { CONVERSION_OVERHEAD + self.registers + (self.registers >> width) } else { 0 };
@@ -38,20 +39,25 @@ impl Member {
 }
 
 /// Narrows the accesses of each group to the cheapest common width.
-pub(crate) fn unify(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
+pub(crate) fn unify_widths(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
     let groups = width_groups(function);
-    let depths = depths(function);
+    let depths = loop_depths(function);
     // Only accesses with the same element order can have the same layout.
-    let mut members: BTreeMap<(usize, Vec<u32>), Vec<Member>> = BTreeMap::new();
-    let any_width = |op: &OpId| {
+    let mut members: BTreeMap<(usize, Vec<u32>), Vec<GroupedAccess>> = BTreeMap::new();
+    let has_free_width = |op: &OpId| {
         // The width of multimem accesses is fixed.
         !matches!(function.body.ops[*op].kind, Op::MulticastLoad { .. } | Op::MulticastStore { .. })
     };
-    for (&op, access) in accesses.iter().filter(|(op, _)| any_width(op)) {
-        let (tile, guarded) = moved(function, op);
+    for (&op, access) in accesses.iter().filter(|(op, _)| has_free_width(op)) {
+        let (tile, guarded) = accessed_tile(function, op);
         let (registers, instructions) = (access.layout.registers() as u32, if guarded { 4 } else { 1 });
-        let member =
-            Member { op, widest: access.vector_bits, registers, instructions, executions: 1 << (2 * depths[op.0 as usize].min(4)) };
+        let member = GroupedAccess {
+            op,
+            widest: access.vector_bits,
+            registers,
+            instructions,
+            executions: 1 << (2 * depths[op.0 as usize].min(4)),
+        };
         members.entry((groups.find(tile.0 as usize), access.order.clone())).or_default().push(member);
     }
     for ((_, order), members) in members {
@@ -60,13 +66,13 @@ pub(crate) fn unify(function: &Function, accesses: &mut BTreeMap<OpId, AccessPla
         let width = (0..=widest).rev().min_by_key(cost).unwrap_or(0);
         for member in members.iter().filter(|member| member.widest > width) {
             let access = accesses.get_mut(&member.op).expect("the access is planned");
-            *access = AccessPlan { copy: access.copy, ..blocked(&order, width, warp_bits) };
+            *access = AccessPlan { copy: access.copy, ..blocked_access(&order, width, warp_bits) };
         }
     }
 }
 
-/// The tile that an access moves, and whether it is guarded.
-fn moved(function: &Function, op: OpId) -> (Value, bool) {
+/// The tile that an access loads or stores, and whether bounds or a mask guard the access.
+fn accessed_tile(function: &Function, op: OpId) -> (Value, bool) {
     let node = &function.body.ops[op];
     match &node.kind {
         Op::StoreView { tile, in_bounds, .. } => (*tile, in_bounds.contains(&false) || in_bounds.is_empty()),
@@ -79,7 +85,7 @@ fn moved(function: &Function, op: OpId) -> (Value, bool) {
 }
 
 /// The number of loops around each op.
-fn depths(function: &Function) -> Vec<u32> {
+fn loop_depths(function: &Function) -> Vec<u32> {
     let body = &function.body;
     let mut depths = vec![0; body.ops.len()];
     // Outer ops come before the ops inside them.
@@ -93,7 +99,7 @@ fn depths(function: &Function) -> Vec<u32> {
     depths
 }
 
-/// The sets of values that share a layout unless one is converted.
+/// The sets of values that share a layout unless one of them is converted.
 fn width_groups(function: &Function) -> UnionFind {
     let body = &function.body;
     let mut groups = UnionFind::new(body.values.len());

@@ -1,6 +1,6 @@
-//! Purpose: the dependence graph of one basic block. It computes the register pressure and the number of reloads of an
-//! instruction order.
-//! Invariant: `operands` refers only to instructions of the same block; a phi has no operands here.
+//! Purpose: builds the dependence graph of one basic block. For an instruction order, the graph gives the peak register pressure
+//! and an estimate of reloaded registers.
+//! Invariant: `operands` refers only to instructions of the same block; a phi has no operands in the graph.
 //! See also: LLVM `ScheduleDAG`.
 
 use inkwell::attributes::{Attribute, AttributeLoc};
@@ -12,18 +12,18 @@ use inkwell::types::{AnyType, AnyTypeEnum, BasicTypeEnum};
 use inkwell::values::{AsValueRef, BasicValue, CallSiteValue, FunctionValue, InstructionOpcode as Code, InstructionValue};
 use std::collections::{HashMap, HashSet};
 
-/// A value that no instruction uses for this many instructions counts as spilled.
+/// A value counts as spilled if more than this number of instructions lie between two uses.
 const SPILL_DISTANCE: usize = 256;
 
-/// The instructions of a block by number, each with the numbers of its operands.
+/// The instructions of a block. The number of an instruction is its index in the original order.
 pub(crate) struct BlockDag<'c> {
     pub(crate) instructions: Vec<InstructionValue<'c>>,
+    /// For each instruction, the numbers of the instructions that define its operands.
     pub(crate) operands: Vec<Vec<usize>>,
     /// Whether the instruction has no side effect and its result depends only on its operands.
-    /// Whether the instruction has no side effect and depends on its operands only.
     pub(crate) is_pure: Vec<bool>,
-    /// Number of 32-bit registers that the result occupies.
-    pub(crate) registers: Vec<u64>,
+    /// Number of 32-bit registers that the result occupies; zero for a pointer plus a constant (see `is_offset`).
+    pub(crate) result_registers: Vec<u64>,
     /// Whether another block, or a phi, uses the result.
     pub(crate) is_live_out: Vec<bool>,
 }
@@ -31,16 +31,22 @@ pub(crate) struct BlockDag<'c> {
 impl<'c> BlockDag<'c> {
     pub(crate) fn of(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
         let instructions: Vec<InstructionValue<'c>> = block.get_instructions().collect();
-        let numbers: HashMap<_, usize> = instructions.iter().enumerate().map(|(n, one)| (one.as_value_ref(), n)).collect();
-        let used = |one: &InstructionValue<'c>| match one.get_opcode() {
+        let instruction_numbers: HashMap<_, usize> =
+            instructions.iter().enumerate().map(|(n, one)| (one.as_value_ref(), n)).collect();
+        let operand_numbers = |one: &InstructionValue<'c>| match one.get_opcode() {
             // A phi takes its operands from other blocks, or from the end of this block.
             Code::Phi => Vec::new(),
-            _ => operand_instructions(*one).filter_map(|operand| numbers.get(&operand.as_value_ref()).copied()).collect(),
+            _ => {
+                operand_instructions(*one).filter_map(|operand| instruction_numbers.get(&operand.as_value_ref()).copied()).collect()
+            }
         };
         BlockDag {
-            operands: instructions.iter().map(used).collect(),
-            is_pure: instructions.iter().map(|one| only_computes(*one)).collect(),
-            registers: instructions.iter().map(|one| if is_offset(*one) { 0 } else { registers(one.get_type()) }).collect(),
+            operands: instructions.iter().map(operand_numbers).collect(),
+            is_pure: instructions.iter().map(|one| is_pure_instruction(*one)).collect(),
+            result_registers: instructions
+                .iter()
+                .map(|one| if is_offset(*one) { 0 } else { register_count(one.get_type()) })
+                .collect(),
             is_live_out: instructions.iter().map(|one| live_out.contains(&one.as_value_ref())).collect(),
             instructions,
         }
@@ -54,32 +60,33 @@ impl<'c> BlockDag<'c> {
         }
         let (mut pressure, mut peak) = (0, 0);
         for (at, &number) in order.iter().enumerate() {
-            let mut ended: Vec<usize> =
+            let mut ending_values: Vec<usize> =
                 self.operands[number].iter().copied().filter(|used| last_use[*used] == at && !self.is_live_out[*used]).collect();
-            ended.sort_unstable();
-            ended.dedup();
-            pressure -= ended.iter().map(|used| self.registers[*used]).sum::<u64>();
-            let used = self.is_live_out[number] || last_use[number] != usize::MAX;
-            pressure += if used { self.registers[number] } else { 0 };
+            ending_values.sort_unstable();
+            ending_values.dedup();
+            pressure -= ending_values.iter().map(|used| self.result_registers[*used]).sum::<u64>();
+            let is_used = self.is_live_out[number] || last_use[number] != usize::MAX;
+            pressure += if is_used { self.result_registers[number] } else { 0 };
             peak = peak.max(pressure);
         }
         peak
     }
 
-    /// The registers that are reloaded in an order: their previous use is more than `SPILL_DISTANCE` instructions earlier.
-    pub(crate) fn reloads(&self, order: &[usize]) -> u64 {
-        let (mut last_touch, mut count) = (vec![0; order.len()], 0);
+    /// Estimates the number of 32-bit registers that an order reloads from spill slots. A use reloads its operand if the previous
+    /// use or the definition of the operand is more than `SPILL_DISTANCE` instructions earlier.
+    pub(crate) fn reloaded_registers(&self, order: &[usize]) -> u64 {
+        let (mut last_access, mut reloaded) = (vec![0; order.len()], 0);
         for (at, &number) in order.iter().enumerate() {
-            last_touch[number] = at;
+            last_access[number] = at;
             for &used in &self.operands[number] {
-                count += if at - last_touch[used] > SPILL_DISTANCE { self.registers[used] } else { 0 };
-                last_touch[used] = at;
+                reloaded += if at - last_access[used] > SPILL_DISTANCE { self.result_registers[used] } else { 0 };
+                last_access[used] = at;
             }
         }
-        count
+        reloaded
     }
 
-    /// Puts the instructions of the block into an order.
+    /// Moves the instructions of the block into this order. Phis stay first, and the terminator stays last.
     pub(crate) fn apply_order(&self, order: &[usize], block: BasicBlock<'c>, builder: &Builder<'c>) {
         let end = block.get_terminator().expect("a block ends in a terminator");
         for &number in order {
@@ -87,7 +94,7 @@ impl<'c> BlockDag<'c> {
             if instruction != end && instruction.get_opcode() != Code::Phi {
                 instruction.remove_from_basic_block();
                 builder.position_before(&end);
-                // The instruction keeps its own source line; the builder would assign the line of the insertion point.
+                // Without this call, the builder would replace the instruction's source line with the line of the insertion point.
                 builder.unset_current_debug_location();
                 builder.insert_instruction(&instruction, None);
             }
@@ -95,77 +102,79 @@ impl<'c> BlockDag<'c> {
     }
 }
 
-/// Whether an instruction has no side effect and depends on its operands only.
-fn only_computes(instruction: InstructionValue<'_>) -> bool {
+/// Whether an instruction has no side effect and its result depends only on its operands.
+fn is_pure_instruction(instruction: InstructionValue<'_>) -> bool {
     match instruction.get_opcode() {
         Code::Phi | Code::Load | Code::Store | Code::AtomicRMW | Code::AtomicCmpXchg | Code::Fence | Code::Alloca => false,
         Code::Call => CallSiteValue::try_from(instruction).is_ok_and(|call| {
             let function = call.get_called_fn_value();
             if function.is_none() {
-                return assembly(instruction).is_some_and(|assembly| !assembly.has_effects);
+                return called_assembly(instruction).is_some_and(|assembly| !assembly.has_effects);
             }
-            let has = |name: &str| {
+            let attribute_value = |name: &str| {
                 let attribute = function.and_then(|function| {
                     function.get_enum_attribute(AttributeLoc::Function, Attribute::get_named_enum_kind_id(name))
                 });
                 attribute.map(|attribute| attribute.get_enum_value())
             };
             // `memory(none)`: the function accesses no memory.
-            has("memory") == Some(0) && has("convergent").is_none()
+            attribute_value("memory") == Some(0) && attribute_value("convergent").is_none()
         }),
         _ => !instruction.is_terminator(),
     }
 }
 
-/// Inline assembly that an instruction calls.
-pub(crate) struct Assembly {
+/// The inline assembly of a call instruction.
+pub(crate) struct InlineAssembly {
     pub(crate) text: String,
     pub(crate) has_effects: bool,
 }
 
-/// The inline assembly that an instruction calls, if any.
+/// Returns the inline assembly of an instruction, or `None` if the instruction is not a call of inline assembly.
 #[allow(unsafe_code, reason = "inkwell exposes inline assembly only by printing the instruction, which numbers the whole function")]
-pub(crate) fn assembly(instruction: InstructionValue<'_>) -> Option<Assembly> {
+pub(crate) fn called_assembly(instruction: InstructionValue<'_>) -> Option<InlineAssembly> {
     if instruction.get_opcode() != Code::Call {
         return None;
     }
-    // The called value is valid as long as the call, and its text as long as the context.
+    // SAFETY: the called value is valid as long as the call exists, and its text as long as the context exists.
     unsafe {
-        let called = LLVMIsAInlineAsm(LLVMGetCalledValue(instruction.as_value_ref()));
-        if called.is_null() {
+        let called_value = LLVMIsAInlineAsm(LLVMGetCalledValue(instruction.as_value_ref()));
+        if called_value.is_null() {
             return None;
         }
         let mut length = 0;
-        let text = LLVMGetInlineAsmAsmString(called, &mut length);
+        let text = LLVMGetInlineAsmAsmString(called_value, &mut length);
         let text = String::from_utf8_lossy(std::slice::from_raw_parts(text.cast(), length)).into_owned();
-        Some(Assembly { text, has_effects: LLVMGetInlineAsmHasSideEffects(called) != 0 })
+        Some(InlineAssembly { text, has_effects: LLVMGetInlineAsmHasSideEffects(called_value) != 0 })
     }
 }
 
-/// The instructions whose results another block or a phi uses.
+/// Returns the instructions of a function whose results a phi or an instruction of another block uses.
 pub(crate) fn live_out<'c>(function: FunctionValue<'c>) -> HashSet<LLVMValueRef> {
     let mut live_out = HashSet::new();
     for user in function.get_basic_blocks().into_iter().flat_map(|block| block.get_instructions()) {
-        let elsewhere =
+        let is_used_outside =
             |operand: &InstructionValue<'c>| user.get_opcode() == Code::Phi || operand.get_parent() != user.get_parent();
-        live_out.extend(operand_instructions(user).filter(elsewhere).map(|operand| operand.as_value_ref()));
+        live_out.extend(operand_instructions(user).filter(is_used_outside).map(|operand| operand.as_value_ref()));
     }
     live_out
 }
 
-/// The instructions that define the operands of an instruction.
+/// Returns the instructions that define the operands of an instruction.
 fn operand_instructions<'c>(instruction: InstructionValue<'c>) -> impl Iterator<Item = InstructionValue<'c>> {
     instruction.get_operands().flatten().filter_map(|operand| operand.value()?.as_instruction_value())
 }
 
-/// Whether the instruction adds a constant to a pointer. Such offsets fold into the accesses.
+/// Whether the instruction adds a constant to a pointer. Such an addition needs no register, because it becomes the constant offset
+/// of the memory accesses.
 fn is_offset(instruction: InstructionValue<'_>) -> bool {
     instruction.get_opcode() == Code::GetElementPtr
         && instruction.get_operands().skip(1).flatten().filter_map(|index| index.value()).all(|index| index.is_const())
 }
 
-/// Number of 32-bit registers that a value occupies. Predicates have their own registers. Narrow vector elements are packed.
-fn registers(ty: AnyTypeEnum<'_>) -> u64 {
+/// Returns the number of 32-bit registers that a value of this type occupies. Predicates have a register file of their own, so they
+/// count as zero. Narrow vector elements are packed.
+fn register_count(ty: AnyTypeEnum<'_>) -> u64 {
     match ty {
         AnyTypeEnum::IntType(ty) if ty.get_bit_width() == 1 => 0,
         AnyTypeEnum::IntType(ty) => u64::from(ty.get_bit_width().div_ceil(32)),
@@ -179,7 +188,7 @@ fn registers(ty: AnyTypeEnum<'_>) -> u64 {
             };
             (u64::from(bits) * u64::from(ty.get_size())).div_ceil(32)
         }
-        AnyTypeEnum::StructType(ty) => ty.get_field_types_iter().map(|ty| registers(ty.as_any_type_enum())).sum(),
+        AnyTypeEnum::StructType(ty) => ty.get_field_types_iter().map(|ty| register_count(ty.as_any_type_enum())).sum(),
         _ => 0,
     }
 }

@@ -1,7 +1,7 @@
 //! Source lines as LLVM debug metadata: for each instruction, the line of the user's program.
 //!
-//! With `--lineinfo`, the PTX needs only `.file` and `.loc` directives. LLVM also prints debug sections, which make ptxas stop
-//! optimising; [`crate::finish`] removes these sections.
+//! With `--lineinfo`, the PTX needs only `.file` and `.loc` directives. LLVM prints debug sections too, with which ptxas does not
+//! optimise. [`crate::finish`] removes these sections.
 
 use crate::ir::Ir;
 use base::{Envelope, Loc};
@@ -22,11 +22,11 @@ pub(crate) struct DebugLines<'c, 'a> {
     files: RefCell<BTreeMap<String, DIFile<'c>>>,
 }
 
-/// The scopes of one kernel.
+/// The debug scopes of one kernel.
 pub(crate) struct KernelDebugLines<'c, 'a> {
     lines: &'a DebugLines<'c, 'a>,
     subprogram: DISubprogram<'c>,
-    /// Scopes for lines in files other than the kernel's file.
+    /// By file name, the scopes of lines in files other than the kernel's file.
     scopes: RefCell<BTreeMap<String, DIScope<'c>>>,
     file: String,
 }
@@ -35,22 +35,22 @@ impl<'c, 'a> DebugLines<'c, 'a> {
     /// Returns `None` if no option requests line information.
     pub(crate) fn new(ir: &Ir<'c>, envelope: &'a Envelope, file: &str) -> Option<Self> {
         let options = &envelope.options;
-        let full = options.flag("device-debug");
-        if !full && !options.flag("lineinfo") {
+        let is_full = options.flag("device-debug");
+        if !is_full && !options.flag("lineinfo") {
             return None;
         }
         let version = ir.const32(inkwell::debug_info::debug_metadata_version());
         ir.module.add_basic_value_flag("Debug Info Version", FlagBehavior::Warning, version);
-        let kind = if full { DWARFEmissionKind::Full } else { DWARFEmissionKind::LineTablesOnly };
-        let optimized = options.opt_level() > 0;
-        let file = &writable(file);
+        let kind = if is_full { DWARFEmissionKind::Full } else { DWARFEmissionKind::LineTablesOnly };
+        let is_optimized = options.opt_level() > 0;
+        let file = &without_invalid_characters(file);
         let (builder, unit) = ir.module.create_debug_info_builder(
             true,
             DWARFSourceLanguage::C,
             file,
             "",
             "tile-ptx",
-            optimized,
+            is_optimized,
             "",
             0,
             "",
@@ -64,17 +64,17 @@ impl<'c, 'a> DebugLines<'c, 'a> {
         Some(DebugLines { builder, unit, envelope, files: RefCell::default() })
     }
 
-    fn file(&self, name: &str) -> DIFile<'c> {
-        let name = writable(name);
+    fn di_file(&self, name: &str) -> DIFile<'c> {
+        let name = without_invalid_characters(name);
         *self.files.borrow_mut().entry(name.clone()).or_insert_with(|| self.builder.create_file(&name, ""))
     }
 
-    /// Creates the scopes of a kernel.
-    pub(crate) fn kernel(&'a self, name: &str, loc: Loc, function: FunctionValue<'c>) -> KernelDebugLines<'c, 'a> {
+    /// Creates the debug scope of a kernel.
+    pub(crate) fn add_kernel(&'a self, name: &str, loc: Loc, function: FunctionValue<'c>) -> KernelDebugLines<'c, 'a> {
         let (file, line, _) = self.envelope.debug.position(loc).unwrap_or(("unknown", 0, 0));
-        let di_file = self.file(file);
+        let di_file = self.di_file(file);
         let ty = self.builder.create_subroutine_type(di_file, None, &[], inkwell::debug_info::DIFlags::PUBLIC);
-        let optimized = self.envelope.options.opt_level() > 0;
+        let is_optimized = self.envelope.options.opt_level() > 0;
         let subprogram = self.builder.create_function(
             self.unit.as_debug_info_scope(),
             name,
@@ -86,59 +86,59 @@ impl<'c, 'a> DebugLines<'c, 'a> {
             true,
             line,
             inkwell::debug_info::DIFlags::PUBLIC,
-            optimized,
+            is_optimized,
         );
         function.set_subprogram(subprogram);
         KernelDebugLines { lines: self, subprogram, scopes: RefCell::default(), file: file.into() }
     }
 
     /// Finalizes the metadata. Call it after the last kernel.
-    pub(crate) fn finish(&self) {
+    pub(crate) fn finalize(&self) {
         self.builder.finalize();
     }
 }
 
 impl<'c> KernelDebugLines<'c, '_> {
-    /// Sets the source location of the instructions that are built from now on.
-    pub(crate) fn enter(&self, ir: &Ir<'c>, loc: Loc) {
+    /// Sets the source location of the instructions that the builder emits from now on.
+    pub(crate) fn set_location(&self, ir: &Ir<'c>, loc: Loc) {
         let Some((file, line, column)) = self.lines.envelope.debug.position(loc) else {
-            // The location of an op without a line is the kernel.
+            // An op without a source line gets line 0 in the scope of the kernel.
             let scope = self.subprogram.as_debug_info_scope();
             ir.builder.set_current_debug_location(self.lines.builder.create_debug_location(ir.context, 0, 0, scope, None));
             return;
         };
-        let scope = self.scope(file);
+        let scope = self.scope_of_file(file);
         let location = self.lines.builder.create_debug_location(ir.context, line, column, scope, None);
         ir.builder.set_current_debug_location(location);
     }
 
-    fn scope(&self, file: &str) -> DIScope<'c> {
+    fn scope_of_file(&self, file: &str) -> DIScope<'c> {
         let kernel = self.subprogram.as_debug_info_scope();
         if file == self.file {
             return kernel;
         }
-        let make = || self.lines.builder.create_lexical_block(kernel, self.lines.file(file), 0, 0).as_debug_info_scope();
+        let make = || self.lines.builder.create_lexical_block(kernel, self.lines.di_file(file), 0, 0).as_debug_info_scope();
         *self.scopes.borrow_mut().entry(file.into()).or_insert_with(make)
     }
 }
 
-/// Removes the characters that PTX strings cannot contain.
-fn writable(path: &str) -> String {
+/// Removes characters that a PTX string cannot contain.
+fn without_invalid_characters(path: &str) -> String {
     path.chars().filter(|c| *c != '"' && !c.is_control()).collect()
 }
 
-/// Removes the debug sections and the `debug` flag of `.target`.
-pub(crate) fn without_sections(ptx: &str) -> String {
+/// Removes the debug sections, and the `debug` flag of `.target`, from PTX text.
+pub(crate) fn without_debug_sections(ptx: &str) -> String {
     let mut out = String::with_capacity(ptx.len());
-    let mut depth = 0;
+    let mut brace_depth = 0;
     let mut in_section = false;
     for line in ptx.lines() {
         if line.trim_start().starts_with(".section") {
             in_section = true;
         }
         if in_section {
-            depth += line.matches('{').count() as i32 - line.matches('}').count() as i32;
-            in_section = depth > 0 || !line.contains('}') && !line.contains('{');
+            brace_depth += line.matches('{').count() as i32 - line.matches('}').count() as i32;
+            in_section = brace_depth > 0 || !line.contains('}') && !line.contains('{');
             continue;
         }
         let line = if line.starts_with(".target ") { line.trim_end_matches(", debug") } else { line };
@@ -151,10 +151,10 @@ pub(crate) fn without_sections(ptx: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn sections_go_and_files_stay() {
+    fn debug_sections_are_removed_and_file_directives_stay() {
         let ptx = ".target sm_80, debug\n.entry k() {\n.loc 1 2 3\nret;\n}\n.file 1 \"a.py\"\n.section .debug_abbrev\n{\n.b8 1\n}\n\
                    .section .debug_macinfo { }\n// end\n";
-        let kept = ".target sm_80\n.entry k() {\n.loc 1 2 3\nret;\n}\n.file 1 \"a.py\"\n// end\n";
-        assert_eq!(super::without_sections(ptx), kept);
+        let expected = ".target sm_80\n.entry k() {\n.loc 1 2 3\nret;\n}\n.file 1 \"a.py\"\n// end\n";
+        assert_eq!(super::without_debug_sections(ptx), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Purpose: emits kernels as LLVM functions: signature, attributes, shared memory, and the surrounding module.
+//! Purpose: emits the LLVM module: its globals, and each kernel as an LLVM function with attributes and shared memory.
 
 use crate::debug_info::DebugLines;
 use crate::emit::Emitter;
@@ -16,11 +16,12 @@ use inkwell::values::{FunctionValue, GlobalValue};
 
 /// LLVM's number for the kernel calling convention.
 const PTX_KERNEL: u32 = 71;
-/// The driver looks up this symbol in a tile module.
-const LAUNCH_DATA: &str = "___NV_TILE_LAUNCH_META_DATA___";
+/// The symbol that the CUDA driver looks up in a module with tile kernels.
+const LAUNCH_DATA_SYMBOL: &str = "___NV_TILE_LAUNCH_META_DATA___";
 const LAUNCH_DATA_BYTES: u32 = 64;
-const MAP_ALIGN: u64 = 64;
+const MAP_ALIGN_BYTES: u64 = 64;
 
+/// Emits the LLVM module of a program.
 pub(crate) fn emit_module<'c>(
     context: &'c Context,
     module: &sched::Module,
@@ -38,26 +39,26 @@ pub(crate) fn emit_module<'c>(
     for global in &module.globals {
         emit_global(&ir, global);
     }
-    let first = module.functions.first().and_then(|function| envelope.debug.position(function.loc));
-    let lines = DebugLines::new(&ir, envelope, first.map_or("unknown", |(file, _, _)| file));
+    let first_position = module.functions.first().and_then(|function| envelope.debug.position(function.loc));
+    let debug_lines = DebugLines::new(&ir, envelope, first_position.map_or("unknown", |(file, _, _)| file));
     for function in &module.functions {
-        let kernel = declare(&ir, function, envelope.target()?);
-        let shared = shared_memory(&ir, function);
-        let lines = lines.as_ref().map(|lines| lines.kernel(&function.name, function.loc, kernel));
-        Emitter::new(&ir, module, function, envelope, kernel, shared, lines.as_ref())?.emit()?;
+        let kernel = declare_kernel(&ir, function, envelope.target()?);
+        let shared_memory = declare_shared_memory(&ir, function);
+        let kernel_lines = debug_lines.as_ref().map(|lines| lines.add_kernel(&function.name, function.loc, kernel));
+        Emitter::new(&ir, module, function, envelope, kernel, shared_memory, kernel_lines.as_ref())?.emit()?;
     }
-    if let Some(lines) = &lines {
-        lines.finish();
+    if let Some(lines) = &debug_lines {
+        lines.finalize();
     }
     Ok(ir.module)
 }
 
-/// Rejects a name that PTX cannot express. It is not changed, because host programs look a kernel up by its name. PTX also
-/// accepts a leading '%', but LLVM aborts the process on it.
+/// Rejects a name that is invalid in PTX. Reason: the compiler must not change a name, because host programs look up a kernel by
+/// its name. PTX accepts a leading '%' too, but LLVM aborts the process if a name has one.
 fn check_name(what: &str, name: &str) -> Result<()> {
-    let may_follow = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$']);
-    if starts_well && name.chars().skip(1).all(may_follow) {
+    if starts_well && name.chars().skip(1).all(is_allowed) {
         return Ok(());
     }
     let message = format!("the name of {what} {name:?} is invalid in PTX, which allows letters, digits, '_' and '$'");
@@ -66,73 +67,76 @@ fn check_name(what: &str, name: &str) -> Result<()> {
 
 fn emit_launch_data(ir: &Ir<'_>) {
     let ty = ir.context.i8_type().array_type(LAUNCH_DATA_BYTES);
-    let global = ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), LAUNCH_DATA);
+    let global = ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), LAUNCH_DATA_SYMBOL);
     global.set_initializer(&ty.const_zero());
     global.set_alignment(8);
 }
 
 fn emit_global(ir: &Ir<'_>, global: &Global) {
-    let bytes = (global.elem.bits() / 8).max(1) as usize;
-    let mut data = Vec::with_capacity(bytes * global.count as usize);
+    let elem_bytes = (global.elem.bits() / 8).max(1) as usize;
+    let mut data = Vec::with_capacity(elem_bytes * global.count as usize);
     for i in 0..global.count as usize {
-        data.extend_from_slice(&global.value.at(i).to_le_bytes()[..bytes]);
+        data.extend_from_slice(&global.value.at(i).to_le_bytes()[..elem_bytes]);
     }
     let value = ir.context.const_string(&data, false);
     let variable = ir.module.add_global(value.get_type(), Some(AddressSpace::from(GLOBAL)), &global.name);
     variable.set_initializer(&value);
-    variable.set_alignment(global.align.max(bytes as u64) as u32);
+    variable.set_alignment(global.align.max(elem_bytes as u64) as u32);
     variable.set_constant(global.constant);
     if global.private {
         variable.set_linkage(Linkage::Internal);
     }
 }
 
-fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> FunctionValue<'c> {
-    let scalars = function.params().iter();
-    let scalars =
-        scalars.map(|param| ir.memory_type(function.body.ty(*param).elem().expect("kernel parameters are scalars")).into());
+/// Declares the LLVM function of a kernel, with its parameters and attributes.
+fn declare_kernel<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> FunctionValue<'c> {
+    let params = function.params().iter();
+    let param_types =
+        params.map(|param| ir.memory_type(function.body.ty(*param).elem().expect("kernel parameters are scalars")).into());
     let maps = &function.attrs.program.maps;
     let params: Vec<BasicMetadataTypeEnum<'c>> =
-        scalars.chain(maps.ids().map(|_| ir.context.ptr_type(AddressSpace::default()).into())).collect();
+        param_types.chain(maps.ids().map(|_| ir.context.ptr_type(AddressSpace::default()).into())).collect();
     let kernel = ir.module.add_function(&function.name, ir.context.void_type().fn_type(&params, false), None);
     kernel.set_call_conventions(PTX_KERNEL);
     for index in function.params().len()..params.len() {
         mark_map_parameter(ir, kernel, index as u32);
     }
     let program = &function.attrs.program;
-    let attribute =
+    let add_attribute =
         |name: &str, value: &str| kernel.add_attribute(AttributeLoc::Function, ir.context.create_string_attribute(name, value));
-    attribute("nvvm.reqntid", &(program.warps * 32).to_string());
-    attribute("nvvm.minctasm", "1");
-    if let Some(ranks) = program.cluster {
-        // The grid counts clusters, and each cluster executes one tile block.
-        attribute("nvvm.cluster_dim", &ranks.to_string());
-        attribute("nvvm.blocksareclusters", "");
+    add_attribute("nvvm.reqntid", &(program.warps * 32).to_string());
+    add_attribute("nvvm.minctasm", "1");
+    if let Some(ctas_per_cluster) = program.cluster {
+        // The dimensions of the grid count clusters, because each cluster executes one tile block.
+        add_attribute("nvvm.cluster_dim", &ctas_per_cluster.to_string());
+        add_attribute("nvvm.blocksareclusters", "");
     }
-    // `setmaxnreg` needs a kernel with a fixed number of registers.
+    // `setmaxnreg` requires that the kernel has a fixed number of registers at launch.
     if program.occupancy.is_some() || function.attrs.warp_roles.values().any(|warp_role| warp_role.registers.is_some()) {
-        attribute("nvvm.maxnreg", &function.attrs.launch_registers(target).to_string());
+        add_attribute("nvvm.maxnreg", &function.attrs.launch_registers(target).to_string());
     }
     let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");
     kernel.add_attribute(AttributeLoc::Function, ir.context.create_enum_attribute(nounwind, 0));
     kernel
 }
 
-/// Marks a parameter that the driver fills with a tensor map. The kernel uses only its address.
+/// Declares a parameter as the 128 bytes of a tensor map, which the host object fills. The kernel uses only the address of the
+/// parameter.
 fn mark_map_parameter(ir: &Ir<'_>, kernel: FunctionValue<'_>, index: u32) {
-    let kind = inkwell::attributes::Attribute::get_named_enum_kind_id;
+    let attribute_kind = inkwell::attributes::Attribute::get_named_enum_kind_id;
     let bytes = ir.context.i8_type().array_type(tensormap::BYTES as u32);
-    kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_type_attribute(kind("byval"), bytes.into()));
-    kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_enum_attribute(kind("align"), MAP_ALIGN));
+    kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_type_attribute(attribute_kind("byval"), bytes.into()));
+    kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_enum_attribute(attribute_kind("align"), MAP_ALIGN_BYTES));
 }
 
-/// The PTX name of the hidden parameter for a tensor map. Hidden parameters follow the parameters of the program.
-pub(crate) fn map_parameter(function: &sched::Function, map: usize) -> String {
+/// The PTX name of the hidden parameter for a tensor map. Hidden parameters follow the visible parameters; `map` is the map's
+/// index.
+pub(crate) fn map_parameter_name(function: &sched::Function, map: usize) -> String {
     format!("{}_param_{}", function.name, function.params().len() + map)
 }
 
-/// The shared-memory object of a kernel, if it uses shared memory.
-fn shared_memory<'c>(ir: &Ir<'c>, function: &sched::Function) -> Option<GlobalValue<'c>> {
+/// Declares the shared-memory object of a kernel, if the kernel uses shared memory.
+fn declare_shared_memory<'c>(ir: &Ir<'c>, function: &sched::Function) -> Option<GlobalValue<'c>> {
     if function.attrs.shared_bytes == 0 {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Lowers a scheduled program to PTX.
-//! [`emit`] writes LLVM IR op by op, and [`optimize`] runs a short fixed list of LLVM passes and the NVPTX back end.
-//! [`list_schedule`] and [`interleave`] reorder instructions: the first bounds register pressure, the second overlaps execution
-//! units.
-//! [`finish`] adds the directives that LLVM cannot print, and [`ptx_peephole`] simplifies branches in the PTX text.
+//! [`emit`] emits LLVM IR op by op, and [`optimize`] runs a short fixed list of LLVM passes and the NVPTX back end.
+//! [`list_schedule`] and [`interleave`] reorder instructions. The first lowers the register pressure; the second makes execution
+//! units work in parallel. [`finish`] adds the directives that LLVM cannot print, and [`ptx_peephole`] simplifies branches in the
+//! PTX text.
 
 mod block_dag;
 mod debug_info;
@@ -27,17 +27,17 @@ pub enum Emit {
     LlvmIr,
 }
 
-/// Returns the PTX of a program, or its LLVM IR if `emit` requests it. The session times each step.
+/// Returns the PTX of a program, or its LLVM IR if `emit` requests it or `session` stops at an earlier pass.
 pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) -> Result<String> {
     let envelope = &input.envelope;
     if sched::Phase::of(envelope) != Some(sched::Phase::Materialize) {
         let message = format!("the schedule is only at phase '{}'; run tile-sched on the file to finish it", envelope.phase);
         return Err(Diagnostic::invalid("PX001", message));
     }
-    let (target, level) = (envelope.target()?, envelope.options.opt_level());
+    let (target, opt_level) = (envelope.target()?, envelope.options.opt_level());
     let context = Context::create();
-    let machine = optimize::machine(target, level)?;
-    let module = session.timed("emit", |_| kernel::emit_module(&context, &input.payload, envelope, &machine))?;
+    let target_machine = optimize::target_machine(target, opt_level)?;
+    let module = session.timed("emit", |_| kernel::emit_module(&context, &input.payload, envelope, &target_machine))?;
     let ir = || module.print_to_string().to_string();
     session.passed("emit", ir);
     if session.stopped() {
@@ -45,9 +45,9 @@ pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) 
     }
     session.timed("optimize", |_| {
         libdevice::link(&module)?;
-        optimize::run(&input.payload, &module, &machine, level)?;
+        optimize::run(&input.payload, &module, &target_machine, opt_level)?;
         list_schedule::run(&module, &context.create_builder())?;
-        if level > 0 {
+        if opt_level > 0 {
             interleave::run(&module, target, &context.create_builder());
         }
         Ok::<(), Box<Diagnostic>>(())
@@ -56,7 +56,7 @@ pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) 
     if emit == Emit::LlvmIr || session.stopped() {
         return Ok(ir());
     }
-    let text = session.timed("print", |_| optimize::print(&module, &machine))?;
+    let text = session.timed("print", |_| optimize::print_ptx(&module, &target_machine))?;
     session.passed("print", || text.clone());
-    finish::finish(&text, &input.payload, envelope, &session.producer())
+    finish::complete_ptx(&text, &input.payload, envelope, &session.producer())
 }

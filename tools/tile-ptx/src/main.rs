@@ -12,7 +12,7 @@ const ABOUT: About = About {
         ("tile-ptx --emit=llvm-ir k.sched", "LLVM IR after LLVM's passes"),
     ],
     passes: &["emit", "optimize", "print"],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let mut input = if options.skip_hazard_check {
-            session.read().map(sched::UncheckedModule::file)?
+            session.read().map(sched::UncheckedModule::into_module_file)?
         } else {
             session.read::<sched::Module>()?
         };

@@ -1,6 +1,6 @@
 //! Purpose: simplifies the branches in the PTX text.
-//! Requires: PTX text in which each predicate is written once, except predicates merged from several paths.
-//! Establishes: negated branches (`@!p bra`) instead of `not.pred`; one conditional branch as the back edge of a loop.
+//! Requires: PTX text of LLVM, in which one instruction writes a predicate, unless the predicate merges several paths.
+//! Establishes: negated branches (`@!p bra`) instead of `not.pred`; a conditional branch as the back edge of each loop.
 //! Preserves: the control flow graph.
 //! See also: LLVM `BranchFolding`, `reverseBranchCondition`.
 //!
@@ -9,73 +9,75 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// The lines after both rewrites.
+/// Returns the lines of the PTX after both rewrites.
 pub(crate) fn simplify_branches(ptx: &str) -> Vec<String> {
     let lines: Vec<&str> = ptx.lines().collect();
     let functions = lines.split_inclusive(|line| *line == "}");
     functions.flat_map(|function| with_conditional_back_edges(without_negations(function))).collect()
 }
 
-/// How often a predicate is written, decides a branch, and occurs in total.
+/// How many times a predicate is written, decides a branch, and occurs in total.
 #[derive(Clone, Copy, Default)]
 struct PredicateUses {
-    written: usize,
-    jumps: usize,
-    all: usize,
+    writes: usize,
+    branches: usize,
+    total: usize,
 }
 
-/// Removes negated predicates that only branches use: these branches test the operand of the negation instead.
+/// Removes the negation of a predicate if only branches use the result. These branches then test the operand of the negation.
 fn without_negations(function: &[&str]) -> Vec<String> {
     let mut uses: HashMap<&str, PredicateUses> = HashMap::new();
-    if !function.iter().any(|line| negation(line).is_some()) {
+    if !function.iter().any(|line| parse_negation(line).is_some()) {
         return function.iter().map(ToString::to_string).collect();
     }
     for line in function {
-        for (at, predicate) in predicates(line) {
+        for (at, predicate) in predicates_in(line) {
             let counts = uses.entry(predicate).or_default();
-            counts.all += 1;
-            counts.written += usize::from(!line.starts_with("\t@") && line.find('%') == Some(at));
-            counts.jumps += usize::from(conditional_branch(line).is_some());
+            counts.total += 1;
+            counts.writes += usize::from(!line.starts_with("\t@") && line.find('%') == Some(at));
+            counts.branches += usize::from(conditional_branch(line).is_some());
         }
     }
     let is_removable = |(result, operand): (&str, &str)| {
         let [result, operand] = [result, operand].map(|predicate| uses.get(predicate).copied().unwrap_or_default());
-        operand.written == 1 && result.written == 1 && result.all == result.jumps + 1
+        operand.writes == 1 && result.writes == 1 && result.total == result.branches + 1
     };
     let removable: HashMap<&str, &str> =
-        function.iter().filter_map(|line| negation(line)).filter(|one| is_removable(*one)).collect();
-    let kept = function.iter().filter(|line| negation(line).is_none_or(|(result, _)| !removable.contains_key(result)));
+        function.iter().filter_map(|line| parse_negation(line)).filter(|one| is_removable(*one)).collect();
+    let kept_lines = function.iter().filter(|line| parse_negation(line).is_none_or(|(result, _)| !removable.contains_key(result)));
     let rewrite_branch =
         |line: &&str| match conditional_branch(line).and_then(|(predicate, target)| Some((removable.get(predicate)?, target))) {
             Some((operand, target)) => format!("\t@!{operand} bra \t{target};"),
             None => line.to_string(),
         };
-    kept.map(rewrite_branch).collect()
+    kept_lines.map(rewrite_branch).collect()
 }
 
-/// Makes the conditional branch at the end of each loop its back edge.
+/// If a loop ends with a conditional exit and an unconditional back edge, makes the back edge conditional, and the exit
+/// unconditional.
 fn with_conditional_back_edges(function: Vec<String>) -> Vec<String> {
-    let mut labels = HashSet::new();
+    let mut earlier_labels = HashSet::new();
     let mut lines: Vec<String> = Vec::with_capacity(function.len());
     for line in function {
-        let back = unconditional_target(&line).filter(|target| labels.contains(*target));
-        let reversed = back.zip(lines.last().and_then(|before| conditional_branch(before))).map(|(back, (predicate, exit))| {
-            let negated = predicate.strip_prefix('!').map_or_else(|| format!("!{predicate}"), str::to_string);
-            [format!("\t@{negated} bra \t{back};"), format!("\tbra.uni \t{exit};")]
-        });
-        if let Some(reversed) = reversed {
+        let loop_label = unconditional_target(&line).filter(|target| earlier_labels.contains(*target));
+        let reversed_branches =
+            loop_label.zip(lines.last().and_then(|before| conditional_branch(before))).map(|(loop_label, (predicate, exit))| {
+                let negated = predicate.strip_prefix('!').map_or_else(|| format!("!{predicate}"), str::to_string);
+                [format!("\t@{negated} bra \t{loop_label};"), format!("\tbra.uni \t{exit};")]
+            });
+        if let Some(reversed_branches) = reversed_branches {
             lines.pop();
-            lines.extend(reversed);
+            lines.extend(reversed_branches);
             continue;
         }
-        labels.extend(line.strip_suffix(':').map(str::to_string));
+        earlier_labels.extend(line.strip_suffix(':').map(str::to_string));
         lines.push(line);
     }
     lines
 }
 
 /// The result and the operand of a `not.pred` line.
-fn negation(line: &str) -> Option<(&str, &str)> {
+fn parse_negation(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("\tnot.pred \t")?.strip_suffix(';')?.split_once(", ")
 }
 
@@ -90,10 +92,10 @@ fn conditional_branch(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The predicates that a line names, with their positions.
-fn predicates(line: &str) -> impl Iterator<Item = (usize, &str)> {
+fn predicates_in(line: &str) -> impl Iterator<Item = (usize, &str)> {
     line.match_indices("%p").filter_map(|(at, _)| {
-        let digits = line[at + 2..].bytes().take_while(u8::is_ascii_digit).count();
-        (digits > 0).then(|| (at, &line[at..at + 2 + digits]))
+        let digit_count = line[at + 2..].bytes().take_while(u8::is_ascii_digit).count();
+        (digit_count > 0).then(|| (at, &line[at..at + 2 + digit_count]))
     })
 }
 
@@ -104,19 +106,19 @@ mod tests {
     #[test]
     fn the_conditional_branch_is_the_back_edge() {
         let ptx = "$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_2:";
-        let back =
+        let expected =
             ptx.replace("@%p1 bra \t$L__BB0_2", "@!%p1 bra \t$L__BB0_1").replace("bra.uni \t$L__BB0_1", "bra.uni \t$L__BB0_2");
-        assert_eq!(simplify_branches(ptx).join("\n"), back);
+        assert_eq!(simplify_branches(ptx).join("\n"), expected);
     }
 
     #[test]
-    fn other_branches_stay() {
+    fn other_branches_stay_unchanged() {
         let ptx = "$L__BB0_1:\n\t@%p1 bra \t$L__BB0_1;\n\tbra.uni \t$L__BB0_3;\n$L__BB0_2:\n\tbra.uni \t$L__BB0_2;\n$L__BB0_3:";
         assert_eq!(simplify_branches(ptx).join("\n"), ptx);
     }
 
     #[test]
-    fn branches_alone_need_no_negated_predicate() {
+    fn a_negated_predicate_that_only_branches_use_is_removed() {
         let ptx = "\tsetp.eq.b32 \t%p1, %r1, 0;\n\tnot.pred \t%p2, %p1;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
         assert_eq!(simplify_branches(ptx).join("\n"), "\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@!%p1 bra \t$L__BB0_1;\n$L__BB0_1:");
     }

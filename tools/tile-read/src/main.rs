@@ -12,7 +12,7 @@ const ABOUT: About = About {
         ("tile-read k.tileirbc --format=text", "the .tile file as text that reads back without loss"),
     ],
     passes: &[],
-    forms: true,
+    writes_stage_files: true,
 };
 
 #[derive(clap::Args)]

@@ -18,7 +18,7 @@ const ABOUT: About = About {
         ("tile-reduce k.mlir -- sh -c 'tile-read $0 | tile-lower-aa -o /dev/null' {}", "a failure of several tools"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -47,23 +47,23 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         Diagnostic::io("RED001", format!("cannot create a folder for programs: {}", common::os_error_text(&error)))
     })?;
     let path = folder.path().join("program");
-    let start = Program { module: file.payload, debug: file.envelope.debug };
-    let test = |program: &Program| -> Result<CommandResult> {
+    let original = Program { module: file.payload, debug: file.envelope.debug };
+    let run_on = |program: &Program| -> Result<CommandResult> {
         common::write_file(Some(&path), &form.write(program)?)?;
         run_command(options, &path)
     };
-    let expected = test(&start)?;
-    if options.prints.is_some() && !expected.prints_text {
+    let expected_result = run_on(&original)?;
+    if options.prints.is_some() && !expected_result.prints_text {
         return Err(Diagnostic::usage("RED002", "the command does not print the text for the original program"));
     }
-    if options.prints.is_none() && expected.code == Some(0) {
+    if options.prints.is_none() && expected_result.code == Some(0) {
         return Err(Diagnostic::usage("RED002", "the command succeeds on the original program, so there is nothing to reduce"));
     }
-    let (original_size, mut command_runs) = (start.size(), 0);
+    let (original_size, mut command_runs) = (original.size(), 0);
     let reduced = session.timed("reduce", |_| {
-        case_reducer::reduce(start, &mut |program| {
+        case_reducer::reduce(original, &mut |program| {
             command_runs += 1;
-            test(program).is_ok_and(|result| result == expected)
+            run_on(program).is_ok_and(|result| result == expected_result)
         })
     });
     session.write_stderr(&format!(
@@ -104,10 +104,10 @@ impl FileForm {
     }
 }
 
-/// What every reduction step must preserve of the command's result.
+/// The parts of the command's result that every reduction step must preserve.
 #[derive(PartialEq, Eq)]
 struct CommandResult {
-    /// The exit code; None if a signal terminated the command. Also None with `--prints`, because then only the output counts.
+    /// The exit code; `None` if a signal terminated the command. Also `None` with `--prints`, because then only the output counts.
     code: Option<i32>,
     /// Whether the command prints the text of `--prints`.
     prints_text: bool,
@@ -123,7 +123,7 @@ fn run_command(options: &Options, program: &Path) -> Result<CommandResult> {
     }
     let mut command = Command::new("timeout");
     command.arg(options.patience.to_string()).args(&arguments);
-    let output = common::child::output(&mut command, None).map_err(|error| {
+    let output = common::child::run_captured(&mut command, None).map_err(|error| {
         let name = PathBuf::from(&arguments[0]);
         Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::os_error_text(&error)))
     })?;

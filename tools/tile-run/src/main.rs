@@ -5,7 +5,7 @@ use base::nearest::did_you_mean;
 use common::launch::LaunchOptions;
 use common::options::GpuName;
 use common::{About, Session};
-use executor::{Check, Input, NoopObserver, Observer, Trace, Watch};
+use executor::{Check, NoopObserver, Observer, ProgramFile, RunOptions, Trace};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ const ABOUT: About = About {
         ("tile-run k.tile --trace=op=mmaf,block=0 --launch launch.json", "results as they are computed"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -49,20 +49,20 @@ struct Options {
 
 fn main() -> std::process::ExitCode {
     executor::prepare_threads();
-    common::runner::<Options>(&ABOUT, execute)
+    common::runner::<Options>(&ABOUT, run_kernel)
 }
 
-fn execute(session: &mut Session, options: &Options) -> Result<()> {
-    let input = if options.skip_hazard_check { Input::read_unchecked(session)? } else { Input::read(session)? };
+fn run_kernel(session: &mut Session, options: &Options) -> Result<()> {
+    let program = if options.skip_hazard_check { ProgramFile::read_unchecked(session)? } else { ProgramFile::read(session)? };
     if let Some(name) = options.trace.as_ref().and_then(Trace::selected_op) {
         check_op_name(name)?;
     }
     let opened = options.launch.open()?;
-    let kernel = input.kernel(opened.entry())?;
+    let kernel = program.kernel(opened.entry())?;
     if session.verify_only() && !options.launch.is_given() {
         return Ok(());
     }
-    let call = opened.call(&kernel.name, &kernel.param_types(), input.target().or(options.target.gpu_name))?;
+    let call = opened.call(&kernel.name, &kernel.param_types(), program.target().or(options.target.gpu_name))?;
     if session.verify_only() {
         return Ok(());
     }
@@ -75,7 +75,7 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
         Some(trace) => trace,
         None => &mut NoopObserver,
     };
-    let outcome = session.timed("run", |_| kernel.run(&call, watch_options(options), print, observer))?;
+    let outcome = session.timed("run", |_| kernel.run(&call, run_options(options), print, observer))?;
     outcome.findings.iter().for_each(|finding| session.report(finding));
     if let Some(failure) = outcome.failure {
         return Err(failure);
@@ -91,21 +91,23 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
 /// Checks the op name of a `--trace` filter. If no format has such an op, the filter would match nothing.
 fn check_op_name(name: &str) -> Result<()> {
     let tile_mnemonics = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
-    let lists = [tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS, core_dialect::core_ops::Core::MNEMONICS];
-    let known: BTreeSet<&str> = tile_mnemonics.chain(lists.into_iter().flatten().copied()).collect();
-    if known.contains(name) {
+    let mnemonic_lists =
+        [tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS, core_dialect::core_ops::Core::MNEMONICS];
+    let known_names: BTreeSet<&str> = tile_mnemonics.chain(mnemonic_lists.into_iter().flatten().copied()).collect();
+    if known_names.contains(name) {
         return Ok(());
     }
-    let message = format!("--trace=op={name}: no format has an op with this name{}", did_you_mean(name, known.iter().copied()));
+    let message =
+        format!("--trace=op={name}: no format has an op with this name{}", did_you_mean(name, known_names.iter().copied()));
     Err(Diagnostic::usage("RUN065", message))
 }
 
 /// The checks and limits of the run.
-fn watch_options(options: &Options) -> Watch {
+fn run_options(options: &Options) -> RunOptions {
     let checks: BTreeSet<Check> = match options.check.as_deref() {
         None => BTreeSet::new(),
-        Some([]) => Check::USUAL.into(),
+        Some([]) => Check::DEFAULTS.into(),
         Some(named) => named.iter().copied().collect(),
     };
-    Watch { limit: options.max_ops, seed: options.schedule_seed, checks, deadline: None }
+    RunOptions { max_ops: options.max_ops, seed: options.schedule_seed, checks, deadline: None }
 }

@@ -1,4 +1,4 @@
-//! `--check`: for each kind of fault, a faulty program whose finding has a location, and a correct program.
+//! `--check`: for several kinds of faults, a faulty program whose finding has a location, and a correct program.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,8 +12,9 @@ const HEADER: &str = r#"//!tile tileaa 4 lowered
 //!tile loc Source(file:(0),line:4,column:4,scope:None)
 "#;
 
-/// Pointers to eight elements of the first parameter, as `%p`. The tests use ids from 20 on.
-const POINTERS: &str = "
+/// Ops that define `%13`, pointers to the first eight elements of the first parameter. The ops that a test adds have ids from 17
+/// on.
+const ELEMENT_POINTERS: &str = "
   %10 = reshape(x: %0) : tile<1xptr<f32>> @1
   %11 = broadcast(x: %10) : tile<8xptr<f32>> @1
   %12 = iota : tile<8xi32> @1
@@ -25,8 +26,8 @@ fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).output().unwrap()
 }
 
-/// Runs a program under one check. Expects no findings, or a finding at the given line.
-fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
+/// Runs a program under one check, and expects no findings or a finding with this code at this line.
+fn expect_findings(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let check = format!("--check={check}");
     let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
@@ -45,13 +46,13 @@ const WEAK: &str = "order: (semantics: weak)";
 
 #[test]
 fn accesses_outside_the_buffers() {
-    let body = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
-    expect("memory", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
-    expect("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body, &["zeros:f32[7]"]);
+    let body = format!("{ELEMENT_POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
+    expect_findings("memory", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
+    expect_findings("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body, &["zeros:f32[7]"]);
 }
 
 #[test]
-fn promises_to_stay_in_bounds() {
+fn accesses_that_violate_an_in_bounds_promise() {
     let body = |index: u32| {
         format!(
             "
@@ -61,8 +62,8 @@ fn promises_to_stay_in_bounds() {
   %20, %21 = load_view(view: %11, index: [%12], {WEAK}, in_bounds: [true]) : tile<4xf32>, token @2"
         )
     };
-    expect("memory", None, "%0: ptr<f32>", &body(0), &["zeros:f32[7]"]);
-    expect("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body(1), &["zeros:f32[7]"]);
+    expect_findings("memory", None, "%0: ptr<f32>", &body(0), &["zeros:f32[7]"]);
+    expect_findings("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body(1), &["zeros:f32[7]"]);
 }
 
 #[test]
@@ -76,30 +77,30 @@ fn indices_outside_the_index_space() {
   %20, %21 = load_view(view: %11, index: [%12], {WEAK}) : tile<4xf32>, token @2"
         )
     };
-    expect("memory", None, "%0: ptr<f32>", &body(1), &["zeros:f32[7]"]);
-    expect("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body(2), &["zeros:f32[7]"]);
+    expect_findings("memory", None, "%0: ptr<f32>", &body(1), &["zeros:f32[7]"]);
+    expect_findings("memory", Some(("CHK001", 2)), "%0: ptr<f32>", &body(2), &["zeros:f32[7]"]);
 }
 
 #[test]
 fn reads_of_uninitialised_memory() {
     let load = format!("\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
-    let body = format!("{POINTERS}{load}");
-    expect("init", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
-    expect("init", Some(("CHK002", 2)), "%0: ptr<f32>", &body, &["empty:f32[8]"]);
+    let body = format!("{ELEMENT_POINTERS}{load}");
+    expect_findings("init", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
+    expect_findings("init", Some(("CHK002", 2)), "%0: ptr<f32>", &body, &["empty:f32[8]"]);
     let written = format!(
-        "{POINTERS}
+        "{ELEMENT_POINTERS}
   %18 = constant(0.0) : tile<8xf32> @1
   %19 = store(ptr: %13, value: %18, {WEAK}) : token @1
   %20, %21 = load(ptr: %13, token: %19, {WEAK}) : tile<8xf32>, token @2"
     );
-    expect("init", None, "%0: ptr<f32>", &written, &["empty:f32[8]"]);
+    expect_findings("init", None, "%0: ptr<f32>", &written, &["empty:f32[8]"]);
 }
 
 #[test]
 fn accesses_that_no_token_orders() {
     let body = |token: &str| {
         format!(
-            "{POINTERS}
+            "{ELEMENT_POINTERS}
   %17 = make_token : token @1
   %18 = constant(0.0) : tile<8xf32> @1
   %19 = store(ptr: %13, value: %18, {WEAK}) : token @1
@@ -107,19 +108,19 @@ fn accesses_that_no_token_orders() {
   %20, %21 = load(ptr: %13, token: %22, {WEAK}) : tile<8xf32>, token @2"
         )
     };
-    expect("token", None, "%0: ptr<f32>", &body("%19"), &["zeros:f32[8]"]);
-    expect("token", Some(("CHK003", 2)), "%0: ptr<f32>", &body("%17"), &["zeros:f32[8]"]);
-    // Two reads need no order, and neither do accesses to different bytes.
-    let reads = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
-    let twice = format!("{reads}\n  %22, %23 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
-    expect("token", None, "%0: ptr<f32>", &twice, &["zeros:f32[8]"]);
+    expect_findings("token", None, "%0: ptr<f32>", &body("%19"), &["zeros:f32[8]"]);
+    expect_findings("token", Some(("CHK003", 2)), "%0: ptr<f32>", &body("%17"), &["zeros:f32[8]"]);
+    // Two reads need no order.
+    let reads = format!("{ELEMENT_POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
+    let two_reads = format!("{reads}\n  %22, %23 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
+    expect_findings("token", None, "%0: ptr<f32>", &two_reads, &["zeros:f32[8]"]);
     // A write after a read needs an order.
     let write = format!("{reads}\n  %22 = store(ptr: %13, value: %20, {WEAK}) : token @3");
-    expect("token", Some(("CHK003", 3)), "%0: ptr<f32>", &write, &["zeros:f32[8]"]);
+    expect_findings("token", Some(("CHK003", 3)), "%0: ptr<f32>", &write, &["zeros:f32[8]"]);
 }
 
 #[test]
-fn two_values_for_one_address() {
+fn a_store_of_two_values_to_one_address() {
     let body = |value: &str| {
         format!(
             "
@@ -130,8 +131,8 @@ fn two_values_for_one_address() {
   %19 = store(ptr: %7, value: {value}, {WEAK}) : token @2"
         )
     };
-    expect("token", None, "%0: ptr<i32>", &body("%9"), &["zeros:i32[1]"]);
-    expect("token", Some(("CHK003", 2)), "%0: ptr<i32>", &body("%8"), &["zeros:i32[1]"]);
+    expect_findings("token", None, "%0: ptr<i32>", &body("%9"), &["zeros:i32[1]"]);
+    expect_findings("token", Some(("CHK003", 2)), "%0: ptr<i32>", &body("%8"), &["zeros:i32[1]"]);
 }
 
 #[test]
@@ -151,8 +152,8 @@ fn races_between_blocks() {
   %19 = store(ptr: %9, value: %18, {WEAK}) : token @2"
         )
     };
-    expect("race", None, "%0: ptr<f32>", &body(8), &["zeros:f32[64]", "--grid", "4"]);
-    expect("race", Some(("CHK004", 2)), "%0: ptr<f32>", &body(7), &["zeros:f32[64]", "--grid", "4"]);
+    expect_findings("race", None, "%0: ptr<f32>", &body(8), &["zeros:f32[64]", "--grid", "4"]);
+    expect_findings("race", Some(("CHK004", 2)), "%0: ptr<f32>", &body(7), &["zeros:f32[64]", "--grid", "4"]);
 }
 
 /// Block 0 writes the data and then the flag. Block 1 polls the flag and then reads the data.
@@ -186,36 +187,36 @@ fn a_release_and_an_acquire_order_blocks() {
         )
     };
     let args = ["zeros:i32[1]", "zeros:i32[1]", "--grid", "2"];
-    expect("race", None, "%0: ptr<i32>, %1: ptr<i32>", &body("release"), &args);
-    expect("race", Some(("CHK004", 2)), "%0: ptr<i32>, %1: ptr<i32>", &body("relaxed"), &args);
+    expect_findings("race", None, "%0: ptr<i32>, %1: ptr<i32>", &body("release"), &args);
+    expect_findings("race", Some(("CHK004", 2)), "%0: ptr<i32>, %1: ptr<i32>", &body("relaxed"), &args);
 }
 
 #[test]
 fn assumptions_that_do_not_hold() {
     let body =
         "\n  %2 = assume(value: %0, fact: bounded(low: 0)) : i32 @2\n  %3 = assume(value: %2, fact: div_by(divisor: 4)) : i32 @3";
-    expect("assume", None, "%0: i32", body, &["8"]);
-    expect("assume", Some(("CHK005", 2)), "%0: i32", body, &["-4"]);
-    expect("assume", Some(("CHK005", 3)), "%0: i32", body, &["6"]);
+    expect_findings("assume", None, "%0: i32", body, &["8"]);
+    expect_findings("assume", Some(("CHK005", 2)), "%0: i32", body, &["-4"]);
+    expect_findings("assume", Some(("CHK005", 3)), "%0: i32", body, &["6"]);
 }
 
 #[test]
 fn the_origin_of_a_nan() {
     let body = format!(
-        "{POINTERS}
+        "{ELEMENT_POINTERS}
   %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @1
   %22 = binary(kind: div_f(rounding: nearest_even, ftz: false), lhs: %20, rhs: %20) : tile<8xf32> @2
   %23 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: %22, rhs: %22) : tile<8xf32> @3"
     );
-    expect("nan", None, "%0: ptr<f32>", &body, &["ones:f32[8]"]);
-    expect("nan", Some(("CHK006", 2)), "%0: ptr<f32>", &body, &["iota:f32[8]"]);
+    expect_findings("nan", None, "%0: ptr<f32>", &body, &["ones:f32[8]"]);
+    expect_findings("nan", Some(("CHK006", 2)), "%0: ptr<f32>", &body, &["iota:f32[8]"]);
 }
 
 /// The default checks report every finding exactly once.
 #[test]
 fn findings_are_reported_once() {
     let folder = tempfile::tempdir().unwrap();
-    let body = format!("{POINTERS}\n  %19 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2").replace("%19 =", "%19, %20 =");
+    let body = format!("{ELEMENT_POINTERS}\n  %19 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2").replace("%19 =", "%19, %20 =");
     let output = tile_run(folder.path(), "%0: ptr<f32>", &body, &["--check", "empty:f32[8]", "--grid", "100"]);
     let findings = String::from_utf8(output.stderr).unwrap();
     assert_eq!(findings.matches("CHK002").count(), 1, "{findings}");
@@ -223,7 +224,7 @@ fn findings_are_reported_once() {
 
 /// cuTile Python assumes a divisor of every stride, including strides of axes with extent 1, which address nothing.
 #[test]
-fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
+fn a_stride_of_an_axis_with_extent_one_may_violate_its_assumption() {
     let body = |other_use: &str| {
         format!(
             "
@@ -234,8 +235,8 @@ fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
     };
     let params = "%0: ptr<f32>, %1: i32, %2: i32";
     let used = body("%11 = binary(kind: add_i(overflow: none), lhs: %10, rhs: %10) : i32 @1");
-    expect("assume", None, params, &body(""), &["zeros:f32[64]", "1", "4"]);
-    expect("assume", None, params, &body(""), &["zeros:f32[64]", "2", "16"]);
-    expect("assume", Some(("CHK005", 2)), params, &body(""), &["zeros:f32[64]", "2", "4"]);
-    expect("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
+    expect_findings("assume", None, params, &body(""), &["zeros:f32[64]", "1", "4"]);
+    expect_findings("assume", None, params, &body(""), &["zeros:f32[64]", "2", "16"]);
+    expect_findings("assume", Some(("CHK005", 2)), params, &body(""), &["zeros:f32[64]", "2", "4"]);
+    expect_findings("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
 }

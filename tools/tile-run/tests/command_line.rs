@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Adds two arrays of 32-bit floats, four elements per block.
-const ADD: &str = "
+const ADD_KERNEL: &str = "
   %3 = make_memref(base: %0) : memref<10xf32, strides: [1], scope: 1> @1
   %4 = make_memref(base: %1) : memref<10xf32, strides: [1], scope: 2> @1
   %5 = make_memref(base: %2) : memref<10xf32, strides: [1], scope: 3> @1
@@ -33,13 +33,13 @@ const ADD: &str = "
   %12, %13 = load_view(view: %7, index: [%9], order: (semantics: weak)) : tile<4xf32>, token @1
   %14 = binary(kind: add_f(rounding: nearest_even), lhs: %10, rhs: %12) : tile<4xf32> @1
   %15 = store_view(tile: %14, view: %8, index: [%9], order: (semantics: weak)) : token @1";
-const THREE: &str = "%0: ptr<f32>, %1: ptr<f32>, %2: ptr<f32>";
+const THREE_POINTERS: &str = "%0: ptr<f32>, %1: ptr<f32>, %2: ptr<f32>";
 
 #[test]
 fn arrays_are_parsed_from_arguments_and_printed() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["iota:f32[10]", "ones:f32[10]", "sum=zeros:f32[2, 5]", "--grid", "3", "--print-outputs"];
-    let shown = stdout(&tile_run(folder.path(), THREE, ADD, &args));
+    let shown = stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
     assert!(shown.ends_with("sum: f32[2, 5] [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]\n"), "{shown}");
 }
 
@@ -49,10 +49,10 @@ fn outputs_are_arrays_that_can_be_inputs() {
     let out = folder.path().join("out");
     let out = out.to_str().unwrap();
     let args = ["iota:f32[10]", "ones:f32[10]", "sum=zeros:f32[10]", "--grid=3", "--out-dir", out];
-    stdout(&tile_run(folder.path(), THREE, ADD, &args));
+    stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
     let sum = format!("{out}/sum.npy");
     let args = [sum.as_str(), "ones:f32[10]", "sum=zeros:f32[10]", "--grid=3", "--print-outputs"];
-    let shown = stdout(&tile_run(folder.path(), THREE, ADD, &args));
+    let shown = stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
     assert!(shown.contains("sum: f32[10] [2, 3, 4, ..., 9, 10, 11]"), "{shown}");
 }
 
@@ -71,7 +71,7 @@ fn a_launch_file_needs_no_other_arguments() {
     std::fs::write(&path, launch).unwrap();
     let out = folder.path().join("out");
     let args = ["--launch", path.to_str().unwrap(), "--out-dir", out.to_str().unwrap()];
-    stdout(&tile_run(folder.path(), THREE, ADD, &args));
+    stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
     let expected: Vec<u8> = (0..10).flat_map(|_| 2f32.to_le_bytes()).collect();
     assert_eq!(std::fs::read(out.join("c.bin")).unwrap(), expected);
 }
@@ -79,22 +79,22 @@ fn a_launch_file_needs_no_other_arguments() {
 #[test]
 fn wrong_arguments_are_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let fails = |args: &[&str], code: i32, words: &str| {
-        let output = tile_run(folder.path(), THREE, ADD, args);
+    let fails = |args: &[&str], code: i32, message: &str| {
+        let output = tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, args);
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
     };
     fails(&["zeros:f32[10]"], 2, "the arguments fill 1 parameter, the kernel has 3");
     fails(&["zeros:f32[10]", "1", "2"], 4, "1");
     fails(&["zeros:g32[10]", "zeros:f32[10]", "zeros:f32[10]"], 2, "not like zeros:f32[4, 8]");
     fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--grid", "0"], 2, "a grid is X[,Y[,Z]]");
     fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--entry", "j"], 2, "no kernel is named 'j'");
-    // Memory ends at the end of the array.
+    // An access beyond the end of an array is an error.
     fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[9]", "--grid", "3"], 1, "byte 32 of 'arg2', whose size is 36");
 }
 
 #[test]
-fn prints_and_asserts_as_the_reference_does() {
+fn print_and_assert_write_their_text() {
     let folder = tempfile::tempdir().unwrap();
     let body = "
   %1 = iota : tile<4xi32> @1
@@ -110,8 +110,9 @@ fn prints_and_asserts_as_the_reference_does() {
     assert!(stderr(&output).contains("k.py:3: tile block: [0, 0, 0], position: [0]: sorted"), "{}", stderr(&output));
 }
 
-/// Each block adds its number to an accumulator; later blocks wait for the earlier ones.
-const IN_ORDER: &str = "
+/// Each block waits until the counter equals the number of later blocks, and then adds 1 to it. The last block therefore adds
+/// first.
+const ADD_IN_REVERSE_ORDER: &str = "
   %1 = block_id(axis: 0) : i32 @1
   %2 = block_count(axis: 0) : i32 @1
   %3 = constant(1) : i32 @1
@@ -132,15 +133,15 @@ const IN_ORDER: &str = "
 #[test]
 fn blocks_that_wait_for_later_ones_yield() {
     let folder = tempfile::tempdir().unwrap();
-    // The last block goes first, so every other block must wait.
+    // Every block but the last one must wait.
     let args = ["zeros:i32[1]", "--grid", "40", "--print-outputs"];
-    assert_eq!(stdout(&tile_run(folder.path(), "%0: ptr<i32>", IN_ORDER, &args)), "arg0: i32[1] [40]\n");
+    assert_eq!(stdout(&tile_run(folder.path(), "%0: ptr<i32>", ADD_IN_REVERSE_ORDER, &args)), "arg0: i32[1] [40]\n");
 }
 
 #[test]
 fn deadlocks_between_blocks_are_detected() {
     let folder = tempfile::tempdir().unwrap();
-    let output = tile_run(folder.path(), "%0: ptr<i32>", IN_ORDER, &["ones:i32[1]", "--grid", "1"]);
+    let output = tile_run(folder.path(), "%0: ptr<i32>", ADD_IN_REVERSE_ORDER, &["ones:i32[1]", "--grid", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("wait for memory that no block changes"), "{}", stderr(&output));
 }
@@ -155,7 +156,7 @@ fn an_endless_loop_stops_at_max_ops() {
 
 /// The arms of an `if`, loop-carried values, and an early exit from a loop.
 #[test]
-fn control_flow() {
+fn loops_and_conditions_execute() {
     let folder = tempfile::tempdir().unwrap();
     let body = "
   %2 = constant(0) : i32 @1
@@ -177,7 +178,7 @@ fn control_flow() {
     continue(values: [%9]) @1
   }
   %12 = store(ptr: %0, value: %8, order: (semantics: weak)) : token @1";
-    // 0 + 2 + 4 + 6 + 8 = 20, then down by two until the next value would be less than 9.
+    // The first loop computes 0 + 2 + 4 + 6 + 8 = 20. The second loop subtracts 2 until the next value would be less than 9.
     let args = ["zeros:i32[1]", "9", "--print-outputs"];
     let params = "%0: ptr<i32>, %1: i32";
     assert_eq!(stdout(&tile_run(folder.path(), params, body, &args)), "arg0: i32[1] [10]\n");
@@ -189,13 +190,13 @@ fn control_flow() {
 fn a_trace_is_filtered() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["iota:f32[10]", "ones:f32[10]", "zeros:f32[10]", "--grid=3", "--trace=op=binary,block=1"];
-    let output = tile_run(folder.path(), THREE, ADD, &args);
+    let output = tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args);
     assert_eq!(stderr(&output), "[1, 0, 0] k.py:3:4: binary: %14 = f32[4] [5, 6, 7, 8]\n");
 }
 
 /// A body with control flow runs element by element. A nested reduction runs within each of these runs.
 #[test]
-fn reductions_take_any_body() {
+fn a_reduction_body_may_contain_control_flow() {
     let folder = tempfile::tempdir().unwrap();
     let body = "
   %1 = iota : tile<16xi32> @1

@@ -3,9 +3,9 @@
 use std::process::{Command, Output};
 
 const FOUR_WARPS: &str = "warps: 4";
-/// Layouts #0 to #2 distribute 256 elements over 128 threads. A thread has two neighbours in #0; #1 exchanges two warps of #0; in
-/// #2 the two elements of a thread are 128 apart. Layouts #3 and #4 distribute 128 elements, one per thread; #4 exchanges two lanes
-/// of #3.
+/// Layouts #0 to #2 distribute 256 elements over 128 threads. In #0, a thread holds two neighbouring elements; #1 is #0 with warps
+/// 1 and 2 exchanged; in #2, the two elements of a thread are 128 apart. Layouts #3 and #4 distribute 128 elements, one per thread;
+/// #4 is #3 with lanes 1 and 2 of every four exchanged.
 const LAYOUTS: &str = "\
 layout #0 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [64, 128])
 layout #1 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [128, 64])
@@ -53,7 +53,7 @@ fn store(value: &str, vector_bits: u32) -> String {
 }
 
 /// Returns the printed second parameter, or the error message.
-fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
+fn printed_result(header: &str, attrs: &str, body: &str) -> Result<String, String> {
     let output = tile_run(header, attrs, body, &ARGS);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     if !output.status.success() {
@@ -63,46 +63,46 @@ fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
     Ok(printed.lines().find_map(|line| line.strip_prefix("arg1: f32[256] ")).unwrap_or_default().to_string())
 }
 
-fn program(body: &str) -> Result<String, String> {
-    outcome("tileas 7 atoms", FOUR_WARPS, body)
+fn run_program(body: &str) -> Result<String, String> {
+    printed_result("tileas 7 atoms", FOUR_WARPS, body)
 }
 
 /// Expects an error with this text, from the verifier or during the run.
-fn expect_error(outcome: Result<String, String>, because: &str) {
+fn expect_error(outcome: Result<String, String>, expected_text: &str) {
     let message = outcome.unwrap_err();
-    assert!(message.contains(because), "{message}");
+    assert!(message.contains(expected_text), "{message}");
 }
 
 const INCREASING: &str = "[0, 1, 2, ..., 253, 254, 255]";
 
 #[test]
 fn elements_follow_the_layout() {
-    let same = load(0, 1) + &store("%x", 1);
-    assert_eq!(program(&same).unwrap(), INCREASING);
+    let unchanged = load(0, 1) + &store("%x", 1);
+    assert_eq!(run_program(&unchanged).unwrap(), INCREASING);
     // Renaming registers to another layout without moving data changes their elements.
     let renamed = load(0, 1) + "  %y = convert_layout(x: %x, route: registers) : tile<256xf32, #1> @2\n" + &store("%y", 1);
-    expect_error(program(&renamed), "between threads");
+    expect_error(run_program(&renamed), "between threads");
     let shuffled = load(0, 1) + "  %y = convert_layout(x: %x, route: shuffle) : tile<256xf32, #1> @2\n" + &store("%y", 1);
-    expect_error(program(&shuffled), "between warps");
+    expect_error(run_program(&shuffled), "between warps");
     let mixed = load(0, 1)
         + "  %c = constant(0.0) : tile<256xf32, #1> @2
   %y = binary(kind: add_f(rounding: nearest_even), lhs: %x, rhs: %c) : tile<256xf32, #0> @2\n"
         + &store("%y", 1);
-    expect_error(program(&mixed), "different layouts");
+    expect_error(run_program(&mixed), "different layouts");
 }
 
 #[test]
 fn vectors_are_contiguous() {
-    expect_error(program(&(load(2, 1) + &store("%x", 0))), "do not run along one dimension");
-    expect_error(program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
+    expect_error(run_program(&(load(2, 1) + &store("%x", 0))), "do not run along one dimension");
+    expect_error(run_program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
 }
 
 const BUFFERS: &str = "buffers: [(elem: f32, shape: [256], offsets: [1, 2, 4, 8, 16, 32, 64, 128], align: 16)]";
 
-fn exchange(between: &str) -> String {
+fn exchange(ops_between: &str) -> String {
     load(0, 1)
         + "  shared_store(x: %x, buffer: 0, atom: vector(vector_bits: 1)) @1\n"
-        + between
+        + ops_between
         + "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n"
         + &store("%y", 0)
 }
@@ -110,27 +110,27 @@ fn exchange(between: &str) -> String {
 #[test]
 fn exchange_between_warps_needs_a_barrier() {
     let attrs = format!("{FOUR_WARPS}, {BUFFERS}");
-    assert_eq!(outcome("tileas 7 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
+    assert_eq!(printed_result("tileas 7 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
     let attrs =
         |bytes: u32| format!("program: ({FOUR_WARPS}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
     let barrier = "  barrier(id: 0, threads: 128) @1\n";
-    assert_eq!(outcome("sched 7 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
-    assert_eq!(outcome("sched 7 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
-    let race = outcome("sched 7 materialize", &attrs(1024), &exchange("")).unwrap_err();
-    let complaint = "stage 0 of buffer0 is read before a barrier after it was written";
-    assert!(race.contains("k.py:2:4") && race.contains(complaint), "{race}");
+    assert_eq!(printed_result("sched 7 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
+    assert_eq!(printed_result("sched 7 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
+    let race = printed_result("sched 7 materialize", &attrs(1024), &exchange("")).unwrap_err();
+    let message = "stage 0 of buffer0 is read before a barrier after it was written";
+    assert!(race.contains("k.py:2:4") && race.contains(message), "{race}");
 }
 
 /// A copy is visible to its own warp after the wait, and to other warps after a barrier that follows the wait.
 #[test]
 fn a_copy_is_visible_after_its_wait() {
     let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
-    let run = |between: &[&str]| {
+    let run = |ops_between: &[&str]| {
         let attrs = format!("program: ({FOUR_WARPS}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");
-        let between: String = between.iter().map(|op| format!("  {op} @1\n")).collect();
+        let ops_between: String = ops_between.iter().map(|op| format!("  {op} @1\n")).collect();
         let copy = format!("copy_view(view: %a, index: [%i], {WEAK}, whole: true, buffer: 0, layout: 0, atom: async(bytes: 8))");
         let load = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n";
-        outcome("sched 7 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
+        printed_result("sched 7 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{ops_between}{load}") + &store("%y", 0)))
     };
     assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
     // The hazard checker reports these before execution. The executor's own checks have unit tests.
@@ -144,7 +144,7 @@ fn a_copy_is_visible_after_its_wait() {
 fn a_buffer_is_undefined_before_its_first_write() {
     let attrs = format!("{FOUR_WARPS}, {BUFFERS}");
     let body = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
-    expect_error(outcome("tileas 7 atoms", &attrs, &body), "read before anything is written");
+    expect_error(printed_result("tileas 7 atoms", &attrs, &body), "read before anything is written");
 }
 
 #[test]
@@ -163,6 +163,6 @@ fn a_reduction_combines_the_registers_of_a_thread() {
         )
     };
     let body = |result: u32| load(2, 0) + &reduce(result) + &store("%y", 0);
-    assert_eq!(program(&body(3)).unwrap(), "[128, 130, 132, ..., 378, 380, 382]");
-    expect_error(program(&body(4)), "does not have the layout of the reduced operand");
+    assert_eq!(run_program(&body(3)).unwrap(), "[128, 130, 132, ..., 378, 380, 382]");
+    expect_error(run_program(&body(4)), "does not have the layout of the reduced operand");
 }

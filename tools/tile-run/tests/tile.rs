@@ -17,8 +17,8 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Expects a program without findings under a check, or one with a finding of a kind at a line.
-fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
+/// Runs a program under one check, and expects no findings or a finding with this code at this line.
+fn expect_findings(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
     let check = format!("--check={check}");
     let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
     let output = tile_run(params, body, &args);
@@ -32,10 +32,10 @@ fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, arg
     }
 }
 
-const POINTER: &str = "%a: tile<ptr<f32>>";
+const POINTER_PARAM: &str = "%a: tile<ptr<f32>>";
 
-/// Eight pointers starting at the first parameter, as `%p`, and a tile of zeros, as `%zero`.
-const POINTERS: &str = "
+/// Ops that define `%p`, pointers to the first eight elements of the parameter `%a`, and `%zero`, a tile of eight zeros.
+const ELEMENT_POINTERS: &str = "
   %r = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>> loc(#at1)
   %b = broadcast %r : tile<1xptr<f32>> -> tile<8xptr<f32>> loc(#at1)
   %i = iota : tile<8xi32> loc(#at1)
@@ -45,12 +45,12 @@ const POINTERS: &str = "
 const LOAD: &str = "\n  %x, %t = load_ptr_tko weak %p : tile<8xptr<f32>> -> tile<8xf32>, token loc(#at2)";
 
 #[test]
-fn memory_and_its_first_values() {
-    let body = format!("{POINTERS}{LOAD}");
-    expect("memory", None, POINTER, &body, &["zeros:f32[8]"]);
-    expect("memory", Some(("CHK001", 2)), POINTER, &body, &["zeros:f32[7]"]);
-    expect("init", None, POINTER, &body, &["zeros:f32[8]"]);
-    expect("init", Some(("CHK002", 2)), POINTER, &body, &["empty:f32[8]"]);
+fn accesses_outside_memory_and_reads_of_uninitialised_memory() {
+    let body = format!("{ELEMENT_POINTERS}{LOAD}");
+    expect_findings("memory", None, POINTER_PARAM, &body, &["zeros:f32[8]"]);
+    expect_findings("memory", Some(("CHK001", 2)), POINTER_PARAM, &body, &["zeros:f32[7]"]);
+    expect_findings("init", None, POINTER_PARAM, &body, &["zeros:f32[8]"]);
+    expect_findings("init", Some(("CHK002", 2)), POINTER_PARAM, &body, &["empty:f32[8]"]);
     // Memory that the tile block allocates is uninitialised too.
     let local = |first: &str| {
         format!(
@@ -62,23 +62,23 @@ fn memory_and_its_first_values() {
         )
     };
     let stored = local("%s = store_ptr_tko weak %m, %one : tile<ptr<f32>>, tile<f32> -> token");
-    expect("init", None, POINTER, &stored, &["zeros:f32[1]"]);
-    expect("init", Some(("CHK002", 2)), POINTER, &local("%s = make_token : token"), &["zeros:f32[1]"]);
+    expect_findings("init", None, POINTER_PARAM, &stored, &["zeros:f32[1]"]);
+    expect_findings("init", Some(("CHK002", 2)), POINTER_PARAM, &local("%s = make_token : token"), &["zeros:f32[1]"]);
 }
 
 #[test]
 fn tokens_order_accesses() {
     let body = |token: &str| {
         format!(
-            "{POINTERS}
+            "{ELEMENT_POINTERS}
   %s = store_ptr_tko weak %p, %zero : tile<8xptr<f32>>, tile<8xf32> -> token loc(#at1)
   %n = make_token : token loc(#at1)
   %j = join_tokens %n, {token} : token loc(#at1)
   %x, %t = load_ptr_tko weak %p token=%j : tile<8xptr<f32>> -> tile<8xf32>, token loc(#at2)"
         )
     };
-    expect("token", None, POINTER, &body("%s"), &["zeros:f32[8]"]);
-    expect("token", Some(("CHK003", 2)), POINTER, &body("%n"), &["zeros:f32[8]"]);
+    expect_findings("token", None, POINTER_PARAM, &body("%s"), &["zeros:f32[8]"]);
+    expect_findings("token", Some(("CHK003", 2)), POINTER_PARAM, &body("%n"), &["zeros:f32[8]"]);
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn blocks_race_without_synchronisation() {
     };
     let store = body("%s = store_ptr_tko weak %a, %one : tile<ptr<f32>>, tile<f32> -> token");
     let add = body("%o, %s = atomic_rmw_tko relaxed device %a, addf, %one : tile<ptr<f32>>, tile<f32> -> tile<f32>, token");
-    expect("race", None, POINTER, &add, &["zeros:f32[1]", "--grid=8"]);
-    expect("race", Some(("CHK004", 2)), POINTER, &store, &["zeros:f32[1]", "--grid=8"]);
-    expect("race", None, POINTER, &store, &["zeros:f32[1]", "--grid=1"]);
+    expect_findings("race", None, POINTER_PARAM, &add, &["zeros:f32[1]", "--grid=8"]);
+    expect_findings("race", Some(("CHK004", 2)), POINTER_PARAM, &store, &["zeros:f32[1]", "--grid=8"]);
+    expect_findings("race", None, POINTER_PARAM, &store, &["zeros:f32[1]", "--grid=1"]);
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn violated_assumptions_are_reported() {
     let body = "
   %x = assume div_by<16>, %n : tile<i32> loc(#at2)
   %y = assume bounded<0, 64>, %x : tile<i32> loc(#at3)";
-    expect("assume", None, "%n: tile<i32>", body, &["64"]);
-    expect("assume", Some(("CHK005", 2)), "%n: tile<i32>", body, &["8"]);
-    expect("assume", Some(("CHK005", 3)), "%n: tile<i32>", body, &["80"]);
+    expect_findings("assume", None, "%n: tile<i32>", body, &["64"]);
+    expect_findings("assume", Some(("CHK005", 2)), "%n: tile<i32>", body, &["8"]);
+    expect_findings("assume", Some(("CHK005", 3)), "%n: tile<i32>", body, &["80"]);
 }
 
 /// cuTile Python assumes a divisor of every stride, including strides of axes with extent 1, which address nothing.
 #[test]
-fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
+fn a_stride_of_an_axis_with_extent_one_may_violate_its_assumption() {
     let body = |other_use: &str| {
         format!(
             "
@@ -121,10 +121,10 @@ fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
     };
     let params = "%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>";
     let used = body("%z = addi %x, %x : tile<i32> loc(#at1)");
-    expect("assume", None, params, &body(""), &["zeros:f32[64]", "1", "4"]);
-    expect("assume", None, params, &body(""), &["zeros:f32[64]", "2", "16"]);
-    expect("assume", Some(("CHK005", 2)), params, &body(""), &["zeros:f32[64]", "2", "4"]);
-    expect("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
+    expect_findings("assume", None, params, &body(""), &["zeros:f32[64]", "1", "4"]);
+    expect_findings("assume", None, params, &body(""), &["zeros:f32[64]", "2", "16"]);
+    expect_findings("assume", Some(("CHK005", 2)), params, &body(""), &["zeros:f32[64]", "2", "4"]);
+    expect_findings("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
 }
 
 /// Programs may compute with a tile that extends over an edge, as long as no result depends on elements that were not loaded.
@@ -148,9 +148,9 @@ fn undetermined_elements_must_not_be_used() {
 {rest}"
         )
     };
-    let back = "  %y = addf %x, %x : tile<4xf32> loc(#at1)
+    let stored_back = "  %y = addf %x, %x : tile<4xf32> loc(#at1)
   %t2 = store_view_tko weak %y, %t[%one] token=%t1 : tile<4xf32>, TILES, tile<i32> -> token loc(#at2)";
-    let elsewhere = "  %zero = constant <i32: 0> : tile<i32> loc(#at1)
+    let stored_elsewhere = "  %zero = constant <i32: 0> : tile<i32> loc(#at1)
   %y = addf %x, %x : tile<4xf32> loc(#at1)
   %t2 = store_view_tko weak %y, %t[%zero] token=%t1 : tile<4xf32>, TILES, tile<i32> -> token loc(#at2)";
     let summed = "  %sum = SUM
@@ -161,11 +161,11 @@ fn undetermined_elements_must_not_be_used() {
   %p0 = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>> loc(#at1)
   %p = broadcast %p0 : tile<1xptr<f32>> -> tile<4xptr<f32>> loc(#at1)
   %y, %t2 = load_ptr_tko weak %p, %mask, %zero token=%t1 : tile<4xptr<f32>>, tile<4xi1>, tile<4xf32> -> tile<4xf32>, token loc(#at2)";
-    let cases = [(back, false), (elsewhere, true), (summed, true), (printed, true), (compared, true)];
+    let cases = [(stored_back, false), (stored_elsewhere, true), (summed, true), (printed, true), (compared, true)];
     for (rest, fault) in cases {
         let fault = fault.then_some(("CHK010", 2));
-        expect("padding", fault, POINTER, &body("", rest), &["ones:f32[6]"]);
-        expect("padding", None, POINTER, &body(", padding_value = zero", rest), &["ones:f32[6]"]);
+        expect_findings("padding", fault, POINTER_PARAM, &body("", rest), &["ones:f32[6]"]);
+        expect_findings("padding", None, POINTER_PARAM, &body(", padding_value = zero", rest), &["ones:f32[6]"]);
     }
 }
 
@@ -187,8 +187,8 @@ fn a_division_by_zero_is_found() {
     let body = "
   %q = divi %n, %n signed : tile<i32> loc(#at2)
   %r = remi %n, %n unsigned : tile<i32> loc(#at3)";
-    expect("divide", None, "%n: tile<i32>", body, &["1"]);
-    expect("divide", Some(("CHK008", 2)), "%n: tile<i32>", body, &["0"]);
+    expect_findings("divide", None, "%n: tile<i32>", body, &["1"]);
+    expect_findings("divide", Some(("CHK008", 2)), "%n: tile<i32>", body, &["0"]);
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn a_reduction_that_depends_on_its_order_is_found() {
   }} loc(#at2)"
         )
     };
-    expect("order", None, "%n: tile<i32>", &body("%left"), &["1"]);
-    expect("order", Some(("CHK009", 2)), "%n: tile<i32>", &body("%square"), &["1"]);
+    expect_findings("order", None, "%n: tile<i32>", &body("%left"), &["1"]);
+    expect_findings("order", Some(("CHK009", 2)), "%n: tile<i32>", &body("%square"), &["1"]);
 }
 
 #[test]
@@ -244,41 +244,41 @@ fn floats_may_depend_on_their_order_by_rounding_only() {
         (["%sign", "1.0e+30"], &scanned(false), "maxf", false),
     ];
     for (numbers, fold, combined, found) in cases {
-        expect("order", found.then_some(("CHK009", 2)), "%n: tile<i32>", &body(numbers, fold, combined), &["1"]);
+        expect_findings("order", found.then_some(("CHK009", 2)), "%n: tile<i32>", &body(numbers, fold, combined), &["1"]);
     }
 }
 
 #[test]
 fn a_nan_is_reported_at_its_origin() {
-    let body = format!("{POINTERS}{LOAD}\n  %l = log %x : tile<8xf32> loc(#at3)\n  %m = negf %l : tile<8xf32> loc(#at4)");
-    expect("nan", None, POINTER, &body, &["iota:f32[8]"]);
+    let body = format!("{ELEMENT_POINTERS}{LOAD}\n  %l = log %x : tile<8xf32> loc(#at3)\n  %m = negf %l : tile<8xf32> loc(#at4)");
+    expect_findings("nan", None, POINTER_PARAM, &body, &["iota:f32[8]"]);
     let negative = body.replace("log %x", "log %n").replace("\n  %l", "\n  %n = subf %zero, %x : tile<8xf32> loc(#at2)\n  %l");
-    expect("nan", Some(("CHK006", 3)), POINTER, &negative, &["iota:f32[8]"]);
+    expect_findings("nan", Some(("CHK006", 3)), POINTER_PARAM, &negative, &["iota:f32[8]"]);
 }
 
 /// Prints a value with the format `%d` or `%f` and compares the text.
-fn computes(body: &str, result: &str, ty: &str, expected: &str) {
+fn expect_result(body: &str, result: &str, ty: &str, expected: &str) {
     let format = if ty.contains('f') { "%f" } else { "%d" };
     let print = format!("{body}\n  %token = print_tko \"{format}\", {result} : {ty} -> token loc(#at1)");
     assert_eq!(stdout(&tile_run("%n: tile<i32>", &print, &["3"])), expected, "{body}");
 }
 
 #[test]
-fn slices_and_bytes() {
+fn ops_that_move_elements_or_bytes() {
     let x = "
   %i = iota : tile<8xi32> loc(#at1)
   %x = reshape %i : tile<8xi32> -> tile<2x4xi32> loc(#at1)
   %one = constant <i32: 1> : tile<i32> loc(#at1)";
     let permute = format!("{x}\n  %y = permute %x [1, 0] : tile<2x4xi32> -> tile<4x2xi32> loc(#at1)");
-    computes(&permute, "%y", "tile<4x2xi32>", "[[0, 4], [1, 5], [2, 6], [3, 7]]");
+    expect_result(&permute, "%y", "tile<4x2xi32>", "[[0, 4], [1, 5], [2, 6], [3, 7]]");
     let extract = format!("{x}\n  %y = extract %x[%one, %one] : tile<2x4xi32> -> tile<1x2xi32> loc(#at1)");
-    computes(&extract, "%y", "tile<1x2xi32>", "[[6, 7]]");
+    expect_result(&extract, "%y", "tile<1x2xi32>", "[[6, 7]]");
     let cat = format!("{x}\n  %y = cat %x, %x dim = 0 : tile<2x4xi32>, tile<2x4xi32> -> tile<4x4xi32> loc(#at1)");
-    computes(&cat, "%y", "tile<4x4xi32>", "[[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7]]");
+    expect_result(&cat, "%y", "tile<4x4xi32>", "[[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7]]");
     let pack = "
   %i = iota : tile<2xi32> loc(#at1)
   %y = pack %i : tile<2xi32> -> tile<8xi8> loc(#at1)";
-    computes(pack, "%y", "tile<8xi8>", "[0, 0, 0, 0, 1, 0, 0, 0]");
+    expect_result(pack, "%y", "tile<8xi8>", "[0, 0, 0, 0, 1, 0, 0, 0]");
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn reductions_and_matmuls() {
         )
     };
     let reduce = sum("reduce %x dim=1 identities=[0 : i32] : tile<2x4xi32> -> tile<2xi32>");
-    computes(&reduce, "%y", "tile<2xi32>", "[6, 22]");
+    expect_result(&reduce, "%y", "tile<2xi32>", "[6, 22]");
     let scan = sum("scan %x dim=1 reverse=true identities=[0 : i32] : tile<2x4xi32> -> tile<2x4xi32>");
-    computes(&scan, "%y", "tile<2x4xi32>", "[[6, 6, 5, 3], [22, 18, 13, 7]]");
+    expect_result(&scan, "%y", "tile<2x4xi32>", "[[6, 6, 5, 3], [22, 18, 13, 7]]");
     let product = "
   %i = iota : tile<4xi32> loc(#at1)
   %f = itof %i signed : tile<4xi32> -> tile<4xf32> loc(#at1)
@@ -306,7 +306,7 @@ fn reductions_and_matmuls() {
   %x = reshape %h : tile<4xf16> -> tile<2x2xf16> loc(#at1)
   %c = constant <f32: 5.000000e-01> : tile<2x2xf32> loc(#at1)
   %y = mmaf %x, %x, %c : tile<2x2xf16>, tile<2x2xf16>, tile<2x2xf32> loc(#at1)";
-    computes(product, "%y", "tile<2x2xf32>", "[[2.500000, 3.500000], [6.500000, 11.500000]]");
+    expect_result(product, "%y", "tile<2x2xf32>", "[[2.500000, 3.500000], [6.500000, 11.500000]]");
 }
 
 #[test]
@@ -326,5 +326,5 @@ fn loops_carry_values() {
     } loc(#at1)
     continue %w : tile<i32> loc(#at1)
   } loc(#at1)";
-    computes(body, "%y", "tile<i32>", "6");
+    expect_result(body, "%y", "tile<i32>", "6");
 }

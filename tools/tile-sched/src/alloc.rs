@@ -2,7 +2,7 @@
 //! Requires: valid loop schedules, or none.
 //! Establishes: one placement per buffer, and the function's shared-memory bytes, which fit the target. Buffers share memory
 //! only if their live ranges do not overlap.
-//! Preserves: the ops. A loop schedule may be replaced by its levelled form (see [`levelled`]).
+//! Preserves: the ops. A loop schedule may be replaced by its levelled form (see [`levelled_schedule`]).
 //! See also: Triton's `AllocateSharedMemory`.
 
 use crate::buffer_accesses::{Touch, touches};
@@ -22,40 +22,49 @@ use tileas::{Buffer, BufferInfo, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
-    let choice = FeatureChoice::of(&file.envelope);
-    let requested = options::Scheduling::stages(&file.envelope)?;
+    let role_choice = FeatureChoice::of(&file.envelope);
+    let requested_stages = options::Scheduling::stages(&file.envelope)?;
     let machine = Machine::of(target);
-    let level: Vec<LoopSchedule> = file.payload.schedules.iter().filter_map(|own| levelled(&file.payload, own, &machine)).collect();
+    let levelled_schedules: Vec<LoopSchedule> =
+        file.payload.schedules.iter().filter_map(|schedule| levelled_schedule(&file.payload, schedule, &machine)).collect();
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
-        let own = tma_pipelines::schedules(function, schedules);
-        let partitioned = choice != FeatureChoice::Never && partition::check(function).is_ok();
+        let own_schedules = tma_pipelines::with_serial_schedules(function, schedules);
+        let partitioned = role_choice != FeatureChoice::Never && partition::check(function).is_ok();
         let mut doubled = BTreeSet::new();
         if partitioned {
-            let blocks = partition::blocks(function, target);
-            let groups = groups_that_fit(function, &own, target);
+            let max_ctas = partition::blocks(function, target);
+            let groups = groups_that_fit(function, &own_schedules, target);
             let groups = groups.as_ref();
-            let resident_ctas = |bytes| ctas_that_fit(bytes, budget::shared_memory(target)).min(blocks);
-            let (staged_buffers, stored) = match requested {
-                None => with_store_buffers((function, groups), &own, &level, &resident_ctas),
-                Some(_) => (staged_buffers(function, &own, &[], TmaIssue::AfterSignal), BTreeSet::new()),
+            let resident_ctas = |bytes| ctas_that_fit(bytes, budget::shared_memory(target)).min(max_ctas);
+            let (staged_buffers, store_buffers) = match requested_stages {
+                None => with_store_buffers((function, groups), &own_schedules, &levelled_schedules, &resident_ctas),
+                Some(_) => (staged_buffers(function, &own_schedules, &[], TmaIssue::AfterSignal), BTreeSet::new()),
             };
-            doubled = self::doubled((function, groups), &staged_buffers, &stored, target);
-            doubled.extend(stored);
+            doubled = tmem_buffers_to_double((function, groups), &staged_buffers, &store_buffers, target);
+            doubled.extend(store_buffers);
             set_placements(function, groups, &staged_buffers, &doubled, (true, target));
         }
         let smem_limit = budget::shared_memory(target);
-        let stays_in_one_role = || !tmem_pipelines::has_mma(function) && !partition::has_warp_assignment(function, target, choice);
+        let stays_in_one_role =
+            || !tmem_pipelines::has_mma(function) && !partition::has_warp_assignment(function, target, role_choice);
         if !partitioned || function.attrs.shared_bytes > smem_limit || stays_in_one_role() {
             if function.attrs.shared_bytes > smem_limit {
                 doubled.clear();
             }
-            set_placements(function, None, &staged_buffers(function, &own, &[], TmaIssue::ByAll), &doubled, (partitioned, target));
+            set_placements(
+                function,
+                None,
+                &staged_buffers(function, &own_schedules, &[], TmaIssue::ByAll),
+                &doubled,
+                (partitioned, target),
+            );
         }
-        level_down(function, schedules, &level);
+        apply_levelled_schedules(function, schedules, &levelled_schedules);
         // The last word holds the TMEM base address; the cluster launch control responses follow it.
-        let end = clc_responses::memory(function).unwrap_or(function.attrs.shared_bytes);
-        function.attrs.tensor = tmem_alloc::allocation(function, &doubled, end.saturating_sub(tileas::tensor_memory::WORD));
+        let end = clc_responses::responses_address(function).unwrap_or(function.attrs.shared_bytes);
+        function.attrs.tensor =
+            tmem_alloc::tmem_allocation(function, &doubled, end.saturating_sub(tileas::tensor_memory::WORD_BYTES));
         if function.attrs.shared_bytes > smem_limit {
             // ptxas prints this wording, and autotuners match it.
             let used = function.attrs.shared_bytes;
@@ -68,21 +77,22 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
 }
 
 /// The TMEM buffers that get two stages. An MMA warp then computes the next accumulator while threads load the current one, and
-/// threads store the next operand while an MMA reads the current one. A buffer is doubled only if TMEM then still has columns for
-/// every CTA that fits in shared memory. Accumulators are doubled before operands.
-fn doubled(
+/// threads store the next operand while an MMA reads the current one. A buffer gets two stages only if TMEM then still has columns
+/// for every CTA that fits in shared memory. Accumulators come before operands.
+fn tmem_buffers_to_double(
     (function, groups): FunctionAndGroups<'_>,
     staged_buffers: &[Option<BufferDepth>],
-    stored: &BTreeSet<Buffer>,
+    store_buffers: &BTreeSet<Buffer>,
     target: Target,
 ) -> BTreeSet<Buffer> {
     let attrs = &function.attrs.program;
-    let bytes = bytes_with_barriers(function, &place((function, groups), staged_buffers, stored), true);
-    let blocks = ctas_that_fit(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
-    let may = tmem_pipelines::recomputed(function).into_iter().chain(tmem_pipelines::scales(function)).collect();
-    let columns = budget::tmem_columns(target, blocks);
-    let doubled = tmem_alloc::doubled(function, BTreeSet::new(), may, columns);
-    tmem_alloc::doubled(function, doubled, tmem_pipelines::stored_ahead(function), columns)
+    let bytes = bytes_with_barriers(function, &place_buffers((function, groups), staged_buffers, store_buffers), true);
+    let ctas = ctas_that_fit(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
+    let candidates =
+        tmem_pipelines::recomputed_accumulators(function).into_iter().chain(tmem_pipelines::stored_scales(function)).collect();
+    let columns = budget::tmem_columns(target, ctas);
+    let doubled = tmem_alloc::add_doubled_buffers(function, BTreeSet::new(), candidates, columns);
+    tmem_alloc::add_doubled_buffers(function, doubled, tmem_pipelines::operands_stored_ahead(function), columns)
 }
 
 fn set_placements(
@@ -92,17 +102,17 @@ fn set_placements(
     doubled: &BTreeSet<Buffer>,
     (partitioned, target): (bool, Target),
 ) {
-    let exclusive = exclusive((function, groups), staged_buffers, doubled, (partitioned, target));
-    function.attrs.placements = place_but((function, groups), staged_buffers, doubled, &exclusive);
+    let exclusive = exclusive_buffers((function, groups), staged_buffers, doubled, (partitioned, target));
+    function.attrs.placements = place_with_exclusive((function, groups), staged_buffers, doubled, &exclusive);
     function.attrs.shared_bytes = bytes_with_barriers(function, &function.attrs.placements, partitioned);
 }
 
-/// Largest buffer, in bytes, that may be excluded from overlap.
-const MAX_EXCLUSIVE: u32 = 16 << 10;
+/// Maximum size of a buffer that may be excluded from overlap.
+const MAX_EXCLUSIVE_BYTES: u32 = 16 << 10;
 
-/// The buffers excluded from overlap: smallest first, as many as do not lower occupancy. Reason: a store into reused memory
-/// needs a barrier after the earlier reads.
-fn exclusive(
+/// The buffers that share memory with no other buffer: the smallest ones, as many as do not lower occupancy. Reason: a store into
+/// reused memory needs a barrier after the earlier reads.
+fn exclusive_buffers(
     function_and_groups: FunctionAndGroups<'_>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
@@ -114,32 +124,37 @@ fn exclusive(
         return BTreeSet::new();
     }
     let function = function_and_groups.0;
-    let (buffers, blocks) = (&function.attrs.program.buffers, partition::blocks(function, target));
+    let (buffers, max_ctas) = (&function.attrs.program.buffers, partition::blocks(function, target));
     let resident_ctas = |exclusive: &BTreeSet<Buffer>| {
-        let bytes = bytes_with_barriers(function, &place_but(function_and_groups, staged_buffers, doubled, exclusive), partitioned);
-        ctas_that_fit(bytes, budget::shared_memory(target)).min(blocks)
+        let bytes = bytes_with_barriers(
+            function,
+            &place_with_exclusive(function_and_groups, staged_buffers, doubled, exclusive),
+            partitioned,
+        );
+        ctas_that_fit(bytes, budget::shared_memory(target)).min(max_ctas)
     };
-    let may = |buffer: &Buffer| staged_buffers[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= MAX_EXCLUSIVE;
-    let mut smallest: Vec<Buffer> = buffers.ids().filter(may).collect();
+    let may_be_exclusive =
+        |buffer: &Buffer| staged_buffers[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= MAX_EXCLUSIVE_BYTES;
+    let mut smallest: Vec<Buffer> = buffers.ids().filter(may_be_exclusive).collect();
     smallest.sort_by_key(|buffer| (buffers[*buffer].bytes(), *buffer));
     let smallest_buffers = |count: &usize| smallest[..*count].iter().copied().collect::<BTreeSet<Buffer>>();
     let ctas_before = resident_ctas(&BTreeSet::new()).max(1);
-    let all = smallest_buffers(&smallest.len());
-    if resident_ctas(&all) >= ctas_before {
-        return all;
+    let all_candidates = smallest_buffers(&smallest.len());
+    if resident_ctas(&all_candidates) >= ctas_before {
+        return all_candidates;
     }
     let counts: Vec<usize> = (1..smallest.len()).collect();
     smallest_buffers(&counts.partition_point(|count| resident_ctas(&smallest_buffers(count)) >= ctas_before))
 }
 
-/// The location of the first op that accesses the largest buffer. The error for too much shared memory points at it, because a
-/// smaller buffer there helps most.
+/// The location of the first op that accesses the largest buffer. The error for too much shared memory reports this location,
+/// because a smaller tile there saves most.
 fn loc_of_largest_buffer(function: &Function) -> Loc {
     let buffers = &function.attrs.program.buffers;
     let largest = buffers.ids().max_by_key(|buffer| buffers[*buffer].bytes());
     let mut ops = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op]);
-    let user = ops.find(|op| touches(&op.kind).iter().any(|touch| Some(touch.buffer()) == largest));
-    user.map_or(Loc::UNKNOWN, |op| op.loc)
+    let first_user = ops.find(|op| touches(&op.kind).iter().any(|touch| Some(touch.buffer()) == largest));
+    first_user.map_or(Loc::UNKNOWN, |op| op.loc)
 }
 
 /// Returns the shared-memory bytes that a function needs with these schedules of its loops.
@@ -147,79 +162,84 @@ pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], partitioned
     let tma_issue = if partitioned { TmaIssue::AfterSignal } else { TmaIssue::ByAll };
     bytes_with_barriers(
         function,
-        &place(
+        &place_buffers(
             (function, None),
-            &staged_buffers(function, &tma_pipelines::schedules(function, schedules), &[], tma_issue),
+            &staged_buffers(function, &tma_pipelines::with_serial_schedules(function, schedules), &[], tma_issue),
             &BTreeSet::new(),
         ),
         partitioned,
     )
 }
 
-/// Returns the end of the last buffer.
+/// Returns the end of the last shared-memory buffer, in bytes.
 pub(crate) fn end_of_buffers(attrs: &FunctionAttrs) -> u32 {
-    end(&attrs.program.buffers, &attrs.placements)
+    end_of_placements(&attrs.program.buffers, &attrs.placements)
 }
 
-fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement>) -> u32 {
+fn end_of_placements(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement>) -> u32 {
     placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
 }
 
-/// Returns the bytes of the buffers and of everything after them: the mbarriers of all future pipelines, the TMEM base address,
-/// and the cluster launch control responses.
+/// Returns the shared-memory bytes of the buffers and of the data after them: the mbarriers of all pipelines that later passes add,
+/// the TMEM base address, and the cluster launch control responses.
 fn bytes_with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, partitioned: bool) -> u32 {
-    let end = end(&function.attrs.program.buffers, placements);
-    let stages = tmem_pipelines::stages(function);
-    let word = if tmem_alloc::place(function, &BTreeSet::new()).1 > 0 { PipelineInfo::BARRIER } else { 0 };
+    let end = end_of_placements(&function.attrs.program.buffers, placements);
+    let tmem_stages = tmem_pipelines::max_stages(function);
+    let tmem_address_bytes =
+        if tmem_alloc::place_in_tmem(function, &BTreeSet::new()).1 > 0 { PipelineInfo::BARRIER_BYTES } else { 0 };
     let signal_bytes =
         if partitioned && !tmem_pipelines::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
-    let all = match tma_pipelines::barrier_bytes(function, |buffer| placements[buffer].depth)
-        + stages * 2 * PipelineInfo::BARRIER
+    let bytes = match tma_pipelines::barrier_bytes(function, |buffer| placements[buffer].depth)
+        + tmem_stages * 2 * PipelineInfo::BARRIER_BYTES
         + signal_bytes
-        + word
+        + tmem_address_bytes
     {
         0 => end,
-        more => end.saturating_add(PipelineInfo::BARRIER - 1) / PipelineInfo::BARRIER * PipelineInfo::BARRIER + more,
+        bytes_after_buffers => {
+            end.saturating_add(PipelineInfo::BARRIER_BYTES - 1) / PipelineInfo::BARRIER_BYTES * PipelineInfo::BARRIER_BYTES
+                + bytes_after_buffers
+        }
     };
     match uses_clc(&function.body) {
         true => {
-            all.saturating_add(clc_responses::CLC_RESPONSE_BYTES - 1) / clc_responses::CLC_RESPONSE_BYTES
+            bytes.saturating_add(clc_responses::CLC_RESPONSE_BYTES - 1) / clc_responses::CLC_RESPONSE_BYTES
                 * clc_responses::CLC_RESPONSE_BYTES
-                + clc_responses::BYTES
+                + clc_responses::TOTAL_BYTES
         }
-        false => all,
+        false => bytes,
     }
 }
 
 /// The levelled schedule: every TMA copy of the loop gets the smallest prefetch distance of the loop's TMA copies. Returns `None`
 /// if the schedule is level already or the levelled schedule breaks a dependence.
-fn levelled(module: &Module, schedule: &LoopSchedule, machine: &Machine) -> Option<LoopSchedule> {
+fn levelled_schedule(module: &Module, schedule: &LoopSchedule, machine: &Machine) -> Option<LoopSchedule> {
     let function = module.functions.iter().find(|function| function.name == schedule.function)?;
     let ops = &function.body.blocks[sched::loop_body(function, schedule.index)?].ops;
     let by_tma = |entry: &ScheduleEntry| {
         ops.get(entry.op as usize).is_some_and(|op| tma_pipelines::filled(&function.body.ops[*op].kind).is_some())
     };
-    let latest = schedule.entries.iter().filter(|entry| by_tma(entry)).map(|entry| entry.stage).max()?;
-    let mut level = schedule.clone();
-    level.entries.iter_mut().filter(|entry| by_tma(entry)).for_each(|entry| entry.stage = latest);
-    (level != *schedule && check_schedule::keeps(module, &level, machine).is_ok()).then_some(level)
+    let last_copy_stage = schedule.entries.iter().filter(|entry| by_tma(entry)).map(|entry| entry.stage).max()?;
+    let mut levelled = schedule.clone();
+    levelled.entries.iter_mut().filter(|entry| by_tma(entry)).for_each(|entry| entry.stage = last_copy_stage);
+    (levelled != *schedule && check_schedule::check_schedule(module, &levelled, machine).is_ok()).then_some(levelled)
 }
 
-/// Replaces a schedule by its levelled form if the buffers got only the depth that the levelled form needs.
-fn level_down(function: &Function, schedules: &mut [LoopSchedule], level: &[LoopSchedule]) {
-    for own in schedules.iter_mut().filter(|own| own.function == function.name) {
-        let needed = staged_buffers(function, std::slice::from_ref(own), &[], TmaIssue::ByAll);
-        let is_short = |(buffer, staged_buffer): (Buffer, &Option<BufferDepth>)| {
+/// Replaces a schedule by its levelled form if a buffer has fewer stages than the schedule needs.
+fn apply_levelled_schedules(function: &Function, schedules: &mut [LoopSchedule], levelled_schedules: &[LoopSchedule]) {
+    for schedule in schedules.iter_mut().filter(|schedule| schedule.function == function.name) {
+        let needed_depths = staged_buffers(function, std::slice::from_ref(schedule), &[], TmaIssue::ByAll);
+        let lacks_stages = |(buffer, staged_buffer): (Buffer, &Option<BufferDepth>)| {
             staged_buffer.is_some_and(|staged_buffer| staged_buffer.depth > function.attrs.placements[buffer].depth)
         };
-        let levelled = level.iter().find(|other| (&other.function, other.index) == (&own.function, own.index));
-        if let Some(levelled) = levelled.filter(|_| function.attrs.program.buffers.ids().zip(&needed).any(is_short)) {
-            *own = levelled.clone();
+        let levelled =
+            levelled_schedules.iter().find(|other| (&other.function, other.index) == (&schedule.function, schedule.index));
+        if let Some(levelled) = levelled.filter(|_| function.attrs.program.buffers.ids().zip(&needed_depths).any(lacks_stages)) {
+            *schedule = levelled.clone();
         }
     }
 }
 
-/// A multi-stage buffer: a scheduled copy in a loop fills it.
+/// The depth of a multi-stage buffer, which a scheduled copy in a loop fills.
 #[derive(Clone, Copy)]
 struct BufferDepth {
     /// The loop's body.
@@ -228,7 +248,8 @@ struct BufferDepth {
     /// previous stage.
     depth: u32,
     /// The depth that the levelled schedule of its loop needs.
-    levelled: u32,
+    levelled_depth: u32,
+    /// Whether TMA fills the buffer.
     by_tma: bool,
     /// Largest useful depth, or the depth that the author's latency hint sets.
     max_depth: u32,
@@ -239,15 +260,15 @@ struct BufferDepth {
     from_start: bool,
 }
 
-/// Which warp role issues TMA copies, and when.
+/// The warp role that issues TMA copies, and the time at which it issues them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TmaIssue {
-    /// The warps that compute, as soon as the stage's memory is free. The function has no producer warp.
+    /// The warps that compute, when a stage is free. The function has no producer warp.
     ByAll,
-    /// A producer warp, as soon as a stage is free.
+    /// A producer warp, when a stage is free. The warp runs ahead of the loop that computes.
     Ahead,
-    /// As `Ahead`, but the producer waits for a "buffers free" signal before each loop. Applies to outermost loops only, and
-    /// only without an MMA warp.
+    /// A producer warp, which waits for a "buffers free" signal before each loop. In nested loops, and with an MMA warp, the same
+    /// as `Ahead`.
     AfterSignal,
 }
 
@@ -255,14 +276,15 @@ enum TmaIssue {
 fn staged_buffers(
     function: &Function,
     schedules: &[LoopSchedule],
-    level: &[LoopSchedule],
+    levelled_schedules: &[LoopSchedule],
     tma_issue: TmaIssue,
 ) -> Vec<Option<BufferDepth>> {
     let mut staged_buffers: Vec<Option<BufferDepth>> = vec![None; function.attrs.program.buffers.len()];
     for schedule in schedules.iter().filter(|schedule| schedule.function == function.name) {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let ops = &function.body.blocks[block].ops;
-        let mut read_in_flight = if schedule.in_flight { wgmma_in_flight::read(function, block) } else { BTreeSet::new() };
+        let mut read_in_flight =
+            if schedule.in_flight { wgmma_in_flight::operand_buffers_in_flight(function, block) } else { BTreeSet::new() };
         read_in_flight.extend(tmem_pipelines::operands_in(function, block));
         let alternating = tma_pipelines::filled_alternately(function, block);
         for entry in &schedule.entries {
@@ -272,25 +294,26 @@ fn staged_buffers(
                     let depth_in_other_loops =
                         staged_buffers[touch.buffer().0 as usize].map_or(1, |staged_buffer| staged_buffer.depth);
                     let depth_in = |schedule: &LoopSchedule, entry: &ScheduleEntry| {
-                        depth(schedule, entry, touch.buffer(), &read_in_flight).max(depth_in_other_loops)
+                        depth_for_copy(schedule, entry, touch.buffer(), &read_in_flight).max(depth_in_other_loops)
                     };
-                    let levelled =
-                        level.iter().find(|level| (&level.function, level.index) == (&schedule.function, schedule.index));
-                    let levelled =
-                        levelled.and_then(|level| Some(depth_in(level, level.entries.iter().find(|other| other.op == entry.op)?)));
+                    let levelled = levelled_schedules
+                        .iter()
+                        .find(|levelled| (&levelled.function, levelled.index) == (&schedule.function, schedule.index));
+                    let levelled_depth = levelled
+                        .and_then(|levelled| Some(depth_in(levelled, levelled.entries.iter().find(|other| other.op == entry.op)?)));
                     let depth = depth_in(schedule, entry);
-                    let levelled = levelled.unwrap_or(depth);
+                    let levelled_depth = levelled_depth.unwrap_or(depth);
                     let by_tma = tma_pipelines::filled(&function.body.ops[ops[entry.op as usize]].kind).is_some();
-                    let signalled = tma_issue == TmaIssue::AfterSignal
+                    let waits_for_signal = tma_issue == TmaIssue::AfterSignal
                         && !tma_pipelines::is_nested(function, block)
                         && !tmem_pipelines::has_mma(function);
                     // Tensor memory MMAs may still read the buffer after their loop has ended.
                     let may_outlive_loop = tmem_pipelines::has_mma(function) && read_in_flight.contains(&touch.buffer());
-                    let from_start = by_tma && (tma_issue != TmaIssue::ByAll && !signalled || may_outlive_loop);
+                    let from_start = by_tma && (tma_issue != TmaIssue::ByAll && !waits_for_signal || may_outlive_loop);
                     let alternating = alternating.contains(&touch.buffer());
                     let max_depth = latency_hints::stages(function, block).unwrap_or(MAX_DEPTH);
                     staged_buffers[touch.buffer().0 as usize] =
-                        Some(BufferDepth { block, depth, levelled, by_tma, max_depth, alternating, from_start });
+                        Some(BufferDepth { block, depth, levelled_depth, by_tma, max_depth, alternating, from_start });
                 }
             }
         }
@@ -298,12 +321,17 @@ fn staged_buffers(
     staged_buffers
 }
 
-/// Returns the number of stages of a buffer that a scheduled op copies to. MMAs in flight read the buffers in `read_in_flight`.
-pub(crate) fn depth(schedule: &LoopSchedule, entry: &ScheduleEntry, buffer: Buffer, read_in_flight: &BTreeSet<Buffer>) -> u32 {
-    let ahead = schedule.last_stage() - entry.stage;
-    ahead
-        + u32::from(ahead == 0 || !common::fault_injected("sched.depth"))
-        + u32::from(ahead > 0 && read_in_flight.contains(&buffer))
+/// Returns the number of stages that a scheduled copy to a buffer needs. MMAs in flight read the buffers in `read_in_flight`.
+pub(crate) fn depth_for_copy(
+    schedule: &LoopSchedule,
+    entry: &ScheduleEntry,
+    buffer: Buffer,
+    read_in_flight: &BTreeSet<Buffer>,
+) -> u32 {
+    let prefetch_distance = schedule.last_stage() - entry.stage;
+    prefetch_distance
+        + u32::from(prefetch_distance == 0 || !common::fault_injected("sched.depth"))
+        + u32::from(prefetch_distance > 0 && read_in_flight.contains(&buffer))
 }
 
 /// Largest depth of a multi-stage buffer: more stages hide no further latency.
@@ -320,8 +348,8 @@ pub(crate) fn share(smem_limit: u32, ctas: u32) -> u32 {
     ((smem_limit + RESERVED_BYTES) / ctas.max(1)).saturating_sub(RESERVED_BYTES)
 }
 
-/// Returns how many CTAs of a function fit the shared memory of an SM.
-pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
+/// Returns how many CTAs of a function fit the shared memory of an SM, at least 1.
+pub(crate) fn ctas_by_smem(attrs: &FunctionAttrs, target: Target) -> u32 {
     ctas_that_fit(attrs.shared_bytes, budget::shared_memory(target)).max(1)
 }
 
@@ -334,17 +362,17 @@ const ENOUGH_STAGES: u32 = 3;
 fn with_store_buffers(
     (function, groups): FunctionAndGroups<'_>,
     schedules: &[LoopSchedule],
-    level: &[LoopSchedule],
+    levelled_schedules: &[LoopSchedule],
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<BufferDepth>>, BTreeSet<Buffer>) {
-    let plans = [tmem_pipelines::stored(function), BTreeSet::new()].map(|stored| {
-        let staged_buffers = producer_depths((function, groups), schedules, (level, &stored), resident_ctas);
-        let plan_value = plan_value((function, groups), &staged_buffers, &stored, resident_ctas);
-        (plan_value, staged_buffers, stored)
+    let plans = [tmem_pipelines::tma_store_buffers(function), BTreeSet::new()].map(|store_buffers| {
+        let staged_buffers = producer_depths((function, groups), schedules, (levelled_schedules, &store_buffers), resident_ctas);
+        let plan_value = plan_value((function, groups), &staged_buffers, &store_buffers, resident_ctas);
+        (plan_value, staged_buffers, store_buffers)
     });
-    let [twice, once] = plans;
-    let (_, staged_buffers, stored) = if twice.0 >= once.0 { twice } else { once };
-    (staged_buffers, stored)
+    let [doubled, single] = plans;
+    let (_, staged_buffers, store_buffers) = if doubled.0 >= single.0 { doubled } else { single };
+    (staged_buffers, store_buffers)
 }
 
 /// Returns the depths for a function with a producer warp. Buffers of several loops share memory if that gives more stages or a
@@ -352,28 +380,31 @@ fn with_store_buffers(
 fn producer_depths(
     (function, groups): FunctionAndGroups<'_>,
     schedules: &[LoopSchedule],
-    (level, stored): (&[LoopSchedule], &BTreeSet<Buffer>),
+    (levelled_schedules, store_buffers): (&[LoopSchedule], &BTreeSet<Buffer>),
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<BufferDepth>> {
-    let all = [TmaIssue::Ahead, TmaIssue::AfterSignal];
-    let [ahead, signalled] = all
-        .map(|tma_issue| deepen((function, groups), staged_buffers(function, schedules, level, tma_issue), stored, resident_ctas));
-    let plan_value = |staged_buffers: &[Option<BufferDepth>]| plan_value((function, groups), staged_buffers, stored, resident_ctas);
+    let tma_issues = [TmaIssue::Ahead, TmaIssue::AfterSignal];
+    let [ahead, signalled] = tma_issues.map(|tma_issue| {
+        deepen((function, groups), staged_buffers(function, schedules, levelled_schedules, tma_issue), store_buffers, resident_ctas)
+    });
+    let plan_value =
+        |staged_buffers: &[Option<BufferDepth>]| plan_value((function, groups), staged_buffers, store_buffers, resident_ctas);
     if plan_value(&signalled) > plan_value(&ahead) { signalled } else { ahead }
 }
 
-/// The value of a choice of depths, for comparisons: resident CTAs, then the smallest pipeline depth, counted up to
-/// [`ENOUGH_STAGES`].
+/// The value of a choice of depths, for comparisons: first the number of resident CTAs, then the smallest depth of a TMA pipeline,
+/// up to [`ENOUGH_STAGES`].
 fn plan_value(
     (function, groups): FunctionAndGroups<'_>,
     staged_buffers: &[Option<BufferDepth>],
-    stored: &BTreeSet<Buffer>,
+    store_buffers: &BTreeSet<Buffer>,
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> (u32, Option<u32>) {
-    let least =
+    let min_depth =
         staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma).map(|staged_buffer| staged_buffer.depth).min();
-    let resident_ctas = resident_ctas(bytes_with_barriers(function, &place((function, groups), staged_buffers, stored), true));
-    (resident_ctas, least.map(|depth| depth.min(ENOUGH_STAGES)))
+    let resident_ctas =
+        resident_ctas(bytes_with_barriers(function, &place_buffers((function, groups), staged_buffers, store_buffers), true));
+    (resident_ctas, min_depth.map(|depth| depth.min(ENOUGH_STAGES)))
 }
 
 /// Deepens the multi-stage buffers of a function with a producer warp. The producer's prefetch distance is the pipeline depth, so
@@ -382,30 +413,30 @@ fn plan_value(
 fn deepen(
     (function, groups): FunctionAndGroups<'_>,
     mut staged_buffers: Vec<Option<BufferDepth>>,
-    stored: &BTreeSet<Buffer>,
+    store_buffers: &BTreeSet<Buffer>,
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<BufferDepth>> {
     let bytes = |staged_buffers: &[Option<BufferDepth>]| {
-        bytes_with_barriers(function, &place((function, groups), staged_buffers, stored), true)
+        bytes_with_barriers(function, &place_buffers((function, groups), staged_buffers, store_buffers), true)
     };
-    // With a single stage each alternating copy would wait for the readers of the previous one. No additional CTA hides that
-    // much latency.
-    let second =
+    // With a single stage, each alternating copy would wait for the readers of the previous copy. No additional CTA hides that much
+    // latency.
+    let min_depth =
         |staged_buffer: &BufferDepth| if staged_buffer.alternating { staged_buffer.depth.max(2) } else { staged_buffer.depth };
-    let with_second: Vec<Option<BufferDepth>> = staged_buffers
+    let with_min_depths: Vec<Option<BufferDepth>> = staged_buffers
         .iter()
-        .map(|staged_buffer| staged_buffer.map(|staged_buffer| BufferDepth { depth: second(&staged_buffer), ..staged_buffer }))
+        .map(|staged_buffer| staged_buffer.map(|staged_buffer| BufferDepth { depth: min_depth(&staged_buffer), ..staged_buffer }))
         .collect();
-    if resident_ctas(bytes(&with_second)) > 0 {
-        staged_buffers = with_second;
+    if resident_ctas(bytes(&with_min_depths)) > 0 {
+        staged_buffers = with_min_depths;
     }
     let ctas_before = resident_ctas(bytes(&staged_buffers)).max(1);
     let with_depths = |staged_buffers: &[Option<BufferDepth>], depth: &dyn Fn(&BufferDepth) -> u32| {
-        let of_tma = |staged_buffer: &BufferDepth| if staged_buffer.by_tma { depth(staged_buffer) } else { staged_buffer.depth };
-        let all = staged_buffers
-            .iter()
-            .map(|staged_buffer| staged_buffer.map(|staged_buffer| BufferDepth { depth: of_tma(&staged_buffer), ..staged_buffer }));
-        Some(all.collect::<Vec<_>>()).filter(|all| resident_ctas(bytes(all)) >= ctas_before)
+        let new_depth = |staged_buffer: &BufferDepth| if staged_buffer.by_tma { depth(staged_buffer) } else { staged_buffer.depth };
+        let changed_buffers = staged_buffers.iter().map(|staged_buffer| {
+            staged_buffer.map(|staged_buffer| BufferDepth { depth: new_depth(&staged_buffer), ..staged_buffer })
+        });
+        Some(changed_buffers.collect::<Vec<_>>()).filter(|changed_buffers| resident_ctas(bytes(changed_buffers)) >= ctas_before)
     };
     let mut max_depths: BTreeMap<Block, u32> = BTreeMap::new();
     for staged_buffer in staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma) {
@@ -415,14 +446,16 @@ fn deepen(
     // If a copy runs further ahead than another copy of its loop, its readers still wait for the other copy. The additional
     // stages of the first copy can therefore be dropped.
     let by_tma = staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma);
-    let spare =
-        by_tma.map(|staged_buffer| max_depths[&staged_buffer.block].saturating_sub(staged_buffer.levelled)).max().unwrap_or(0);
-    let with_equal_depths = |fewer: u32| {
+    let max_reduction = by_tma
+        .map(|staged_buffer| max_depths[&staged_buffer.block].saturating_sub(staged_buffer.levelled_depth))
+        .max()
+        .unwrap_or(0);
+    let with_equal_depths = |reduction: u32| {
         with_depths(&staged_buffers, &|staged_buffer| {
-            max_depths[&staged_buffer.block].saturating_sub(fewer).max(staged_buffer.levelled)
+            max_depths[&staged_buffer.block].saturating_sub(reduction).max(staged_buffer.levelled_depth)
         })
     };
-    staged_buffers = (0..=spare).find_map(with_equal_depths).unwrap_or(staged_buffers);
+    staged_buffers = (0..=max_reduction).find_map(with_equal_depths).unwrap_or(staged_buffers);
     for _ in 1..MAX_DEPTH {
         match with_depths(&staged_buffers, &|staged_buffer| staged_buffer.max_depth.min(staged_buffer.depth + 1)) {
             Some(deeper) => staged_buffers = deeper,
@@ -455,28 +488,28 @@ type FunctionAndGroups<'a> = (&'a Function, Option<&'a ComputeGroups>);
 /// both groups read.
 fn groups_that_fit(function: &Function, schedules: &[LoopSchedule], target: Target) -> Option<ComputeGroups> {
     let groups = ComputeGroups::find(function).ok()?;
-    let second = |staged_buffer: BufferDepth| BufferDepth {
+    let with_second_stage = |staged_buffer: BufferDepth| BufferDepth {
         depth: if staged_buffer.by_tma { staged_buffer.depth.max(2) } else { staged_buffer.depth },
         ..staged_buffer
     };
     let staged_buffers = staged_buffers(function, schedules, &[], TmaIssue::AfterSignal)
         .into_iter()
-        .map(|staged_buffer| staged_buffer.map(second))
+        .map(|staged_buffer| staged_buffer.map(with_second_stage))
         .collect::<Vec<_>>();
-    let placements = place((function, Some(&groups)), &staged_buffers, &BTreeSet::new());
+    let placements = place_buffers((function, Some(&groups)), &staged_buffers, &BTreeSet::new());
     (bytes_with_barriers(function, &placements, true) <= budget::shared_memory(target)).then_some(groups)
 }
 
-fn place(
+fn place_buffers(
     function_and_groups: FunctionAndGroups<'_>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
 ) -> Arena<Buffer, Placement> {
-    place_but(function_and_groups, staged_buffers, doubled, &BTreeSet::new())
+    place_with_exclusive(function_and_groups, staged_buffers, doubled, &BTreeSet::new())
 }
 
 /// Computes placements in which the buffers in `exclusive` share memory with no other buffer.
-fn place_but(
+fn place_with_exclusive(
     (function, groups): FunctionAndGroups<'_>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
@@ -487,56 +520,62 @@ fn place_but(
         Some(staged_buffer) => staged_buffer.depth,
         None => 1 + u32::from(doubled.contains(&buffer)),
     };
-    let filled = buffers.ids().zip(staged_buffers).filter_map(|(buffer, staged_buffer)| Some((buffer, (*staged_buffer)?)));
-    let filled = filled
+    let staged = buffers.ids().zip(staged_buffers).filter_map(|(buffer, staged_buffer)| Some((buffer, (*staged_buffer)?)));
+    let staged = staged
         .map(|(buffer, BufferDepth { block, from_start, .. })| (buffer, liveness::StagedBuffer { block, from_start }))
         .collect();
-    let mut liveness = liveness::liveness((&function.body, function.region), buffers, Op::effects, &filled);
-    for (buffer, accumulators) in tmem_pipelines::read_on(function) {
+    let mut liveness = liveness::liveness((&function.body, function.region), buffers, Op::effects, &staged);
+    for (buffer, accumulators) in tmem_pipelines::operands_of_rescaled_accumulators(function) {
         liveness[buffer].last = liveness[buffer].last.max(liveness[accumulators].last);
     }
     // A TMA store warp may still read the buffer when all other roles have finished, or when they execute the next iteration.
     let producer_runs_ahead = staged_buffers.iter().flatten().any(|staged_buffer| staged_buffer.from_start);
-    for buffer in tmem_pipelines::stored(function).into_iter().filter(|_| producer_runs_ahead) {
-        let first = if tmem_pipelines::is_in_iterations(function, buffer) { 0 } else { liveness[buffer].first };
+    for buffer in tmem_pipelines::tma_store_buffers(function).into_iter().filter(|_| producer_runs_ahead) {
+        let first = if tmem_pipelines::is_accessed_in_regions(function, buffer) { 0 } else { liveness[buffer].first };
         liveness[buffer] = LiveRange { first, last: usize::MAX };
     }
-    // The compute role that drains the MMAs of a stored operand knows that those MMAs have read it.
+    // These live ranges suffice for operands that threads store only before loops: the compute role that waits for the MMAs of the
+    // operand knows that they have read it.
     let own_liveness = liveness.clone();
-    // Tensor memory MMAs may still read the operand while the threads that stored it have moved on.
-    let brought = tmem_pipelines::brought_once(function);
-    let stored =
-        tmem_pipelines::stored_operands(function).into_iter().filter(|buffer| tmem_pipelines::is_in_iterations(function, *buffer));
-    for buffer in stored.chain(brought) {
+    // Tensor memory MMAs may still read an operand when the threads that stored it have continued.
+    let filled_before_loops = tmem_pipelines::operands_filled_before_loops(function);
+    let operands_stored_in_loops = tmem_pipelines::stored_operands(function)
+        .into_iter()
+        .filter(|buffer| tmem_pipelines::is_accessed_in_regions(function, *buffer));
+    for buffer in operands_stored_in_loops.chain(filled_before_loops) {
         liveness[buffer] = LiveRange { first: 0, last: usize::MAX };
     }
     if common::fault_injected("sched.liveness") {
         liveness.values_mut().for_each(|live_range| *live_range = LiveRange::NEVER_LIVE);
     }
-    let (columns, _) = tmem_alloc::place(function, doubled);
+    let (columns, _) = tmem_alloc::place_in_tmem(function, doubled);
     // A compute group does not know when a live range of the other group has ended.
-    let stored_once = if groups.is_some() { stored_once(function) } else { BTreeSet::new() };
-    let unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.share(one, other));
-    let meets = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_once.contains(buffer)) {
-        true => own_liveness[one].meets(own_liveness[other]),
-        false => liveness[one].meets(liveness[other]),
+    let stored_before_loops = if groups.is_some() { stored_before_loops(function) } else { BTreeSet::new() };
+    let is_end_unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.may_share_memory(one, other));
+    let overlap = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_before_loops.contains(buffer)) {
+        true => own_liveness[one].overlaps(own_liveness[other]),
+        false => liveness[one].overlaps(liveness[other]),
     };
     let is_exclusive = |one: Buffer, other: Buffer| exclusive.contains(&one) || exclusive.contains(&other);
-    let places =
-        liveness::places(buffers, |one, other| is_exclusive(one, other) || unknown(one, other) || meets(one, other), depth);
+    let places = liveness::place_buffers(
+        buffers,
+        |one, other| is_exclusive(one, other) || is_end_unknown(one, other) || overlap(one, other),
+        depth,
+    );
     let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
     places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
 }
 
-/// The MMA operands that threads store only before all loops.
-fn stored_once(function: &Function) -> BTreeSet<Buffer> {
+/// The shared-memory MMA operands that threads store only outside loops and conditions.
+fn stored_before_loops(function: &Function) -> BTreeSet<Buffer> {
     let (body, entry) = (&function.body, function.entry());
     let blocks = body.op_blocks();
-    let in_loops = |op: &base::ir::Op| blocks[op.0 as usize] != Some(entry);
-    let stores = |op| match body.ops[op].kind {
+    let is_in_loop = |op: &base::ir::Op| blocks[op.0 as usize] != Some(entry);
+    let stored_buffer = |op| match body.ops[op].kind {
         Op::Core(tileas::Op::SharedStore { buffer, .. }) => Some(buffer),
         _ => None,
     };
-    let stored_in_loops: BTreeSet<Buffer> = body.walk(function.region).into_iter().filter(in_loops).filter_map(stores).collect();
+    let stored_in_loops: BTreeSet<Buffer> =
+        body.walk(function.region).into_iter().filter(is_in_loop).filter_map(stored_buffer).collect();
     tmem_pipelines::stored_operands(function).into_iter().filter(|buffer| !stored_in_loops.contains(buffer)).collect()
 }

@@ -1,19 +1,19 @@
 //! Purpose: place CTA barriers between conflicting accesses of different threads: to shared memory, and to global memory if a
 //! token orders them ([`crate::token_barriers`]).
-//! Requires: placements, materialized loops with their [`Marks`], and pipeline steps.
+//! Requires: placements, materialized loops with their [`PipelinedLoops`], and pipeline steps.
 //! Establishes: on every path a barrier separates two conflicting accesses. If the earlier access is a copy that no pipelined
 //! loop waits for, a wait for the copy precedes the barrier.
 //! Preserves: the order of all existing ops.
 //! See also: Triton's `Membar` analysis.
 //!
-//! Every op counts as executed by all threads of the CTA. A barrier goes as late as possible, directly before the second
-//! access. An MMA in flight reads until each warp has waited for it. Accesses to different stages of a multi-stage buffer do
-//! not conflict: [`Marks`] gives the iteration for which an op of a pipelined loop works.
+//! The pass assumes that all threads of the CTA execute every op. A barrier goes as late as possible, directly before the second
+//! access. An MMA in flight reads until each warp has waited for it. Accesses to different stages of a multi-stage buffer do not
+//! conflict: [`PipelinedLoops`] gives the iteration for which an op of a pipelined loop works.
 
 use crate::buffer_accesses::{Touch, touches};
-use crate::materialize::{LoopPart, Marks};
+use crate::materialize::{LoopPart, PipelinedLoops};
 use crate::tma_pipelines;
-use crate::token_barriers::Ordering;
+use crate::token_barriers::TokenOrdering;
 use crate::{tmem_alloc, tmem_pipelines};
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region};
@@ -21,10 +21,10 @@ use core_dialect::core_ops::Core;
 use sched::{Fill, Function, Op};
 use tileas::{Buffer, Layout, LayoutId, Space};
 
-pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<LayoutId, Layout>) {
+pub(crate) fn run(function: &mut Function, pipelined_loops: &PipelinedLoops, layouts: &Arena<LayoutId, Layout>) {
     let region = function.region;
-    let ordering = Ordering::new(function, layouts);
-    let mut pass = BarrierPass { threads: function.attrs.program.warps * 32, function, marks, ordering };
+    let ordering = TokenOrdering::new(function, layouts);
+    let mut pass = BarrierPass { threads: function.attrs.program.warps * 32, function, pipelined_loops, ordering };
     pass.place_in_region(region, Vec::new());
     *function = base::text::compact(function);
 }
@@ -35,8 +35,8 @@ struct BarrierAccess {
     touch: Touch,
     /// For an op of a pipelined loop: the iteration for which it works, relative to the current one.
     iteration: Option<i32>,
-    /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to
-    /// this stage after it was drained. Implies nothing about other buffers in the same memory.
+    /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to this
+    /// stage after it was drained. The flag implies nothing about other buffers in the same memory.
     released: bool,
 }
 
@@ -49,14 +49,14 @@ impl BarrierAccess {
 
 struct BarrierPass<'a> {
     function: &'a mut Function,
-    marks: &'a Marks,
+    pipelined_loops: &'a PipelinedLoops,
     threads: u32,
-    ordering: Ordering,
+    ordering: TokenOrdering,
 }
 
 impl BarrierPass<'_> {
     fn accesses(&self, op: OpId) -> Vec<BarrierAccess> {
-        let (kind, iteration) = (&self.function.body.ops[op].kind, self.marks.iterations.get(&op).copied());
+        let (kind, iteration) = (&self.function.body.ops[op].kind, self.pipelined_loops.iterations.get(&op).copied());
         if tma_pipelines::filled(kind).is_some() {
             // The pipeline orders the copy: all threads wait for the pipeline before they continue.
             return Vec::new();
@@ -68,32 +68,31 @@ impl BarrierPass<'_> {
         // With one warpgroup, a single warp accesses each TMEM lane, in program order. With more warps, a thread may store an
         // operand over an accumulator that another warp still loads.
         let one_warpgroup = self.threads <= tileas::tensor_memory::LANES;
-        let ordered = touches(kind).into_iter().filter(|touch| self.space(*touch) == Space::Shared || !one_warpgroup);
-        ordered.map(|touch| BarrierAccess { touch, iteration, released: false }).collect()
+        let ordered_touches = touches(kind).into_iter().filter(|touch| self.space(*touch) == Space::Shared || !one_warpgroup);
+        ordered_touches.map(|touch| BarrierAccess { touch, iteration, released: false }).collect()
     }
 
-    /// The accesses of an op before which a barrier must separate them from pending accesses. A loop repeats, in every iteration,
-    /// the accesses before its first barrier. They count for the loop op itself: one barrier before the loop covers all
-    /// iterations.
+    /// The accesses that a barrier directly before an op separates from pending accesses. For a loop, they include the accesses of
+    /// its body before the first barrier: one barrier before the loop covers all iterations.
     fn accesses_to_order(&self, op: OpId) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_staged = |access: &BarrierAccess| self.function.attrs.placements[access.touch.buffer()].depth > 1;
-        let mut met = self.accesses(op);
+        let mut accesses = self.accesses(op);
         if let Some(Core::For { body: region, .. } | Core::Loop { body: region, .. }) = body.ops[op].kind.core() {
             let ops = &body.blocks[body.block_of(*region)].ops;
             for &op in ops.iter().take_while(|op| !matches!(body.ops[**op].kind, Op::Barrier { .. })) {
                 let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
-                met.extend(inner.chain([op]).flat_map(|op| self.accesses(op)).filter(|access| !is_staged(access)));
+                accesses.extend(inner.chain([op]).flat_map(|op| self.accesses(op)).filter(|access| !is_staged(access)));
             }
         }
-        met
+        accesses
     }
 
-    /// The accesses that other warps may still perform after the op, until the next barrier: the op's own, and the reads of the
-    /// MMAs for which the op waited.
+    /// The accesses that other warps may still perform after an op, until the next barrier: the accesses of the op itself, and the
+    /// reads of the MMAs for which the op waited.
     fn pending_after(&self, op: OpId) -> Vec<BarrierAccess> {
-        let iteration = self.marks.iterations.get(&op).copied();
-        let freed = self.marks.freed.get(&op).into_iter().flatten().map(|buffer| Touch::Read(*buffer));
+        let iteration = self.pipelined_loops.iterations.get(&op).copied();
+        let freed = self.pipelined_loops.freed_operands.get(&op).into_iter().flatten().map(|buffer| Touch::Read(*buffer));
         self.accesses(op).into_iter().chain(freed.map(|touch| BarrierAccess { touch, iteration, released: false })).collect()
     }
 
@@ -106,33 +105,35 @@ impl BarrierPass<'_> {
         for op in ops {
             if matches!(self.function.body.ops[op].kind, Op::Barrier { .. }) {
                 pending.clear();
-                self.ordering.barrier();
+                self.ordering.record_barrier();
             }
             if let Op::PipelineAcquire { pipeline, .. } = self.function.body.ops[op].kind {
                 let buffers = &self.function.attrs.pipelines[pipeline].buffers;
                 pending.iter_mut().for_each(|access| access.released |= buffers.contains(&access.touch.buffer()));
             }
-            let now = self.accesses_to_order(op);
-            let conflict = |now: &BarrierAccess| pending.iter().any(|before| self.conflict(*before, *now));
-            if now.iter().any(conflict) || !common::fault_injected("sched.order") && self.ordering.needs_barrier(self.function, op)
+            let new_accesses = self.accesses_to_order(op);
+            let conflicts = |access: &BarrierAccess| pending.iter().any(|before| self.conflicts(*before, *access));
+            if new_accesses.iter().any(conflicts)
+                || !common::fault_injected("sched.order") && self.ordering.needs_barrier(self.function, op)
             {
-                self.barrier(&mut out, &pending, self.function.body.ops[op].loc);
+                self.emit_barrier(&mut out, &pending, self.function.body.ops[op].loc);
                 pending.clear();
-                self.ordering.barrier();
+                self.ordering.record_barrier();
             }
             pending.extend(self.pending_after(op));
             let regions = self.function.body.ops[op].kind.regions();
             if !regions.is_empty() {
                 pending = self.place_in_regions(op, &regions, pending);
             }
-            self.ordering.record(&self.function.body, op);
+            self.ordering.record_op(&self.function.body, op);
             out.push(op);
         }
         self.function.body.blocks[block].ops = out;
         pending
     }
 
-    fn barrier(&mut self, out: &mut Vec<OpId>, pending: &[BarrierAccess], loc: base::Loc) {
+    /// Emits a barrier. If copies are pending that no pipelined loop waits for, a wait precedes the barrier.
+    fn emit_barrier(&mut self, out: &mut Vec<OpId>, pending: &[BarrierAccess], loc: base::Loc) {
         let body = &mut self.function.body;
         if pending.iter().any(|access| matches!(access.touch, Touch::Copy(_)) && access.iteration.is_none()) {
             out.push(body.new_op(Op::CopyCommit {}, [], loc));
@@ -146,26 +147,30 @@ impl BarrierPass<'_> {
     fn place_in_regions(&mut self, op: OpId, regions: &[Region], pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
-        let part = self.marks.loops.get(&op).copied();
+        let loop_part = self.pipelined_loops.parts.get(&op).copied();
         let mut start = pending.clone();
         if is_loop {
-            // An iteration starts with the accesses that the previous iteration left pending. If the body has no barriers, those
+            // An iteration starts with the accesses that the previous iteration left pending. If the body has no barriers, these
             // are all its accesses.
-            let all: Vec<OpId> = regions.iter().flat_map(|region| body.walk(*region)).collect();
-            start.extend(all.into_iter().flat_map(|op| self.pending_after(op)).map(BarrierAccess::seen_from_next_iteration));
+            let ops: Vec<OpId> = regions.iter().flat_map(|region| body.walk(*region)).collect();
+            start.extend(ops.into_iter().flat_map(|op| self.pending_after(op)).map(BarrierAccess::seen_from_next_iteration));
         }
         let mut end = if is_loop { pending } else { Vec::new() };
         // Control may skip a barrier inside the op, so only the ordering known before the op holds after it.
-        let outside = self.ordering.clone();
-        self.ordering.enter(self.function, op);
-        let entered = self.ordering.clone();
+        let ordering_before = self.ordering.clone();
+        self.ordering.enter_regions(self.function, op);
+        let ordering_inside = self.ordering.clone();
         for region in regions {
-            self.ordering = entered.clone();
-            let left = self.place_in_region(*region, start.clone());
-            end.extend(left.into_iter().map(|access| if part.is_some() { access.seen_from_next_iteration() } else { access }));
+            self.ordering = ordering_inside.clone();
+            let pending_at_end = self.place_in_region(*region, start.clone());
+            end.extend(
+                pending_at_end
+                    .into_iter()
+                    .map(|access| if loop_part.is_some() { access.seen_from_next_iteration() } else { access }),
+            );
         }
-        self.ordering = outside;
-        if part.is_some_and(LoopPart::is_last) {
+        self.ordering = ordering_before;
+        if loop_part.is_some_and(LoopPart::is_last) {
             end.iter_mut().for_each(|access| access.iteration = None);
         }
         end.sort_unstable();
@@ -182,7 +187,8 @@ impl BarrierPass<'_> {
         self.function.attrs.pipeline_of(buffer).is_some_and(|(_, info)| info.fill == Fill::Threads)
     }
 
-    fn conflict(&self, a: BarrierAccess, b: BarrierAccess) -> bool {
+    /// Returns whether a barrier must separate two accesses.
+    fn conflicts(&self, a: BarrierAccess, b: BarrierAccess) -> bool {
         let attrs = &self.function.attrs;
         match [a, b].map(|access| self.space(access.touch)) {
             // The pipeline orders its fills and drains, but not two fills of one stage.
@@ -194,7 +200,7 @@ impl BarrierPass<'_> {
             [Space::Tensor, Space::Tensor] => {
                 return match (a.touch, b.touch) {
                     (Touch::Read(accumulators), Touch::Write(operand)) => {
-                        accumulators != operand && tmem_alloc::may_meet(self.function, accumulators, operand)
+                        accumulators != operand && tmem_alloc::columns_overlap(self.function, accumulators, operand)
                     }
                     _ => false,
                 };

@@ -1,5 +1,5 @@
-//! Purpose: mark the view accesses that are emitted twice: with a bounds check per vector, and without checks for tiles fully
-//! inside.
+//! Purpose: mark the view accesses that are emitted twice: with a bounds check per vector, and without checks for tiles that are
+//! fully inside the view.
 //! Requires: all other decisions about the function.
 //! Establishes: `versioned` on every eligible access for which the unchecked version saves more than a few checks.
 //! Preserves: the op order and every other attribute.
@@ -7,19 +7,19 @@
 
 use base::Arena;
 use base::ir::{Op as OpId, OpNode};
-use sched::packed_ops::registers;
+use sched::packed_ops::registers_per_thread;
 use sched::{Function, Op, versioned_accesses};
 use std::collections::BTreeSet;
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, CopyAtom};
 
-/// Number of checked vectors from which a second version pays.
+/// Minimum number of checked vectors per thread for a version without checks.
 const VERSIONING_LIMIT: usize = 4;
-/// Minimum number of checked vectors for copies to shared memory. It is higher because predicates, not branches, check their
-/// bounds.
+/// Minimum number of checked vectors per thread for copies to shared memory. It is higher because the checks of copies are
+/// predicates, not branches.
 const COPY_VERSIONING_LIMIT: usize = 8;
-/// Minimum for copies in a block with MMAs. It is higher still: the branch between the two versions would separate the copies
-/// from the MMAs.
+/// Minimum number of checked vectors per thread for copies in a block with MMAs. It is still higher because the branch between the
+/// two versions separates the copies from the MMAs.
 const COPY_AMONG_MMAS_VERSIONING_LIMIT: usize = 16;
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
@@ -28,12 +28,12 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
     let among_mmas: BTreeSet<_> =
         function.body.walk(function.region).into_iter().filter(is_mma).filter_map(|op| blocks[op.0 as usize]).collect();
     let bytes = |buffer: &Buffer| function.attrs.program.buffers[*buffer].elem.bytes();
-    let pays = |id: OpId, op: &OpNode<Op>| {
+    let is_worthwhile = |id: OpId, op: &OpNode<Op>| {
         let (moved, atom) = match &op.kind {
-            Op::Core(tileas::Op::CopyView { layout, buffer, atom: CopyAtom::Async { bytes: piece }, .. }) => {
-                let among = blocks[id.0 as usize].is_some_and(|block| among_mmas.contains(&block));
-                let limit = if among { COPY_AMONG_MMAS_VERSIONING_LIMIT } else { COPY_VERSIONING_LIMIT };
-                return layouts[*layout].registers() >= limit * (piece / bytes(buffer)) as usize;
+            Op::Core(tileas::Op::CopyView { layout, buffer, atom: CopyAtom::Async { bytes: vector_bytes }, .. }) => {
+                let is_among_mmas = blocks[id.0 as usize].is_some_and(|block| among_mmas.contains(&block));
+                let limit = if is_among_mmas { COPY_AMONG_MMAS_VERSIONING_LIMIT } else { COPY_VERSIONING_LIMIT };
+                return layouts[*layout].registers() >= limit * (vector_bytes / bytes(buffer)) as usize;
             }
             Op::Core(tileas::Op::LoadView { atom, .. }) => (op.results[0], *atom),
             Op::Core(tileas::Op::StoreView { tile, atom, .. }) => (*tile, *atom),
@@ -41,10 +41,14 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
             _ => return false,
         };
         let CopyAtom::Vector { vector_bits } = atom else { return false };
-        registers(layouts, function.body.ty(moved)) >> vector_bits >= VERSIONING_LIMIT
+        registers_per_thread(layouts, function.body.ty(moved)) >> vector_bits >= VERSIONING_LIMIT
     };
-    let chosen: Vec<_> =
-        function.body.ops.iter().filter(|(id, op)| pays(*id, op) && versioned_accesses::check(function, op).is_ok()).collect();
+    let chosen: Vec<_> = function
+        .body
+        .ops
+        .iter()
+        .filter(|(id, op)| is_worthwhile(*id, op) && versioned_accesses::check_versioned_access(function, op).is_ok())
+        .collect();
     let chosen: Vec<_> = chosen.into_iter().map(|(id, _)| id).collect();
     for id in chosen {
         if let Op::Core(

@@ -4,6 +4,7 @@ use sched::Op;
 use tileas::Buffer;
 use tileas::effects::{AccessKind, BufferAccess, Proxy};
 
+/// An access to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Touch {
     Read(Buffer),
@@ -18,12 +19,13 @@ impl Touch {
             Touch::Read(buffer) | Touch::Write(buffer) | Touch::Copy(buffer) => buffer,
         }
     }
-    /// Whether the order of two accesses to overlapping memory matters.
+    /// Returns whether two accesses to overlapping memory must stay in order: at least one writes.
     pub(crate) fn conflicts(self, other: Touch) -> bool {
         !matches!((self, other), (Touch::Read(_), Touch::Read(_)))
     }
 }
 
+/// The buffer accesses of an op, without those of its regions.
 pub(crate) fn touches(op: &Op) -> Vec<Touch> {
     let touch = |access: BufferAccess| match (access.access_kind, access.proxy) {
         (AccessKind::Reads, _) => Touch::Read(access.buffer),

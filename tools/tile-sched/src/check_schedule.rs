@@ -1,5 +1,5 @@
-//! Checks that a schedule, generated or edited by hand, can be carried out: its stages, its loop's dependences and the
-//! machine's resources.
+//! Checks that a schedule, generated or edited by hand, is feasible: it respects the order of stages, the dependences of its loop
+//! and the resources of the machine.
 //!
 //! The check shares only the dependence graph with the scheduler. `sched::hazard_checker` verifies the table's completeness,
 //! the placements, the waits and the barriers whenever a `.sched` file is read.
@@ -12,12 +12,12 @@ use base::ir::Operation;
 use sched::{Function, LoopSchedule, Module, Phase, ScheduleEntry};
 
 /// Checks every schedule: only copies run ahead, dependences hold, and no two ops occupy one resource at the same time.
-pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
+pub(crate) fn check_schedules(file: &File<Module>) -> Result<()> {
     let machine = Machine::of(file.envelope.target()?);
-    let placed = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
+    let has_placements = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
     for schedule in &file.payload.schedules {
-        let function = keeps(&file.payload, schedule, &machine)?;
-        if placed && schedule.in_flight && !crate::wgmma_in_flight::is_possible(function, schedule) {
+        let function = check_schedule(&file.payload, schedule, &machine)?;
+        if has_placements && schedule.in_flight && !crate::wgmma_in_flight::is_possible(function, schedule) {
             let message = "an MMA stays in flight while a copy of the same iteration fills its operands";
             return Err(refuse(schedule, message.into()));
         }
@@ -25,16 +25,16 @@ pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Checks one schedule's dependences and resources. Returns its function.
-pub(crate) fn keeps<'m>(module: &'m Module, schedule: &LoopSchedule, machine: &Machine) -> Result<&'m Function> {
+/// Checks the stages, dependences and resources of one schedule. Returns its function.
+pub(crate) fn check_schedule<'m>(module: &'m Module, schedule: &LoopSchedule, machine: &Machine) -> Result<&'m Function> {
     let function = module.functions.iter().find(|function| function.name == schedule.function);
     let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
     let for_op = loops(function).get(schedule.index as usize).copied();
     let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
     let graph = Graph::of(module, function, for_op, machine);
     let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
-    let check = Check { function, schedule, graph: &graph };
-    check.stages().and_then(|()| check.dependences()).and_then(|()| check.resources())?;
+    let check = ScheduleCheck { function, schedule, graph: &graph };
+    check.check_stages().and_then(|()| check.check_dependences()).and_then(|()| check.check_resources())?;
     Ok(function)
 }
 
@@ -43,14 +43,14 @@ fn refuse(schedule: &LoopSchedule, message: String) -> Box<Diagnostic> {
     Diagnostic::invalid("SC120", message).at(place)
 }
 
-struct Check<'a> {
+struct ScheduleCheck<'a> {
     function: &'a Function,
     schedule: &'a LoopSchedule,
     graph: &'a Graph,
 }
 
-impl Check<'_> {
-    fn name(&self, node: usize) -> String {
+impl ScheduleCheck<'_> {
+    fn op_name(&self, node: usize) -> String {
         format!("op {node} ({})", self.function.body.ops[self.graph.nodes[node].op].kind.mnemonic())
     }
     fn entry(&self, node: usize) -> &ScheduleEntry {
@@ -63,51 +63,51 @@ impl Check<'_> {
         Err(refuse(self.schedule, message))
     }
 
-    fn stages(&self) -> Result<()> {
+    fn check_stages(&self) -> Result<()> {
         let (entries, nodes) = (&self.schedule.entries, &self.graph.nodes);
         let last = self.schedule.last_stage();
         for (node, entry) in entries.iter().enumerate() {
             if !nodes[node].ahead && entry.stage != last {
-                return self.refuse(format!("{} is in stage {}, but computes in stage {last}", self.name(node), entry.stage));
+                return self.refuse(format!("{} is in stage {}, but computes in stage {last}", self.op_name(node), entry.stage));
             }
         }
         Ok(())
     }
 
-    fn dependences(&self) -> Result<()> {
+    fn check_dependences(&self) -> Result<()> {
         let interval = i64::from(self.schedule.interval);
         for edge in &self.graph.edges {
-            let earliest = self.start(edge.from) + i64::from(edge.least) - interval * i64::from(edge.distance);
+            let earliest = self.start(edge.from) + i64::from(edge.min_latency) - interval * i64::from(edge.distance);
             if self.start(edge.to) < earliest {
-                let (from, to) = (self.name(edge.from), self.name(edge.to));
-                let late = earliest - self.start(edge.to);
-                return self.refuse(format!("{to} starts {late} cycles before the result of {from} that it needs is ready"));
+                let (from, to) = (self.op_name(edge.from), self.op_name(edge.to));
+                let cycles_late = earliest - self.start(edge.to);
+                return self.refuse(format!("{to} starts {cycles_late} cycles before the result of {from} that it needs is ready"));
             }
         }
         Ok(())
     }
 
-    /// Recomputes resource use independently of the scheduler: it sorts the intervals that ops occupy modulo the interval and
-    /// compares neighbours.
-    fn resources(&self) -> Result<()> {
+    /// Recomputes the use of resources independently of the scheduler. It sorts the cycles that ops occupy, modulo the initiation
+    /// interval, and compares neighbours.
+    fn check_resources(&self) -> Result<()> {
         let interval = i64::from(self.schedule.interval);
         for resource in crate::resource_model::Resource::ALL {
-            let mut pieces: Vec<(i64, i64, usize)> = Vec::new();
+            let mut occupations: Vec<(i64, i64, usize)> = Vec::new();
             for (i, node) in self.graph.nodes.iter().enumerate() {
                 let Some(&cycles) = node.cost.uses.get(&resource) else { continue };
                 let (from, cycles) = (self.start(i).rem_euclid(interval), i64::from(cycles));
                 if cycles > interval {
-                    return self.refuse(format!("{} needs {} for {cycles} of {interval} cycles", self.name(i), resource.name()));
+                    return self.refuse(format!("{} needs {} for {cycles} of {interval} cycles", self.op_name(i), resource.name()));
                 }
                 // An occupation that reaches past the end of the interval wraps around to its start.
-                pieces.push((from, (from + cycles).min(interval), i));
-                pieces.extend((from + cycles > interval).then(|| (0, from + cycles - interval, i)));
+                occupations.push((from, (from + cycles).min(interval), i));
+                occupations.extend((from + cycles > interval).then(|| (0, from + cycles - interval, i)));
             }
-            pieces.sort_unstable();
-            for pair in pieces.windows(2) {
+            occupations.sort_unstable();
+            for pair in occupations.windows(2) {
                 let ((_, end, first), (start, _, second)) = (pair[0], pair[1]);
                 if start < end {
-                    let (first, second) = (self.name(first), self.name(second));
+                    let (first, second) = (self.op_name(first), self.op_name(second));
                     return self.refuse(format!("{first} and {second} both need {} in cycle {start}", resource.name()));
                 }
             }

@@ -1,7 +1,8 @@
-//! Builds the dependence graph of one loop: which op waits for which, for how many cycles, and across how many iterations.
+//! Builds the dependence graph of one loop. An edge has the cycles and the number of iterations by which one op must follow
+//! another.
 //!
 //! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies can run ahead of
-//! their iteration, and only if their addresses depend on nothing but the loop counter and lookups indexed by it.
+//! their iteration, and only if their addresses depend on nothing but the loop counter and lookups ([`is_lookup`]) indexed by it.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::partition::share_pipelines;
@@ -22,7 +23,7 @@ use tileas::{Buffer, Type};
 pub(crate) struct Node {
     pub(crate) op: OpId,
     pub(crate) cost: Cost,
-    /// Whether it is a copy that can be issued in an earlier iteration.
+    /// Whether the op is a copy that can be issued in an earlier iteration.
     pub(crate) ahead: bool,
 }
 
@@ -30,15 +31,15 @@ pub(crate) struct Node {
 pub(crate) struct Edge {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Cycles by which `to` should follow `from`.
+    /// Cycles by which `to` should follow `from`, so that it does not stall.
     pub(crate) latency: u32,
-    /// Cycles by which `to` must follow `from`.
-    pub(crate) least: u32,
-    /// Number of iterations from `from` to `to`.
+    /// Cycles by which `to` must follow `from`. Less than `latency` for copies, because `to` waits for them.
+    pub(crate) min_latency: u32,
+    /// Number of iterations by which `to` is later than `from`.
     pub(crate) distance: u32,
 }
 
-/// The body of a loop without its terminator; a node's number is its position.
+/// The body of a loop without its terminator. The index of a node is the index of its op in the body.
 #[derive(Clone)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
@@ -73,27 +74,27 @@ impl Graph {
         let body = &function.body;
         let region = region_of(function, for_op);
         let block = body.block_of(region);
-        leaves_at_its_end(function, block)?;
+        check_no_early_exit(function, block)?;
         if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core) {
             return Err("cluster launch control decides the next tile block only at the end of this one".into());
         }
         let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];
         let mut reasons = Vec::new();
-        let mut slice = |op: OpId| {
+        let mut address_slice_of_copy = |op: OpId| {
             body.ops[op].kind.effects().copied_to()?;
             address_slice(function, for_op, op).map_err(|why| reasons.push(why)).ok()
         };
-        let slices: Vec<Option<Vec<OpId>>> = ops.iter().map(|op| slice(*op)).collect();
-        let only_addresses = only_for_addresses(function, block, &slices);
-        // The copies of an iteration are in flight together, and each of them completes only after the bytes of all of them.
+        let slices: Vec<Option<Vec<OpId>>> = ops.iter().map(|op| address_slice_of_copy(*op)).collect();
+        let only_addresses = ops_only_for_addresses(function, block, &slices);
+        // The copies of an iteration are in flight together. Each copy completes only after the bytes of all copies have arrived.
         let buffers = ops.iter().filter_map(|op| body.ops[*op].kind.effects().copied_to());
         let bytes = buffers.map(|buffer| function.attrs.program.buffers[buffer].bytes()).fold(0, u32::saturating_add);
         let node = |(op, slice): (OpId, Option<Vec<OpId>>)| {
             let mut cost = if only_addresses.contains(&op) { Cost::default() } else { machine.cost(module, function, op) };
             if let Some(slice) = &slice {
                 // A lookup that the address depends on adds its own memory latency.
-                let looked_up = slice.iter().any(|op| is_lookup(function, *op));
-                cost.first = machine.copy_latency(bytes) + if looked_up { machine.copy_latency(0) } else { 0 };
+                let has_lookup = slice.iter().any(|op| is_lookup(function, *op));
+                cost.first_result = machine.copy_latency(bytes) + if has_lookup { machine.copy_latency(0) } else { 0 };
             }
             Node { op, cost, ahead: slice.is_some() }
         };
@@ -106,13 +107,13 @@ impl Graph {
         graph.add_value_edges(function, block);
         graph.add_copy_edges(function);
         graph.add_issue_order_edges();
-        // With sorted edges one backward walk propagates a length over every path within an iteration.
+        // If the edges are sorted, one backward walk propagates path lengths over all edges within an iteration.
         graph.edges.sort_by_key(|edge| (edge.from, edge.to));
         Ok(graph)
     }
 
     fn add_edge(&mut self, from: usize, to: usize, latency: u32, distance: u32) {
-        self.edges.push(Edge { from, to, latency, least: latency, distance });
+        self.edges.push(Edge { from, to, latency, min_latency: latency, distance });
     }
 
     /// Adds the edges of values: uses in the same iteration, and loop-carried uses in the next.
@@ -143,17 +144,18 @@ impl Graph {
         }
     }
 
+    /// The cycles by which the node `to` should follow the node `from`, whose result it uses.
     fn latency(&self, function: &Function, from: usize, to: usize) -> u32 {
-        let mma = |i: usize| match &function.body.ops[self.nodes[i].op].kind {
+        let reads_fragments = |i: usize| match &function.body.ops[self.nodes[i].op].kind {
             Op::Core(program) => program.fragments().is_some(),
             _ => false,
         };
         let cost = &self.nodes[from].cost;
-        match (mma(from), mma(to)) {
+        match (reads_fragments(from), reads_fragments(to)) {
             // Accumulators pass from MMA to MMA fragment by fragment.
             (true, true) => cost.uses.values().copied().max().unwrap_or(0),
-            (true, false) => cost.all,
-            _ => cost.first,
+            (true, false) => cost.full_result,
+            _ => cost.first_result,
         }
     }
 
@@ -163,39 +165,39 @@ impl Graph {
         for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].ahead).collect::<Vec<_>>() {
             let buffers = touched[from].iter().map(|touch| touch.buffer());
             for buffer in buffers {
-                let latency = self.nodes[from].cost.first;
+                let latency = self.nodes[from].cost.first_result;
                 let readers = (0..self.nodes.len()).filter(|to| touched[*to].contains(&Touch::Read(buffer)));
-                self.edges.extend(readers.map(|to| Edge { from, to, latency, least: 0, distance: 0 }));
+                self.edges.extend(readers.map(|to| Edge { from, to, latency, min_latency: 0, distance: 0 }));
             }
         }
     }
 
-    /// Adds the edges between consecutive computing ops: they issue in order, and arithmetic occupies the warps while it
-    /// issues.
+    /// Adds the edges between consecutive computing ops. They issue in order, and an arithmetic op occupies the warps for its issue
+    /// cycles.
     fn add_issue_order_edges(&mut self) {
-        let computes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].ahead).collect();
-        let issue = |node: &Node| {
+        let computing_nodes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].ahead).collect();
+        let issue_cycles = |node: &Node| {
             let cycles = [Resource::MultiplyAdd, Resource::Integer].map(|unit| node.cost.uses.get(&unit).copied().unwrap_or(0));
             cycles.into_iter().fold(0, u32::saturating_add)
         };
-        for pair in computes.windows(2) {
-            let latency = issue(&self.nodes[pair[0]]);
+        for pair in computing_nodes.windows(2) {
+            let latency = issue_cycles(&self.nodes[pair[0]]);
             self.add_edge(pair[0], pair[1], latency, 0);
         }
-        if let (Some(&first), Some(&last)) = (computes.first(), computes.last()) {
-            let latency = issue(&self.nodes[last]).max(1);
+        if let (Some(&first), Some(&last)) = (computing_nodes.first(), computing_nodes.last()) {
+            let latency = issue_cycles(&self.nodes[last]).max(1);
             self.add_edge(last, first, latency, 1);
         }
     }
 }
 
-/// The ops of a loop's body that only the addresses of prefetched copies need. Each prefetched copy recomputes them.
-fn only_for_addresses(function: &Function, block: Block, slices: &[Option<Vec<OpId>>]) -> BTreeSet<OpId> {
+/// The ops of a loop's body whose results only addresses of prefetched copies use. Each prefetched copy recomputes them.
+fn ops_only_for_addresses(function: &Function, block: Block, slices: &[Option<Vec<OpId>>]) -> BTreeSet<OpId> {
     let body = &function.body;
     let addresses: BTreeSet<OpId> = slices.iter().flatten().flatten().copied().collect();
-    let ahead = |at: usize| slices.get(at).is_some_and(Option::is_some);
+    let is_prefetched = |at: usize| slices.get(at).is_some_and(Option::is_some);
     let (mut needed, mut only_addresses) = (BTreeSet::new(), BTreeSet::new());
-    for (_, &op) in body.blocks[block].ops.iter().enumerate().rev().filter(|(at, _)| !ahead(*at)) {
+    for (_, &op) in body.blocks[block].ops.iter().enumerate().rev().filter(|(at, _)| !is_prefetched(*at)) {
         if addresses.contains(&op) && body.ops[op].results.iter().all(|value| !needed.contains(value)) {
             only_addresses.insert(op);
         } else {
@@ -213,7 +215,7 @@ fn deep_operands(function: &Function, op: OpId) -> Vec<Value> {
 }
 
 /// Checks that no op leaves the loop, or ends an iteration, early.
-pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
+pub(crate) fn check_no_early_exit(function: &Function, block: Block) -> Result<(), String> {
     let body = &function.body;
     let end = body.terminator(block);
     let mut stack = vec![(block, false)];
@@ -235,18 +237,18 @@ pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(),
     Ok(())
 }
 
-/// Returns the ops of the loop's body that a copy's address needs, in order, or the reason the copy cannot run ahead.
+/// Returns the ops of the loop's body that compute a copy's address, in order, or the reason the copy cannot run ahead.
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
     let buffer = body.ops[copy].kind.effects().copied_to().expect("the op is a copy");
     check_sole_writer(function, block, copy, buffer)?;
-    slice_ahead(function, block, copy)
+    address_slice_of_read(function, block, copy)
 }
 
-/// Returns the ops of a loop's body that the address of a global memory read needs, in order. Otherwise returns the reason the
-/// read cannot run in an earlier iteration.
-pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Result<Vec<OpId>, String> {
+/// Returns the ops of a loop's body that compute the address of a read of global memory, in order. The error is the reason the read
+/// cannot run in an earlier iteration.
+pub(crate) fn address_slice_of_read(function: &Function, block: Block, access: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let kind = &body.ops[access].kind;
     let Some(GlobalAccess { token, .. }) = kind.effects().global else { unreachable!("only global-memory reads run ahead") };
@@ -263,59 +265,61 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
         };
         if let Some(&at) = position.get(&op) {
             let kind = &body.ops[op].kind;
-            let lookup = is_lookup(function, op);
-            if !kind.is_pure() && !lookup {
+            let is_lookup_op = is_lookup(function, op);
+            if !kind.is_pure() && !is_lookup_op {
                 return Err(format!("'{}' computes a copy's address", kind.mnemonic()));
             }
             if slice.insert(at) {
                 // A lookup does not have to wait for the accesses that precede it in the token order.
-                let counts = |value: &Value| !lookup || *body.ty(*value) != Type::Token;
-                work.extend(kind.operands().into_iter().filter(counts));
+                let is_address_operand = |value: &Value| !is_lookup_op || *body.ty(*value) != Type::Token;
+                work.extend(kind.operands().into_iter().filter(is_address_operand));
             }
         }
     }
     if let Some(token) = token {
-        only_after_loads(function, block, token)?;
+        check_only_after_loads(function, block, token)?;
     }
     let tokens = body.ops[access].results.iter().filter(|result| *body.ty(**result) == Type::Token);
-    tokens.into_iter().try_for_each(|token| only_before_loads(function, block, *token))?;
+    tokens.into_iter().try_for_each(|token| check_only_before_loads(function, block, *token))?;
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// Checks that no other op of the loop writes the buffer, that its readers follow the copy in the same iteration, and that no op
-/// outside the loop uses the buffer. Exceptions are other TMA copies, and other loops, that fill the buffer in alternation.
+/// Checks that no other op of the loop writes the buffer, that the readers follow the copy in the same iteration, and that no op
+/// outside the loop uses the buffer. If TMA fills the buffer, other TMA copies of the loop, and other loops that share its
+/// pipeline, may fill it too.
 fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
     let by_tma = |op: OpId| tma_pipelines::filled(&body.ops[op].kind) == Some(buffer);
     let fills = |op: OpId| op == copy || by_tma(op) && by_tma(copy);
-    let mut inside = 0;
-    let mut copied = false;
+    let mut accesses_inside = 0;
+    let mut is_filled = false;
     for &op in &body.blocks[block].ops {
         for touch in all_touches(function, op).into_iter().filter(|touch| touch.buffer() == buffer) {
-            inside += 1;
-            copied |= fills(op);
-            if !fills(op) && (!copied || touch != Touch::Read(buffer)) {
+            accesses_inside += 1;
+            is_filled |= fills(op);
+            if !fills(op) && (!is_filled || touch != Touch::Read(buffer)) {
                 return Err(format!("another op of the loop uses {buffer}"));
             }
         }
     }
-    let in_loops_sharing_buffer =
-        share_pipelines::filling(function, buffer).into_iter().filter(|op| body.block_of(region_of(function, *op)) != block);
+    let in_loops_sharing_buffer = share_pipelines::loops_that_fill(function, buffer)
+        .into_iter()
+        .filter(|op| body.block_of(region_of(function, *op)) != block);
     let in_loops_sharing_buffer: Vec<Touch> = in_loops_sharing_buffer.flat_map(|op| all_touches(function, op)).collect();
-    let everywhere = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
-    let count = |touches: Vec<Touch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
-    if count(everywhere.collect()) != inside + count(in_loops_sharing_buffer) {
+    let all_accesses = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
+    let count_accesses = |touches: Vec<Touch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
+    if count_accesses(all_accesses.collect()) != accesses_inside + count_accesses(in_loops_sharing_buffer) {
         return Err(format!("{buffer} is used outside the loop"));
     }
     Ok(())
 }
 
-/// Checks that no store or atomic of the loop precedes an access with this token.
-fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
+/// Checks that tokens order an access with this token only after loads of the loop, not after its stores or atomics.
+fn check_only_after_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
     let body = &function.body;
     let terminator = body.terminator(block).expect("a loop's body ends in continue");
     let continued = body.ops[terminator].kind.operands();
-    let inside: BTreeSet<OpId> = body.blocks[block].ops.iter().copied().collect();
+    let ops_inside: BTreeSet<OpId> = body.blocks[block].ops.iter().copied().collect();
     let mut seen = BTreeSet::new();
     let mut work = vec![token];
     while let Some(token) = work.pop() {
@@ -323,7 +327,7 @@ fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(
             continue;
         }
         match body.defining_op(token) {
-            Some(op) if inside.contains(&op) => match (&body.ops[op].kind, body.ops[op].kind.effects().global) {
+            Some(op) if ops_inside.contains(&op) => match (&body.ops[op].kind, body.ops[op].kind.effects().global) {
                 (_, Some(GlobalAccess { access_kind: AccessKind::Reads, token, .. })) => work.extend(token),
                 (kind, _) => match kind.core() {
                     Some(Core::JoinTokens { tokens }) => work.extend(tokens.iter().copied()),
@@ -341,12 +345,12 @@ fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(
     Ok(())
 }
 
-/// Checks that a copy's token orders only loads after it in the same iteration.
-fn only_before_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
+/// Checks that the result token of a copy orders only loads after the copy in the same iteration.
+fn check_only_before_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
     let body = &function.body;
-    let mut after = BTreeSet::from([token]);
+    let mut ordered_tokens = BTreeSet::from([token]);
     for &op in &body.blocks[block].ops {
-        if !deep_operands(function, op).iter().any(|value| after.contains(value)) {
+        if !deep_operands(function, op).iter().any(|value| ordered_tokens.contains(value)) {
             continue;
         }
         match &body.ops[op].kind {
@@ -354,7 +358,7 @@ fn only_before_loads(function: &Function, block: Block, token: Value) -> Result<
             kind if matches!(kind.core(), Some(Core::JoinTokens { .. } | Core::Continue { .. })) => {}
             kind => return Err(format!("'{}' is ordered after a copy", kind.mnemonic())),
         }
-        after.extend(body.ops[op].results.iter().filter(|result| *body.ty(**result) == Type::Token));
+        ordered_tokens.extend(body.ops[op].results.iter().filter(|result| *body.ty(**result) == Type::Token));
     }
     Ok(())
 }

@@ -10,9 +10,9 @@ use base::ir::Op as OpId;
 use sched::{Function, Op, heap_and_print_rules};
 
 pub(crate) fn run(function: &mut Function) {
-    let mut frees = heap_and_print_rules::allocations_ended_by(function);
-    let prints = |op: &OpId| !heap_and_print_rules::printed_tiles(function, &function.body.ops[*op].kind).is_empty();
-    if frees.is_empty() && !function.body.ops.ids().any(|op| prints(&op)) {
+    let mut allocations_to_free = heap_and_print_rules::allocations_ended_by(function);
+    let prints_tiles = |op: &OpId| !heap_and_print_rules::printed_tiles(function, &function.body.ops[*op].kind).is_empty();
+    if allocations_to_free.is_empty() && !function.body.ops.ids().any(|op| prints_tiles(&op)) {
         return;
     }
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
@@ -23,12 +23,12 @@ pub(crate) fn run(function: &mut Function) {
             let loc = function.body.ops[op].loc;
             if !tiles.is_empty() {
                 out.push(function.body.new_op(Op::PrintLock {}, [], loc));
-                out.push(barrier(function, loc));
+                out.push(new_barrier(function, loc));
                 out.push(function.body.new_op(Op::PrintStage { tiles }, [], loc));
-                out.push(barrier(function, loc));
+                out.push(new_barrier(function, loc));
             }
-            if let Some(ptrs) = frees.remove(&op) {
-                out.push(barrier(function, loc));
+            if let Some(ptrs) = allocations_to_free.remove(&op) {
+                out.push(new_barrier(function, loc));
                 out.push(function.body.new_op(Op::Free { ptrs }, [], loc));
             }
             out.push(op);
@@ -38,7 +38,7 @@ pub(crate) fn run(function: &mut Function) {
     *function = base::text::compact(function);
 }
 
-fn barrier(function: &mut Function, loc: Loc) -> OpId {
+fn new_barrier(function: &mut Function, loc: Loc) -> OpId {
     let threads = function.attrs.program.warps * 32;
     function.body.new_op(Op::Barrier { id: 0, threads }, [], loc)
 }

@@ -1,14 +1,14 @@
 //! Purpose: write the pipeline steps of TMA copies that a function issues once, before its loops.
-//! Requires: final loops, accumulator pipeline steps, and placements in which no earlier use has the memory of these buffers.
+//! Requires: final loops, accumulator pipeline steps, and placements in which no earlier op uses the memory of these buffers.
 //! Establishes: for each such copy a one-stage pipeline (see [`single_role_pipelines`]), so that its data needs no barrier.
 //! Preserves: the order of all existing ops.
 //! See also: FlashAttention-3, which loads Q once through a pipeline of its own.
 //!
-//! Consumers wait before the first reader and release after the last. MMAs release before they commit their accumulator, so no
-//! arrival is pending when the CTA exits.
+//! Consumers wait before the first reader and release after the last reader. MMAs release before they commit their accumulator, so
+//! no arrival is pending when the CTA exits.
 
 use crate::buffer_accesses::touches;
-use crate::materialize::forget_order;
+use crate::materialize::drop_token;
 use crate::{single_role_pipelines, tma_pipelines, tmem_pipelines};
 use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
@@ -33,36 +33,38 @@ fn add_pipeline(function: &mut Function, copy: OpId, buffer: Buffer) {
         let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
         inner.chain([op]).collect::<Vec<OpId>>()
     };
-    let reads = |op: OpId| op != copy && touches(&body.ops[op].kind).iter().any(|touch| touch.buffer() == buffer);
+    let accesses_buffer = |op: OpId| op != copy && touches(&body.ops[op].kind).iter().any(|touch| touch.buffer() == buffer);
     let ops = &body.blocks[function.entry()].ops;
-    let readers: Vec<usize> = (0..ops.len()).filter(|at| with_inner(ops[*at]).into_iter().any(reads)).collect();
+    let readers: Vec<usize> = (0..ops.len()).filter(|at| with_inner(ops[*at]).into_iter().any(accesses_buffer)).collect();
     let (Some(&first), Some(&last)) = (readers.first(), readers.last()) else { return };
-    let begin = ops.iter().position(|op| *op == copy).expect("the copy is in the function's block");
-    if begin > first || ops[begin..=last].iter().flat_map(|op| with_inner(*op)).any(|op| must_follow_copies(&body.ops[op].kind)) {
+    let copy_index = ops.iter().position(|op| *op == copy).expect("the copy is in the function's block");
+    if copy_index > first
+        || ops[copy_index..=last].iter().flat_map(|op| with_inner(*op)).any(|op| must_follow_copies(&body.ops[op].kind))
+    {
         // This pass leaves the copy alone, and the hazard checker reports that no op waits for it.
         return;
     }
     let by_mma = readers
         .iter()
         .flat_map(|at| with_inner(ops[*at]))
-        .any(|op| tmem_pipelines::operands(&body.ops[op].kind).contains(&Some(buffer)));
-    // An MMA in flight has read its operands only once a thread has waited for it.
-    let waits = ops[last + 1..].iter().take_while(|op| matches!(body.ops[**op].kind, Op::GroupWait { .. })).count();
-    let (first, last) = (ops[first], ops[last + waits]);
+        .any(|op| tmem_pipelines::mma_operands(&body.ops[op].kind).contains(&Some(buffer)));
+    // An MMA in flight may read its operands until a thread has waited for it, so the release follows the waits.
+    let group_waits = ops[last + 1..].iter().take_while(|op| matches!(body.ops[**op].kind, Op::GroupWait { .. })).count();
+    let (first, last) = (ops[first], ops[last + group_waits]);
 
     let drain = if by_mma { Drain::Mma } else { Drain::Threads };
     let pipeline = single_role_pipelines::add(&mut function.attrs, vec![buffer], 1, Fill::Tma, drain);
     let loc = function.body.ops[copy].loc;
-    forget_order(&mut function.body.ops[copy].kind);
+    drop_token(&mut function.body.ops[copy].kind);
     let (phase, constant) = zero_constant(function, loc);
-    let mut put = |before: bool, op: OpId, step: Op| {
+    let mut insert_step = |before: bool, op: OpId, step: Op| {
         let new = function.body.new_op(step, [], loc);
         insert_next_to(function, before, op, new);
     };
-    put(true, copy, Op::PipelineAcquire { pipeline, stage: None, phase });
-    put(false, copy, Op::PipelineCommit { pipeline, stage: None });
-    put(true, first, Op::PipelineWait { pipeline, stage: None, phase });
-    put(false, last, Op::PipelineRelease { pipeline, stage: None });
+    insert_step(true, copy, Op::PipelineAcquire { pipeline, stage: None, phase });
+    insert_step(false, copy, Op::PipelineCommit { pipeline, stage: None });
+    insert_step(true, first, Op::PipelineWait { pipeline, stage: None, phase });
+    insert_step(false, last, Op::PipelineRelease { pipeline, stage: None });
     // Ops ordered after the copy's token get a new token: no op writes global memory before the pipeline wait.
     let token = function.body.ops[copy].results[0];
     let make_token = function.body.new_op(Op::Core(tileas::Op::Core(Core::MakeToken {})), [Type::Token], loc);

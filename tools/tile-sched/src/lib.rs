@@ -46,9 +46,9 @@ pub use schedule_trace::trace;
 use tileas::layout::{Layout, LayoutId};
 
 pub const PASSES: &[Pass<File<Module>>] = &[
-    Pass { name: "analysis", run: |file| phase(file, Phase::Analysis, analyse) },
-    Pass { name: "alloc", run: |file| phase(file, Phase::Alloc, alloc) },
-    Pass { name: "materialize", run: |file| phase(file, Phase::Materialize, materialize) },
+    Pass { name: "analysis", run: |file| run_phase(file, Phase::Analysis, analyse) },
+    Pass { name: "alloc", run: |file| run_phase(file, Phase::Alloc, alloc) },
+    Pass { name: "materialize", run: |file| run_phase(file, Phase::Materialize, materialize) },
 ];
 
 /// Checks the schedules of a file that has not been materialized yet.
@@ -56,7 +56,7 @@ pub fn check(file: &File<Module>) -> Result<()> {
     match Phase::of(&file.envelope) {
         // A materialized file has no scheduled loops left, and the hazard checker verified it when it was read.
         Some(Phase::Materialize) => Ok(()),
-        _ => check_schedule::schedules(file),
+        _ => check_schedule::check_schedules(file),
     }
 }
 
@@ -69,15 +69,15 @@ fn analyse(file: &mut File<Module>) -> Result<()> {
     analysis::run(file)
 }
 
-/// Places buffers. A schedule may have been edited by hand, so its check comes first.
+/// Places buffers. A user may have edited a schedule, so the function checks the schedules first.
 fn alloc(file: &mut File<Module>) -> Result<()> {
-    check_schedule::schedules(file)?;
+    check_schedule::check_schedules(file)?;
     alloc::run(file)?;
     occupancy::run(file)
 }
 
 fn materialize(file: &mut File<Module>) -> Result<()> {
-    check_schedule::schedules(file)?;
+    check_schedule::check_schedules(file)?;
     let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
     let target = envelope.target()?;
     for function in functions.iter_mut() {
@@ -102,12 +102,12 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         if partitioned.is_ok() {
             continue;
         }
-        let own = match partition::share_pipelines::are_shared(function) {
+        let own_schedules = match partition::share_pipelines::are_shared(function) {
             // Loops that share a pipeline must fill it in program order, so no copy runs ahead across loops.
             true => partition::without_prefetch(function, schedules),
-            false => tma_pipelines::schedules(function, schedules),
+            false => tma_pipelines::with_serial_schedules(function, schedules),
         };
-        materialize_loops(function, &own, layouts, None);
+        materialize_loops(function, &own_schedules, layouts, None);
     }
     for function in functions {
         pair_ctas::finish(function, envelope)?;
@@ -121,25 +121,25 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the scheduled loops and places every other synchronisation. If `partitioned` is set, the caller will split the function
-/// into warp roles; the value decides whether MMAs may have two of them.
+/// Writes the scheduled loops and places all other synchronisation. If `partitioned` is set, the caller will split the function
+/// into warp roles; the value decides whether two of them may issue MMAs.
 fn materialize_loops(
     function: &mut Function,
     schedules: &[LoopSchedule],
     layouts: &Arena<LayoutId, Layout>,
     partitioned: Option<FeatureChoice>,
 ) {
-    let marks = materialize::run(function, schedules, partitioned.is_some());
-    let alternating_pairs =
-        partitioned.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::alternating_pairs(function));
-    let alternating_pairs = alternating_pairs.unwrap_or_default();
-    let in_groups = !alternating_pairs.is_empty();
-    tmem_pipelines::run(function, alternating_pairs);
+    let pipelined_loops = materialize::run(function, schedules, partitioned.is_some());
+    let ping_pong_roles =
+        partitioned.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::ping_pong_roles(function));
+    let ping_pong_roles = ping_pong_roles.unwrap_or_default();
+    let has_two_compute_roles = !ping_pong_roles.is_empty();
+    tmem_pipelines::run(function, ping_pong_roles);
     hoisted_tma_loads::run(function);
-    if in_groups {
+    if has_two_compute_roles {
         softmax_critical_path::run(function);
     }
-    barriers::run(function, &marks, layouts);
+    barriers::run(function, &pipelined_loops, layouts);
     heap_and_print::run(function);
     proxy_fences::run(function);
 }
@@ -150,7 +150,7 @@ fn split_into_roles(
     schedules: &[LoopSchedule],
     layouts: &Arena<LayoutId, Layout>,
     (target, choice): (Target, [FeatureChoice; 2]),
-) -> partition::Divided {
+) -> partition::SplitResult {
     partition::check(function)?;
     partition::check_memory(function)?;
     let (mut partitioned, mut layouts) = (function.clone(), layouts.clone());
@@ -159,7 +159,7 @@ fn split_into_roles(
     Ok((partitioned, layouts, overlap))
 }
 
-/// Converts a `.as` module to `.sched` before any decision has been taken.
+/// Converts a `.as` module to `.sched`, without any scheduling decision.
 pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
     let envelope = input.envelope.next::<Module>("start", producer);
     let tileas::Module { layouts, globals, functions } = input.payload.clone();
@@ -172,7 +172,7 @@ pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
 }
 
 /// Runs a phase unless the file has already completed it.
-fn phase(file: &mut File<Module>, phase: Phase, run: fn(&mut File<Module>) -> Result<()>) -> Result<()> {
+fn run_phase(file: &mut File<Module>, phase: Phase, run: fn(&mut File<Module>) -> Result<()>) -> Result<()> {
     let reached = Phase::of(&file.envelope);
     if reached.is_some_and(|reached| reached >= phase) {
         return Ok(());

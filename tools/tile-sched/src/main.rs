@@ -14,7 +14,7 @@ const ABOUT: About = About {
         ("tile-sched --schedule-trace=k.json k.as -o k.sched", "write op timings for a trace viewer"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
-    forms: true,
+    writes_stage_files: true,
 };
 
 #[derive(clap::Args)]

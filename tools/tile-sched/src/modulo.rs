@@ -5,9 +5,9 @@ use crate::graph::Graph;
 use crate::resource_model::Resource;
 use std::collections::BTreeMap;
 
-/// Intervals to try before the loop stays serial.
+/// Maximum number of intervals to try before the loop stays serial.
 const MAX_INTERVALS: u32 = 64;
-/// Placements per op before the scheduler gives up an interval.
+/// Maximum number of placements per op, on average, before the scheduler gives up an interval.
 const MAX_PLACEMENTS_PER_OP: usize = 6;
 
 #[derive(Clone)]
@@ -15,17 +15,17 @@ pub(crate) struct ModuloSchedule {
     pub(crate) interval: u32,
     pub(crate) resource_bound: u32,
     pub(crate) recurrence_bound: u32,
-    /// The start of each node. The first computing op starts at 0; prefetched copies start before it.
+    /// The start of each node in cycles. The first computing op starts at 0; prefetched copies start earlier.
     pub(crate) starts: Vec<i64>,
 }
 
-/// Returns the interval that the busiest resource needs.
+/// Returns the interval that the busiest resource needs, in cycles.
 pub(crate) fn resource_bound(graph: &Graph) -> u32 {
-    let total = |resource: Resource| {
+    let cycles_on = |resource: Resource| {
         let uses = graph.nodes.iter().map(|node| node.cost.uses.get(&resource).copied().unwrap_or(0));
         uses.fold(0u32, u32::saturating_add)
     };
-    Resource::ALL.into_iter().map(total).max().unwrap_or(0).max(1)
+    Resource::ALL.into_iter().map(cycles_on).max().unwrap_or(0).max(1)
 }
 
 /// Returns the shortest interval at which no dependence cycle is longer than the iterations it spans.
@@ -34,22 +34,22 @@ pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
     let mut high = graph.edges.iter().fold(1u32, |sum, edge| sum.saturating_add(edge.latency));
     while low < high {
         let middle = low + (high - low) / 2;
-        if heights(graph, middle).is_some() { high = middle } else { low = middle + 1 }
+        if path_heights(graph, middle).is_some() { high = middle } else { low = middle + 1 }
     }
     low
 }
 
-/// Returns the longest path from each node to the end, or `None` if a cycle makes it unbounded.
-fn heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
+/// Returns the length in cycles of the longest path from each node, or `None` if a dependence cycle makes it unbounded.
+fn path_heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     let mut heights = vec![0i64; graph.nodes.len()];
-    // Each pass propagates lengths over one more loop-carried edge.
+    // Each pass extends the paths by one more loop-carried edge.
     let passes = 2 + graph.edges.iter().filter(|edge| edge.distance > 0).count();
     for _ in 0..passes {
         let mut changed = false;
         for edge in graph.edges.iter().rev() {
-            let through = heights[edge.to] + i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
-            if through > heights[edge.from] {
-                heights[edge.from] = through;
+            let length_through_edge = heights[edge.to] + i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
+            if length_through_edge > heights[edge.from] {
+                heights[edge.from] = length_through_edge;
                 changed = true;
             }
         }
@@ -60,6 +60,7 @@ fn heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     None
 }
 
+/// Finds a schedule: tries intervals from the lower bounds upwards.
 pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     let (resource_bound, recurrence_bound) = (resource_bound(graph), recurrence_bound(graph));
     let mut interval = resource_bound.max(recurrence_bound);
@@ -76,49 +77,49 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     None
 }
 
-/// The reservation table: the nodes that occupy each resource, modulo the interval.
+/// The reservation table: for each resource, the start, the cycles and the node of each reservation, modulo the interval.
 pub(crate) struct ReservationTable {
     interval: i64,
-    taken: BTreeMap<Resource, Vec<(i64, i64, usize)>>,
+    reserved: BTreeMap<Resource, Vec<(i64, i64, usize)>>,
 }
 
 impl ReservationTable {
     pub(crate) fn new(interval: u32) -> ReservationTable {
-        ReservationTable { interval: i64::from(interval), taken: BTreeMap::new() }
+        ReservationTable { interval: i64::from(interval), reserved: BTreeMap::new() }
     }
 
-    /// Returns the nodes that conflict with an op started at `start`.
+    /// Returns the nodes that conflict with an op that starts at `start`.
     fn conflicts(&self, uses: &BTreeMap<Resource, u32>, start: i64) -> Vec<Conflict> {
-        let mut found = Vec::new();
+        let mut conflicts = Vec::new();
         for (resource, cycles) in uses {
-            for &(other, length, node) in self.taken.get(resource).into_iter().flatten() {
+            for &(other, length, node) in self.reserved.get(resource).into_iter().flatten() {
                 let (cycles_after, cycles_before) =
                     ((other - start).rem_euclid(self.interval), (start - other).rem_euclid(self.interval));
                 let cycles = i64::from(*cycles);
                 if cycles_after < cycles || cycles_before < length {
                     let cycles_back = if cycles_after < cycles { cycles - cycles_after } else { cycles_before + cycles };
                     let cycles_forward = if cycles_before < length { length - cycles_before } else { cycles_after + length };
-                    found.push(Conflict { node, later: start + cycles_forward, earlier: start - cycles_back });
+                    conflicts.push(Conflict { node, later_start: start + cycles_forward, earlier_start: start - cycles_back });
                 }
             }
         }
-        found
+        conflicts
     }
 
     pub(crate) fn take(&mut self, uses: &BTreeMap<Resource, u32>, start: i64, node: usize) {
         for (resource, cycles) in uses {
-            self.taken.entry(*resource).or_default().push((start, i64::from(*cycles), node));
+            self.reserved.entry(*resource).or_default().push((start, i64::from(*cycles), node));
         }
     }
-    fn free(&mut self, node: usize) {
-        self.taken.values_mut().for_each(|taken| taken.retain(|(_, _, other)| *other != node));
+    fn release(&mut self, node: usize) {
+        self.reserved.values_mut().for_each(|reserved| reserved.retain(|(_, _, other)| *other != node));
     }
 
     /// Returns the first start from `from` up to `to` without a conflict.
     pub(crate) fn first_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
         let mut start = from;
         while start <= to {
-            match self.conflicts(uses, start).into_iter().map(|conflict| conflict.later).max() {
+            match self.conflicts(uses, start).into_iter().map(|conflict| conflict.later_start).max() {
                 None => return Some(start),
                 Some(next) => start = next,
             }
@@ -130,7 +131,7 @@ impl ReservationTable {
     fn last_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
         let mut start = from;
         while start >= to {
-            match self.conflicts(uses, start).into_iter().map(|conflict| conflict.earlier).min() {
+            match self.conflicts(uses, start).into_iter().map(|conflict| conflict.earlier_start).min() {
                 None => return Some(start),
                 Some(next) => start = next,
             }
@@ -149,19 +150,19 @@ fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let end = starts.iter().copied().max().unwrap_or(0);
     let (copies, computing): (Vec<usize>, Vec<usize>) = (0..starts.len()).rev().partition(|i| graph.nodes[*i].ahead);
     for i in computing.into_iter().chain(copies) {
-        let out = graph.edges.iter().filter(|edge| edge.from == i && edge.to != i);
+        let outgoing = graph.edges.iter().filter(|edge| edge.from == i && edge.to != i);
         let latest =
             |edge: &crate::graph::Edge| starts[edge.to] + i64::from(interval) * i64::from(edge.distance) - i64::from(edge.latency);
-        let latest = out.map(latest).min().unwrap_or(starts[i]).min(end);
+        let latest = outgoing.map(latest).min().unwrap_or(starts[i]).min(end);
         let uses = &graph.nodes[i].cost.uses;
-        reservations.free(i);
+        reservations.release(i);
         starts[i] = reservations.last_free(uses, latest, starts[i]).unwrap_or(starts[i]);
         reservations.take(uses, starts[i], i);
     }
 }
 
-/// Moves copies as early in their stage as possible, but not before the iteration's first read of copied data: the barrier at
-/// that read releases their stages.
+/// Moves copies as early in their stage as possible, but not before the iteration's first read of copied data. Reason: the barrier
+/// at that read frees the stages that the copies fill.
 fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut reservations = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
@@ -172,7 +173,7 @@ fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
     for i in (0..starts.len()).filter(|i| graph.nodes[*i].ahead) {
         let stage = starts[i].div_euclid(i64::from(interval)) * i64::from(interval);
         let uses = &graph.nodes[i].cost.uses;
-        reservations.free(i);
+        reservations.release(i);
         starts[i] = reservations.first_free(uses, stage + first_read + 1, starts[i]).unwrap_or(starts[i]);
         reservations.take(uses, starts[i], i);
     }
@@ -181,49 +182,54 @@ fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
 /// A conflicting node, and the nearest starts after and before it that avoid the conflict.
 struct Conflict {
     node: usize,
-    later: i64,
-    earlier: i64,
+    later_start: i64,
+    earlier_start: i64,
 }
 
 /// Places all ops at this interval, or returns `None` after too many evictions. An op without a conflict-free start evicts the
-/// ops in its way, which are placed again.
+/// conflicting ops, which are placed again.
 fn try_interval(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
-    let count = graph.nodes.len();
+    let node_count = graph.nodes.len();
     if graph.nodes.iter().any(|node| node.cost.uses.values().any(|cycles| *cycles > interval)) {
         return None;
     }
-    let heights = heights(graph, interval)?;
-    let (mut predecessors, mut successors) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    let heights = path_heights(graph, interval)?;
+    let (mut predecessors, mut successors) = (vec![Vec::new(); node_count], vec![Vec::new(); node_count]);
     for edge in &graph.edges {
-        let wait = i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
-        predecessors[edge.to].push((edge.from, wait));
-        successors[edge.from].push((edge.to, wait));
+        let min_distance = i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
+        predecessors[edge.to].push((edge.from, min_distance));
+        successors[edge.from].push((edge.to, min_distance));
     }
     let mut reservations = ReservationTable::new(interval);
-    let mut starts: Vec<Option<i64>> = vec![None; count];
-    let mut previous_start: Vec<Option<i64>> = vec![None; count];
-    let mut unplaced: Vec<usize> = (0..count).collect();
-    for _ in 0..MAX_PLACEMENTS_PER_OP * count + count {
+    let mut starts: Vec<Option<i64>> = vec![None; node_count];
+    let mut previous_start: Vec<Option<i64>> = vec![None; node_count];
+    let mut unplaced: Vec<usize> = (0..node_count).collect();
+    for _ in 0..MAX_PLACEMENTS_PER_OP * node_count + node_count {
         // Place the op with the greatest height first; among equal heights, the first in program order.
-        let Some(next) = (0..unplaced.len()).max_by_key(|i| (heights[unplaced[*i]], std::cmp::Reverse(unplaced[*i]))) else {
+        let Some(highest) = (0..unplaced.len()).max_by_key(|i| (heights[unplaced[*i]], std::cmp::Reverse(unplaced[*i]))) else {
             return starts.into_iter().collect();
         };
-        let node = unplaced.swap_remove(next);
+        let node = unplaced.swap_remove(highest);
         let uses = &graph.nodes[node].cost.uses;
-        let earliest = predecessors[node].iter().filter_map(|(from, wait)| Some(starts[*from]? + wait)).max().unwrap_or(0).max(0);
+        let earliest = predecessors[node]
+            .iter()
+            .filter_map(|(from, min_distance)| Some(starts[*from]? + min_distance))
+            .max()
+            .unwrap_or(0)
+            .max(0);
         let start = reservations.first_free(uses, earliest, earliest + i64::from(interval) - 1);
         let start = start.unwrap_or_else(|| previous_start[node].map_or(earliest, |previous| earliest.max(previous + 1)));
         let mut evicted: Vec<usize> = reservations.conflicts(uses, start).into_iter().map(|conflict| conflict.node).collect();
         evicted.extend(
             successors[node]
                 .iter()
-                .filter(|(to, wait)| *to != node && starts[*to].is_some_and(|at| at < start + wait))
+                .filter(|(to, min_distance)| *to != node && starts[*to].is_some_and(|at| at < start + min_distance))
                 .map(|(to, _)| *to),
         );
         evicted.sort_unstable();
         evicted.dedup();
         for other in evicted {
-            reservations.free(other);
+            reservations.release(other);
             starts[other] = None;
             unplaced.push(other);
         }
@@ -241,18 +247,18 @@ mod tests {
 
     fn node(uses: &[(Resource, u32)], ahead: bool) -> Node {
         let uses: BTreeMap<Resource, u32> = uses.iter().copied().collect();
-        Node { op: base::ir::Op(0), cost: Cost { uses, first: 0, all: 0 }, ahead }
+        Node { op: base::ir::Op(0), cost: Cost { uses, first_result: 0, full_result: 0 }, ahead }
     }
     fn edge(from: usize, to: usize, latency: u32, distance: u32) -> Edge {
-        Edge { from, to, latency, least: latency, distance }
+        Edge { from, to, latency, min_latency: latency, distance }
     }
 
     /// A copy, a read and an MMA: the MMA's resource bounds the interval, and the copy starts early.
     #[test]
     fn an_mma_loop_runs_at_the_rate_of_its_mma() {
         let nodes = vec![
-            node(&[(Resource::Copy, 256)], true),
-            node(&[(Resource::Shared, 256)], false),
+            node(&[(Resource::GlobalMemory, 256)], true),
+            node(&[(Resource::SharedMemory, 256)], false),
             node(&[(Resource::Tensor, 1024)], false),
         ];
         let edges = vec![edge(0, 1, 1500, 0), edge(1, 2, 30, 0), edge(2, 2, 1024, 1), edge(1, 2, 0, 0), edge(2, 1, 1, 1)];
@@ -263,7 +269,7 @@ mod tests {
 
     #[test]
     fn two_users_of_a_resource_do_not_overlap() {
-        let nodes = (0..3).map(|_| node(&[(Resource::Shared, 7)], false)).collect();
+        let nodes = (0..3).map(|_| node(&[(Resource::SharedMemory, 7)], false)).collect();
         let edges = vec![edge(0, 1, 0, 0), edge(1, 2, 0, 0), edge(2, 0, 1, 1)];
         let plan = schedule(&Graph { nodes, edges }).unwrap();
         assert_eq!(plan.interval, 21);

@@ -1,6 +1,6 @@
-//! Purpose: lower the register limit per thread so that more CTAs fit, in functions without MMAs whose live registers nearly
-//! allow it.
-//! Requires: placements for [`run`] (functions without loops); undecided loops for [`in_loops`].
+//! Purpose: lower the register limit per thread so that more CTAs fit, in functions without MMAs whose live registers nearly allow
+//! it.
+//! Requires: placements for [`run`] (functions without loops); loops without schedules for [`in_loops`].
 //! Establishes: an occupancy, unless an option sets it. The author's hint is the minimum.
 //! Preserves: the ops.
 //! See also: CUDA `__launch_bounds__` (`minBlocksPerMultiprocessor`), PTX `.minnctapersm`.
@@ -13,7 +13,7 @@
 //! - In a loop each iteration waits for the previous one: the function gets as many CTAs as fit with the minimum number of
 //!   registers per thread.
 
-use crate::register_pressure::{needs, needs_at_least};
+use crate::register_pressure::{estimated_min_registers, estimated_registers};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, File, Target};
 use core_dialect::core_ops::Core;
@@ -25,9 +25,9 @@ use tileas::{Layout, LayoutId, budget};
 const REGISTER_GRANULARITY: u32 = 8;
 /// Minimum register limit, in percent of the liveness estimate.
 const MIN_PERCENT_OF_ESTIMATE: u32 = 75;
-/// With at most this many registers per thread 16 warps fit, which hide the latencies. A lower limit would cause spills.
+/// With at most this many registers per thread, 16 warps fit on an SM, which hide the latencies. A lower limit would cause spills.
 const FEW_REGISTERS: u32 = 112;
-/// Number of warps per SM that suffice to hide each other's latencies.
+/// The number of warps per SM that suffices to hide latencies.
 pub(crate) const ENOUGH_WARPS: u32 = 16;
 
 pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
@@ -37,8 +37,8 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
     }
     let File { envelope, payload: Module { functions, layouts, .. } } = file;
     for function in functions {
-        if let Some(found) = one_more_cta(function, layouts, target) {
-            set_occupancy(function, found, "alloc", target, envelope);
+        if let Some(ctas_and_registers) = one_more_cta(function, layouts, target) {
+            set_occupancy(function, ctas_and_registers, "alloc", target, envelope);
         }
     }
     Ok(())
@@ -47,9 +47,9 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
 /// Raises the occupancy of a function with loops.
 pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, envelope: &mut Envelope) {
     if envelope.options.get("occupancy").is_none()
-        && let Some(found) = ctas_for_loops(function, layouts, target)
+        && let Some(ctas_and_registers) = ctas_for_loops(function, layouts, target)
     {
-        set_occupancy(function, found, "analysis", target, envelope);
+        set_occupancy(function, ctas_and_registers, "analysis", target, envelope);
     }
 }
 
@@ -73,19 +73,19 @@ fn log(function: &Function, message: String, pass: &str, envelope: &mut Envelope
     });
 }
 
-/// Returns the CTAs and the needed registers of a function without loops: one CTA more than fit without a register limit below
-/// the estimate, if that is worthwhile.
+/// Returns the CTAs and the estimated registers of a function without loops. The number of CTAs is one more than fit with the
+/// estimated registers. `None` if the additional CTA is not worthwhile.
 fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
     let program = &function.attrs.program;
-    if any(function, |op| is_loop(op) || is_mma(op)) {
+    if has_op(function, |op| is_loop(op) || is_mma(op)) {
         return None;
     }
-    let needs = needs(function, layouts);
+    let needs = estimated_registers(function, layouts);
     if needs <= FEW_REGISTERS {
         return None;
     }
     let registers_with = |ctas: u32| budget::registers(target, program.warps, ctas) & !(REGISTER_GRANULARITY - 1);
-    let ctas = ctas_with(needs, &registers_with)? + 1;
+    let ctas = max_ctas_with(needs, &registers_with)? + 1;
     let fits_in_smem = function.attrs.shared_bytes.saturating_mul(ctas) <= budget::shared_memory(target);
     let already_hinted = program.occupancy.is_some_and(|hinted| hinted >= ctas);
     (fits_in_smem && !already_hinted && registers_with(ctas) * 100 >= needs * MIN_PERCENT_OF_ESTIMATE).then_some((ctas, needs))
@@ -94,28 +94,33 @@ fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: 
 /// Returns the CTAs and the minimum registers for a function with loops, if that raises the occupancy.
 fn ctas_for_loops(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
     let program = &function.attrs.program;
-    let copies = |op: &Op| op.effects().copied_to().is_some();
+    let is_copy = |op: &Op| op.effects().copied_to().is_some();
     // A persistent grid launches only as many CTAs as its author computed.
     let ops = function.body.walk(function.region);
     if ops.into_iter().any(|op| is_persistent(&function.body, op, Op::core)) {
         return None;
     }
-    if !any(function, is_loop) || any(function, |op| is_mma(op) || copies(op)) || needs(function, layouts) <= FEW_REGISTERS {
+    if !has_op(function, is_loop)
+        || has_op(function, |op| is_mma(op) || is_copy(op))
+        || estimated_registers(function, layouts) <= FEW_REGISTERS
+    {
         return None;
     }
-    let needs = needs_at_least(function, layouts);
+    let needs = estimated_min_registers(function, layouts);
     let registers_with = |ctas: u32| budget::registers(target, program.warps, ctas) & !(REGISTER_GRANULARITY - 1);
-    let ctas = ctas_with(needs, &registers_with)?.min(ENOUGH_WARPS / program.warps);
+    let ctas = max_ctas_with(needs, &registers_with)?.min(ENOUGH_WARPS / program.warps);
     (ctas > program.occupancy.unwrap_or(1)).then_some((ctas, needs))
 }
 
-/// Returns how many CTAs fit if a thread needs this many registers. `registers_with` maps CTAs to registers per thread.
-fn ctas_with(needs: u32, registers_with: &dyn Fn(u32) -> u32) -> Option<u32> {
+/// Returns how many CTAs fit if a thread needs `needs` registers. `registers_with` maps a number of CTAs to the register limit of a
+/// thread.
+fn max_ctas_with(needs: u32, registers_with: &dyn Fn(u32) -> u32) -> Option<u32> {
     (1..).take_while(|ctas| registers_with(*ctas) >= needs.next_multiple_of(REGISTER_GRANULARITY)).last()
 }
 
-fn any(function: &Function, holds: impl Fn(&Op) -> bool) -> bool {
-    function.body.walk(function.region).into_iter().any(|op| holds(&function.body.ops[op].kind))
+/// Returns whether an op of a function satisfies a predicate.
+fn has_op(function: &Function, predicate: impl Fn(&Op) -> bool) -> bool {
+    function.body.walk(function.region).into_iter().any(|op| predicate(&function.body.ops[op].kind))
 }
 
 fn is_loop(op: &Op) -> bool {

@@ -15,7 +15,7 @@ use target_info::Feature;
 use tileas::layout::{Layout, LayoutId};
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target) {
-    let chosen = choose(function, layouts, target);
+    let chosen = select_ops_to_pack(function, layouts, target);
     for (node, _) in function.body.ops.values_mut().zip(chosen).filter(|(_, chosen)| *chosen) {
         if let Op::Core(op) = &node.kind {
             node.kind = Op::Pairs { op: Paired(op.clone()) };
@@ -23,20 +23,22 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     }
 }
 
-/// Selects the ops to pack. Packing two registers into a pair costs an instruction, and so does unpacking. Dependent ops
-/// therefore form one component, which is packed if it has at least as many ops as values that enter and leave it.
+/// Selects the ops to pack. Packing two registers into a pair costs an instruction, and so does unpacking a pair. Dependent ops
+/// therefore form one component. The component is packed if packing saves at least as many instructions as the values that enter
+/// and leave the component cost.
 ///
-/// On targets with tensor memory, registers that form a pair are adjacent in SASS anyway, so packing 32-bit values is free; only
-/// a value that fills both halves must be moved. On targets without tensor memory a warp issues its own MMAs and holds the
-/// accumulators as fragments. The performance model predicts no gain there for PTX with more instructions.
-fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
+/// On targets with tensor memory, the two registers of a pair are adjacent in SASS anyway, so packing 32-bit values is free. Only a
+/// broadcast value, which fills both halves of a pair, must be moved. On targets without tensor memory a warp issues its own MMAs
+/// and holds the accumulators as fragments. The performance model predicts no gain there for PTX with more instructions.
+fn select_ops_to_pack(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
     let body = &function.body;
-    let registers = |value: Value| packed_ops::registers(layouts, body.ty(value));
+    let registers = |value: Value| packed_ops::registers_per_thread(layouts, body.ty(value));
     let halves_are_adjacent = target.has(Feature::TensorMemory);
     let is_narrow = |value: Value| body.ty(value).elem().is_some_and(|elem| elem.bits() < 32);
     let ops = body.walk(function.region);
     let mut chosen: Vec<bool> = vec![false; body.ops.len()];
-    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::check(function, layouts, &body.ops[*op], target).is_ok());
+    ops.iter()
+        .for_each(|op| chosen[op.0 as usize] = packed_ops::check_packed_op(function, layouts, &body.ops[*op], target).is_ok());
     let producer = |value: Value| {
         let mut value = value;
         // A reshape does not move registers.
@@ -61,27 +63,29 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     let mut unpacked: BTreeSet<Value> = BTreeSet::new();
     for &op in &ops {
         let node = &body.ops[op];
-        let pairs = |value: Value| (registers(value) / 2) as i64;
-        let packing = |value: Value| if halves_are_adjacent && !is_narrow(value) { 0 } else { pairs(value) };
+        let register_pairs = |value: Value| (registers(value) / 2) as i64;
+        let packing_cost = |value: Value| if halves_are_adjacent && !is_narrow(value) { 0 } else { register_pairs(value) };
         if chosen[op.0 as usize] {
-            let at = components.find(op.0 as usize);
-            gain[at] += pairs(node.results[0]);
-            let converts = converts_itself(body, &node.kind);
+            let component = components.find(op.0 as usize);
+            gain[component] += register_pairs(node.results[0]);
+            let converts_operands = converts_itself(body, &node.kind);
             for operand in node.kind.operands().into_iter().filter(|operand| packed.insert(*operand)) {
-                gain[at] -= match producer(operand).map(|op| (op, &body.ops[op].kind)) {
+                gain[component] -= match producer(operand).map(|op| (op, &body.ops[op].kind)) {
                     Some((source, _)) if chosen[source.0 as usize] => 0,
                     Some((_, kind)) if moves_vectors(kind) => 0,
-                    Some((_, kind)) if converts && widens(body, kind) => registers(operand) as i64,
+                    Some((_, kind)) if converts_operands && widens(body, kind) => registers(operand) as i64,
                     Some((_, Op::Core(tileas::Op::Core(Core::Constant { .. })))) => 0,
-                    Some((_, Op::Core(tileas::Op::Core(Core::Broadcast { x })))) => (registers(*x) as i64).min(pairs(operand)),
-                    _ => packing(operand),
+                    Some((_, Op::Core(tileas::Op::Core(Core::Broadcast { x })))) => {
+                        (registers(*x) as i64).min(register_pairs(operand))
+                    }
+                    _ => packing_cost(operand),
                 };
             }
         } else if !moves_vectors(&node.kind) && !matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. }))) {
             for operand in node.kind.operands() {
                 let source = producer(operand).filter(|source| chosen[source.0 as usize]);
                 if let Some(source) = source.filter(|_| unpacked.insert(operand)) {
-                    gain[components.find(source.0 as usize)] -= packing(operand);
+                    gain[components.find(source.0 as usize)] -= packing_cost(operand);
                 }
             }
         }
@@ -92,7 +96,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     chosen
 }
 
-/// Returns whether the scalar form of an op accepts narrower floats directly, on targets that have `f32x2`.
+/// Returns whether the scalar form of an op accepts 16-bit operands, so that it needs no conversion, on targets that have `f32x2`.
 fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
     match op {

@@ -1,8 +1,8 @@
-//! Purpose: turn a cluster of two into a CTA pair (`cta_group::2`), whose first CTA issues the tensor memory MMAs of both. Each
-//! CTA holds half of the columns of the right operands, so it needs half of the memory for them and no multicast.
+//! Purpose: turn a cluster of two into a CTA pair (`cta_group::2`), whose first CTA issues the tensor memory MMAs of both. Each CTA
+//! holds half of the columns of the right operands, so it needs half of the memory for them and no multicast.
 //! Requires: a function whose loops are not scheduled yet.
-//! Establishes: `cta_pair`, halved right-operand buffers and maps whose TMA tiles fill them; or a remark with the reason
-//! against it.
+//! Establishes: `cta_pair`, halved buffers for right operands, and tensor maps whose TMA tiles fill these buffers; or a remark with
+//! the reason against a pair.
 //! Preserves: the op order; only buffers, maps and attributes change, until [`finish`] writes the producer's tail.
 //! See also: CUTLASS `SM100_MMA_F16BF16_2x1SM_SS`, PTX `tcgen05.mma.cta_group::2`.
 //!
@@ -16,7 +16,7 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op as OpId;
 use base::{Envelope, File};
 use core_dialect::tile::View;
-use sched::cta_pairs::{self, halves};
+use sched::cta_pairs::{self, halved_buffers};
 use sched::{Drain, Function, Module, Op, hazard_checker};
 use std::collections::BTreeMap;
 use target_info::Feature;
@@ -66,11 +66,11 @@ fn pair_if_accepted(
     if file.envelope.options.get("multicast") == Some("on") {
         return Err("--multicast=on requests multicast copies instead".into());
     }
-    let function = paired(&file.payload.functions[index], &file.envelope)?;
+    let function = with_halved_operands(&file.payload.functions[index], &file.envelope)?;
     let payload = Module { functions: vec![function.clone()], schedules: Vec::new(), ..file.payload.clone() };
-    let mut trial = File { envelope: file.envelope.clone(), payload };
-    run_later_passes(&mut trial).map_err(|error| error.message.clone())?;
-    match hazard_checker::first_hazard(&trial.payload.functions[0], &trial.payload.layouts) {
+    let mut trial_file = File { envelope: file.envelope.clone(), payload };
+    run_later_passes(&mut trial_file).map_err(|error| error.message.clone())?;
+    match hazard_checker::first_hazard(&trial_file.payload.functions[0], &trial_file.payload.layouts) {
         Some(reason) => Err(reason),
         None => Ok(function),
     }
@@ -85,34 +85,34 @@ struct PairedMma {
 }
 
 /// Returns the function with halved right operands.
-fn paired(function: &Function, envelope: &Envelope) -> std::result::Result<Function, String> {
+fn with_halved_operands(function: &Function, envelope: &Envelope) -> std::result::Result<Function, String> {
     if !envelope.target.is_some_and(|target| target.has(Feature::TensorMemory) && target.has(Feature::TmaMulticast)) {
         return Err("the target has no MMAs for CTA pairs".into());
     }
     if function.attrs.program.cluster != Some(CTA_PAIR) {
         return Err("the cluster size is not two".into());
     }
-    let mmas = mmas(function)?;
+    let mmas = pairable_mmas(function)?;
     let mut paired = function.clone();
     paired.attrs.program.cta_pair = true;
-    let rights: BTreeMap<Buffer, bool> = mmas.iter().map(|mma| (mma.rhs, mma.transposed)).collect();
+    let right_operands: BTreeMap<Buffer, bool> = mmas.iter().map(|mma| (mma.rhs, mma.transposed)).collect();
     check_operands(function, &mmas)?;
-    let all: Vec<Buffer> = rights.keys().copied().collect();
-    sched::multicast::check_uniform_copies(function, &all)?;
-    for (buffer, dim) in halves(&paired) {
-        halve(&mut paired, buffer, dim)?;
+    let buffers: Vec<Buffer> = right_operands.keys().copied().collect();
+    sched::multicast::check_uniform_copies(function, &buffers)?;
+    for (buffer, dim) in halved_buffers(&paired) {
+        halve_buffer(&mut paired, buffer, dim)?;
         let info = &paired.attrs.program.buffers[buffer];
-        Matrix::of(info, Operand::B, rights[&buffer])
+        Matrix::of(info, Operand::B, right_operands[&buffer])
             .ok_or_else(|| format!("{buffer}: half of it does not have a layout that MMAs can read"))?;
     }
-    cta_pairs::check(&paired)?;
+    cta_pairs::check_cta_pair(&paired)?;
     multicast::drop_unused_maps(&mut paired);
     Ok(base::text::compact(&paired))
 }
 
-/// Returns the tensor memory MMAs of a function, if a CTA pair can issue all of them. A kernel issues either paired or unpaired
-/// MMAs.
-fn mmas(function: &Function) -> std::result::Result<Vec<PairedMma>, String> {
+/// Returns the tensor memory MMAs of a function, if a CTA pair can issue all of them. Reason: a kernel may not mix paired and
+/// unpaired MMAs.
+fn pairable_mmas(function: &Function) -> std::result::Result<Vec<PairedMma>, String> {
     let (body, buffers) = (&function.body, &function.attrs.program.buffers);
     let mut mmas = Vec::new();
     for op in body.walk(function.region) {
@@ -169,44 +169,45 @@ fn check_operands(function: &Function, mmas: &[PairedMma]) -> std::result::Resul
 }
 
 /// Halves a buffer and the tiles copied to it, with TMA tiles that fill the half.
-fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Result<(), String> {
-    let copies: Vec<(OpId, View, MapId)> = sched::multicast::copies(function, buffer)
+fn halve_buffer(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Result<(), String> {
+    let copies: Vec<(OpId, View, MapId)> = sched::multicast::tma_copies(function, buffer)
         .filter_map(|(op, view, _, map)| match function.body.ty(view) {
             Type::View(view) => Some((op, view.clone(), map)),
             _ => None,
         })
         .collect();
-    let mut found: Option<BufferInfo> = None;
+    let mut halved_info: Option<BufferInfo> = None;
     for (op, mut view, map) in copies {
         view.tile[dim] /= CTA_PAIR;
-        let (map, info) =
-            half(&view, &function.attrs.program.maps[map]).ok_or_else(|| format!("{buffer}: half of a TMA tile is too small"))?;
-        if found.as_ref().is_some_and(|found| *found != info) {
+        let (map, info) = halved_map_and_buffer(&view, &function.attrs.program.maps[map])
+            .ok_or_else(|| format!("{buffer}: half of a TMA tile is too small"))?;
+        if halved_info.as_ref().is_some_and(|halved_info| *halved_info != info) {
             return Err(format!("{buffer}: TMA copies with different tiles fill it"));
         }
-        found = Some(info);
+        halved_info = Some(info);
         let maps = &mut function.attrs.program.maps;
-        let known = maps.iter().find(|(_, other)| **other == map).map(|(id, _)| id);
-        let new_map = known.unwrap_or_else(|| maps.push(map));
+        let existing = maps.iter().find(|(_, other)| **other == map).map(|(id, _)| id);
+        let new_map = existing.unwrap_or_else(|| maps.push(map));
         if let Op::Core(tileas::Op::TmaLoad { map, .. }) = &mut function.body.ops[op].kind {
             *map = new_map;
         }
     }
     let info = &mut function.attrs.program.buffers[buffer];
-    let found = found.ok_or_else(|| format!("{buffer}: no TMA copy fills it"))?;
-    *info = BufferInfo { align: info.align.max(found.align), ..found };
+    let halved_info = halved_info.ok_or_else(|| format!("{buffer}: no TMA copy fills it"))?;
+    *info = BufferInfo { align: info.align.max(halved_info.align), ..halved_info };
     Ok(())
 }
 
-/// Returns the map for a tile that is half of the former tile, and the buffer as the map's TMA copies fill it.
-fn half(view: &View, whole: &Map) -> Option<(Map, BufferInfo)> {
-    let (extent, swizzle) = tma_tiles::tma_tiles_of(view)?;
-    let info = tma_tiles::buffer(view, &extent, swizzle)?;
-    Some((Map { extent, swizzle, ..whole.clone() }, info))
+/// Returns the tensor map for a halved tile, and the buffer as TMA copies with this map fill it. `full_map`: the map for the full
+/// tile.
+fn halved_map_and_buffer(view: &View, full_map: &Map) -> Option<(Map, BufferInfo)> {
+    let (extent, swizzle) = tma_tiles::view_tma_tile(view)?;
+    let info = tma_tiles::tma_buffer(view, &extent, swizzle)?;
+    Some((Map { extent, swizzle, ..full_map.clone() }, info))
 }
 
-/// Makes the threads of both CTAs signal the first CTA, and makes its producer wait at its end until the MMAs have released
-/// every stage.
+/// Completes the pipelines of a CTA pair. One thread of each warp of both CTAs signals the first CTA. The producer waits at its end
+/// until the MMAs have released every stage.
 pub(crate) fn finish(function: &mut Function, envelope: &Envelope) -> Result<()> {
     if !function.attrs.program.cta_pair {
         return Ok(());
@@ -217,9 +218,9 @@ pub(crate) fn finish(function: &mut Function, envelope: &Envelope) -> Result<()>
         if function.attrs.is_of_cta_pair(info) && info.drain == Drain::Threads {
             function.attrs.pipelines[pipeline].drain = Drain::Warps;
         }
-        function.attrs.pipelines[pipeline].empty = function.attrs.draining_threads(&function.attrs.pipelines[pipeline]);
+        function.attrs.pipelines[pipeline].empty = function.attrs.draining_arrivals(&function.attrs.pipelines[pipeline]);
         if function.attrs.needs_producer_tail(&function.attrs.pipelines[pipeline]) {
-            multicast::drain_producer::write(function, pipeline).ok_or_else(|| {
+            multicast::drain_producer::append_tail(function, pipeline).ok_or_else(|| {
                 let message = format!("'{}': no loop carries the final position of {pipeline}", function.name);
                 Diagnostic::unsupported("SC103", message).at_loc(&envelope.debug, function.loc)
             })?;

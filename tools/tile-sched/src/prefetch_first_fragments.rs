@@ -1,12 +1,13 @@
-//! Purpose: mark shared-memory loads of a loop whose first fragments are read before the last MMAs of the previous iteration.
+//! Purpose: mark the shared-memory loads of a loop whose first fragments threads load before the last MMAs of the previous
+//! iteration.
 //! Requires: all other decisions about the function.
-//! Establishes: `prefetch_next` on every eligible load, if an SM sub-partition has one warp and the last MMAs are a small part
-//! of an iteration.
+//! Establishes: `prefetch_next` on every eligible load, if an SM sub-partition has one warp and the last MMAs are a small part of
+//! an iteration.
 //! Preserves: the op order and every other attribute.
 //! See also: CUTLASS SM80 mainloops, which prefetch the register fragments of the next k block.
 //!
-//! With more warps per sub-partition another warp issues MMAs while one waits, and registers are scarcer. With a small share of
-//! early MMAs the data has usually arrived when the load reads it.
+//! With more warps per sub-partition, another warp issues MMAs while one waits, and registers are scarcer. If the last MMAs are a
+//! small part of the iteration, the data has usually arrived when the load reads it.
 
 use base::{Block, Op as OpId, Region};
 use sched::{Function, Op, first_fragments};
@@ -14,16 +15,17 @@ use tileas::{MmaAtom, MmaOperand};
 
 /// Number of sub-partitions of an SM.
 const SUB_PARTITIONS: u32 = 4;
-/// Number of K steps per iteration from which the MMAs of the last K step are a small part of the iteration.
+/// Minimum number of K steps per iteration with which the MMAs of the last K step are a small part of the iteration.
 const MIN_K_STEPS: u32 = 4;
 
 pub(crate) fn run(function: &mut Function) {
-    let found = bodies_with_one_warp(function).into_iter().filter_map(|block| first_fragments::prefetch_of(function, block).ok());
-    let found = found.filter(|early| k_steps(function, early.mma) >= MIN_K_STEPS);
-    let loads: Vec<OpId> = found.flat_map(|early| early.loads).collect();
+    let prefetches =
+        bodies_with_one_warp(function).into_iter().filter_map(|block| first_fragments::prefetch_of(function, block).ok());
+    let prefetches = prefetches.filter(|prefetch| k_steps(function, prefetch.mma) >= MIN_K_STEPS);
+    let loads: Vec<OpId> = prefetches.flat_map(|prefetch| prefetch.loads).collect();
     for op in loads {
-        if let Op::Core(tileas::Op::SharedLoad { prefetch_next: early, .. }) = &mut function.body.ops[op].kind {
-            *early = true;
+        if let Op::Core(tileas::Op::SharedLoad { prefetch_next: prefetch, .. }) = &mut function.body.ops[op].kind {
+            *prefetch = true;
         }
     }
 }
@@ -40,13 +42,13 @@ fn k_steps(function: &Function, mma: OpId) -> u32 {
 /// The loop bodies that at most one warp per SM sub-partition executes.
 fn bodies_with_one_warp(function: &Function) -> Vec<Block> {
     let (body, attrs) = (&function.body, &function.attrs);
-    let few = |op: &OpId| match body.ops[*op].kind {
+    let body_with_few_warps = |op: &OpId| match body.ops[*op].kind {
         Op::WarpRole { role: warp_role, body: region } if attrs.warp_roles[warp_role].warps <= SUB_PARTITIONS => Some(region),
         _ => None,
     };
     let regions: Vec<Region> = match attrs.warp_roles.is_empty() {
         true => (attrs.program.warps <= SUB_PARTITIONS).then_some(function.region).into_iter().collect(),
-        false => body.walk(function.region).iter().filter_map(few).collect(),
+        false => body.walk(function.region).iter().filter_map(body_with_few_warps).collect(),
     };
     regions.into_iter().flat_map(|region| first_fragments::counted_loop_bodies(function, region)).collect()
 }

@@ -27,8 +27,8 @@ pub(crate) fn run(function: &mut Function) {
         let ops = std::mem::take(&mut function.body.blocks[block].ops);
         let mut out: Vec<OpId> = Vec::with_capacity(ops.len());
         for op in ops {
-            let fenced = out.last().is_some_and(|op| matches!(function.body.ops[*op].kind, Op::AsyncFence {}));
-            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) && !fenced && !common::fault_injected("sched.fence") {
+            let has_fence = out.last().is_some_and(|op| matches!(function.body.ops[*op].kind, Op::AsyncFence {}));
+            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) && !has_fence && !common::fault_injected("sched.fence") {
                 let loc = function.body.ops[op].loc;
                 out.push(function.body.new_op(Op::AsyncFence {}, [], loc));
             }

@@ -6,12 +6,12 @@
 //! Preserves: the values of all other ops. The added registers stay within a quarter of a thread's budget ([`BUDGET_DIVISOR`]).
 //! See also: CUTLASS SM70 mainloops, which prefetch global memory fragments into registers.
 //!
-//! Prefetching pays if no other CTA of the SM computes while this one waits. That holds for persistent loops and the loops
-//! directly inside them, whose grid has only as many CTAs as run at a time. It also holds for loops of threads that need so
-//! many registers that few warps fit an SM.
+//! Prefetching is worthwhile if no other CTA of the SM computes while this CTA waits. This condition holds for persistent loops and
+//! the loops directly inside them: their grid has only as many CTAs as run at a time. It also holds if threads need so many
+//! registers that few warps fit on an SM.
 
-use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
-use crate::materialize::{forget_order, mapped};
+use crate::graph::{address_slice_of_read, check_no_early_exit, loops, region_of};
+use crate::materialize::{drop_token, mapped};
 use crate::occupancy::ENOUGH_WARPS;
 use crate::register_pressure;
 use base::ir::{Block, Op as OpId, Operation};
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Type, budget};
 
-/// A thread's register limit is divided by this number to get the limit for values carried to the next iteration.
+/// The registers for prefetched values are at most the register limit of a thread divided by this number.
 const BUDGET_DIVISOR: u32 = 4;
 
 /// A load that can be issued an iteration ahead, and the ops that its address needs.
@@ -36,43 +36,43 @@ struct Load {
     registers: u32,
 }
 
-/// Prefetches the loads of loops where that pays, or `everywhere`. Returns the changed loops, with the registers that each
-/// carries in addition.
+/// Prefetches the loads of loops where that is worthwhile, or of all loops (`everywhere`). Returns the changed loops, each with the
+/// number of registers that it carries in addition.
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, everywhere: bool) -> Vec<(Loc, u32)> {
     let attrs = &function.attrs.program;
-    let capacity = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
-    let mut moved = Vec::new();
+    let max_registers = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
+    let mut changed_loops = Vec::new();
     let everywhere = everywhere || has_few_warps(function, layouts, target);
     for for_op in if everywhere { loops(function) } else { persistent_loops(function) } {
-        let found = loads(function, for_op, layouts);
-        let mut registers_left = capacity;
-        let mut fitting: Vec<Load> = Vec::new();
-        for load in found {
-            // The address for the next iteration would need the value that the other load fetches for that iteration. The loop
-            // carries only the value for the current iteration.
-            let needs_carried = fitting.iter().any(|carried| load.slice.contains(&carried.op));
+        let candidates = prefetchable_loads(function, for_op, layouts);
+        let mut registers_left = max_registers;
+        let mut selected: Vec<Load> = Vec::new();
+        for load in candidates {
+            // The address for the next iteration would need the value that another prefetched load fetches for that iteration. The
+            // loop carries only the value for the current iteration.
+            let needs_carried = selected.iter().any(|carried| load.slice.contains(&carried.op));
             if load.registers <= registers_left && !needs_carried {
                 registers_left -= load.registers;
-                fitting.push(load);
+                selected.push(load);
             }
         }
         let loc = function.body.ops[for_op].loc;
-        if !fitting.is_empty() {
-            moved.push((loc, capacity - registers_left));
+        if !selected.is_empty() {
+            changed_loops.push((loc, max_registers - registers_left));
         }
-        fitting.into_iter().fold(for_op, |for_op, load| carry_load(&mut function.body, for_op, &load));
+        selected.into_iter().fold(for_op, |for_op, load| carry_load(&mut function.body, for_op, &load));
     }
-    if !moved.is_empty() {
+    if !changed_loops.is_empty() {
         *function = base::text::compact(function);
     }
-    moved
+    changed_loops
 }
 
 /// Returns whether an SM lacks the registers for enough warps to hide their latencies.
 fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> bool {
     let warps = function.attrs.program.warps;
     let ctas = ENOUGH_WARPS.div_ceil(warps.max(1));
-    budget::registers(target, warps, ctas) < register_pressure::needs(function, layouts)
+    budget::registers(target, warps, ctas) < register_pressure::estimated_registers(function, layouts)
 }
 
 /// The grid-stride loops of a persistent kernel and the loops directly inside them, in program order.
@@ -92,12 +92,12 @@ fn persistent_loops(function: &Function) -> Vec<OpId> {
 }
 
 /// The loads of a loop that can be issued an iteration ahead.
-fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
+fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
     if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core)
         || !has_no_loop_or_mma(function, for_op)
-        || leaves_at_its_end(function, block).is_err()
+        || check_no_early_exit(function, block).is_err()
     {
         return Vec::new();
     }
@@ -108,7 +108,7 @@ fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -
         let ty = body.ty(body.ops[*op].results[0]);
         let Type::Tile { elem: Elem::Scalar(_), layout, .. } = ty else { return None };
         let registers = layouts[*layout].registers() as u32 * ty.elem()?.bits().div_ceil(32);
-        let slice = slice_ahead(function, block, *op).ok().filter(|_| order.scope.is_none())?;
+        let slice = address_slice_of_read(function, block, *op).ok().filter(|_| order.scope.is_none())?;
         Some(Load { op: *op, slice, registers })
     };
     body.blocks[block].ops.iter().filter_map(load).collect()
@@ -132,22 +132,24 @@ fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     let counter = body.blocks[block].args[0];
     let (index, ty) = (body.ty(counter).clone(), body.ty(body.ops[load.op].results[0]).clone());
 
-    let mut before = PrefetchWriter { body, out: Vec::new(), loc };
-    let begins = before.less(if unsigned { Signedness::Unsigned } else { Signedness::Signed }, lower, upper);
-    init.push(before.guarded_load(begins, load, (counter, lower)));
-    let before = before.out;
+    let mut before_loop = PrefetchWriter { body, out: Vec::new(), loc };
+    let has_iteration = before_loop.less_than(if unsigned { Signedness::Unsigned } else { Signedness::Signed }, lower, upper);
+    init.push(before_loop.emit_guarded_load(has_iteration, load, (counter, lower)));
+    let before_loop = before_loop.out;
 
-    let mut ahead = PrefetchWriter { body, out: Vec::new(), loc };
-    // The addition cannot wrap if that iteration exists.
-    let next = ahead.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: counter, rhs: step }, index.clone());
-    let left = ahead.core(Core::Binary { kind: Binary::SubI { overflow: Overflow::None }, lhs: upper, rhs: counter }, index);
-    let goes_on = ahead.less(Signedness::Unsigned, step, left);
-    let loaded = ahead.guarded_load(goes_on, load, (counter, next));
-    let token = ahead.core(Core::MakeToken {}, Type::Token);
-    let ahead = ahead.out;
+    let mut in_loop = PrefetchWriter { body, out: Vec::new(), loc };
+    // The addition cannot wrap if the next iteration exists.
+    let next =
+        in_loop.emit_core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: counter, rhs: step }, index.clone());
+    let remaining =
+        in_loop.emit_core(Core::Binary { kind: Binary::SubI { overflow: Overflow::None }, lhs: upper, rhs: counter }, index);
+    let has_next = in_loop.less_than(Signedness::Unsigned, step, remaining);
+    let loaded = in_loop.emit_guarded_load(has_next, load, (counter, next));
+    let token = in_loop.emit_core(Core::MakeToken {}, Type::Token);
+    let in_loop = in_loop.out;
 
-    let now = body.add_argument(block, ty.clone());
-    for (old, new) in body.ops[load.op].results.clone().into_iter().zip([now, token]) {
+    let current = body.add_argument(block, ty.clone());
+    for (old, new) in body.ops[load.op].results.clone().into_iter().zip([current, token]) {
         body.replace_uses(old, new);
     }
     let end = body.terminator(block).expect("a loop's body ends in continue");
@@ -156,7 +158,7 @@ fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     }
     let ops = &mut body.blocks[block].ops;
     ops.retain(|op| *op != load.op);
-    ops.splice(0..0, ahead);
+    ops.splice(0..0, in_loop);
 
     let types: Vec<Type> = body.ops[for_op].results.iter().map(|value| body.ty(*value).clone()).chain([ty]).collect();
     let kind = Op::Core(tileas::Op::Core(Core::For { lower, upper, step, init, unsigned, body: region }));
@@ -165,7 +167,7 @@ fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
         body.replace_uses(old, new);
     }
     let (place, at) = place_of(body, for_op);
-    body.blocks[place].ops.splice(at..=at, before.into_iter().chain([new]));
+    body.blocks[place].ops.splice(at..=at, before_loop.into_iter().chain([new]));
     new
 }
 
@@ -183,7 +185,7 @@ struct PrefetchWriter<'a> {
 
 impl PrefetchWriter<'_> {
     /// Emits a load for the iteration with this index. Yields zeros if the iteration does not exist.
-    fn guarded_load(&mut self, exists: Value, load: &Load, (counter, index): (Value, Value)) -> Value {
+    fn emit_guarded_load(&mut self, exists: Value, load: &Load, (counter, index): (Value, Value)) -> Value {
         let ty = self.body.ty(self.body.ops[load.op].results[0]).clone();
         let outer = std::mem::take(&mut self.out);
         let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
@@ -193,16 +195,16 @@ impl PrefetchWriter<'_> {
             self.clone_op(op, &mut map);
         }
         let loaded = map[&self.body.ops[load.op].results[0]];
-        self.end(block, loaded);
+        self.end_region(block, loaded);
         let block = self.body.new_block(otherwise);
-        let zeros = self.core(Core::Constant { value: Dense::Splat(0) }, ty.clone());
-        self.end(block, zeros);
+        let zeros = self.emit_core(Core::Constant { value: Dense::Splat(0) }, ty.clone());
+        self.end_region(block, zeros);
         self.out = outer;
-        self.core(Core::If { cond: exists, then, otherwise }, ty)
+        self.emit_core(Core::If { cond: exists, then, otherwise }, ty)
     }
 
     /// Ends a region with a yielded value.
-    fn end(&mut self, block: Block, value: Value) {
+    fn end_region(&mut self, block: Block, value: Value) {
         let op = self.body.new_op(Op::Core(tileas::Op::Core(Core::Yield { values: vec![value] })), [], self.loc);
         self.out.push(op);
         self.body.blocks[block].ops = std::mem::take(&mut self.out);
@@ -211,19 +213,19 @@ impl PrefetchWriter<'_> {
     fn clone_op(&mut self, op: OpId, map: &mut BTreeMap<Value, Value>) {
         let mut node = self.body.ops[op].clone();
         node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
-        forget_order(&mut node.kind);
+        drop_token(&mut node.kind);
         let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = self.body.new_op(node.kind, types, node.loc);
         map.extend(node.results.iter().copied().zip(self.body.ops[new].results.iter().copied()));
         self.out.push(new);
     }
 
-    fn less(&mut self, signedness: Signedness, lhs: Value, rhs: Value) -> Value {
+    fn less_than(&mut self, signedness: Signedness, lhs: Value, rhs: Value) -> Value {
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness };
-        self.core(Core::Compare { kind, lhs, rhs }, Type::Scalar(Elem::Scalar(Scalar::I1)))
+        self.emit_core(Core::Compare { kind, lhs, rhs }, Type::Scalar(Elem::Scalar(Scalar::I1)))
     }
 
-    fn core(&mut self, core: Core, ty: Type) -> Value {
+    fn emit_core(&mut self, core: Core, ty: Type) -> Value {
         let op = self.body.new_op(Op::Core(tileas::Op::Core(core)), [ty], self.loc);
         self.out.push(op);
         self.body.result(op)

@@ -14,28 +14,29 @@ use tileas::{Layout, LayoutId, Type};
 const OTHER_REGISTERS: u32 = 24;
 
 /// Estimates the registers of a thread if each op is computed for all elements before the next op.
-pub(crate) fn needs(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
-    most_live(function, layouts, false) + OTHER_REGISTERS
+pub(crate) fn estimated_registers(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
+    max_live_registers(function, layouts, false) + OTHER_REGISTERS
 }
 
 /// Estimates the registers of a thread if a value with a single use is computed element by element at its use.
-pub(crate) fn needs_at_least(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
-    most_live(function, layouts, true) + OTHER_REGISTERS
+pub(crate) fn estimated_min_registers(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
+    max_live_registers(function, layouts, true) + OTHER_REGISTERS
 }
 
-fn most_live(function: &Function, layouts: &Arena<LayoutId, Layout>, element_by_element: bool) -> u32 {
+/// The maximum number of registers that live values occupy at once.
+fn max_live_registers(function: &Function, layouts: &Arena<LayoutId, Layout>, element_by_element: bool) -> u32 {
     let liveness = LiveValues::of(function, element_by_element);
-    let mut change = vec![0i64; liveness.order.len() + 1];
+    let mut live_change = vec![0i64; liveness.order.len() + 1];
     for (value, (from, to)) in &liveness.spans {
         if !liveness.is_never_fully_live(function, *value) {
-            let registers = i64::from(registers(function, layouts, *value));
-            change[*from] += registers;
-            change[*to] -= registers;
+            let registers = i64::from(registers_of_value(function, layouts, *value));
+            live_change[*from] += registers;
+            live_change[*to] -= registers;
         }
     }
     let mut live = 0;
-    let live_registers = change.into_iter().map(|change| {
-        live += change;
+    let live_registers = live_change.into_iter().map(|live_change| {
+        live += live_change;
         live
     });
     live_registers.max().unwrap_or(0) as u32
@@ -45,7 +46,7 @@ fn most_live(function: &Function, layouts: &Arena<LayoutId, Layout>, element_by_
 struct LiveValues {
     order: Vec<OpId>,
     spans: BTreeMap<Value, (usize, usize)>,
-    /// For an op whose elements are computed one by one where they are used: the position of this use.
+    /// For an op whose elements are computed one by one at their use: the position of this use.
     element_use: BTreeMap<OpId, usize>,
 }
 
@@ -61,11 +62,11 @@ impl LiveValues {
             enclosing_loops.retain(|(_, end)| at <= *end);
             let node = &body.ops[*op];
             for value in node.kind.operands() {
-                let used = element_use.get(op).copied().unwrap_or(at);
+                let use_position = element_use.get(op).copied().unwrap_or(at);
                 let Some(span) = spans.get_mut(&value) else { continue };
                 // A value defined before a loop is live in every iteration of the loop that reads it.
                 let all_iterations = enclosing_loops.iter().find(|(begin, _)| span.0 <= *begin).map(|(_, end)| *end);
-                span.1 = span.1.max(all_iterations.unwrap_or(used));
+                span.1 = span.1.max(all_iterations.unwrap_or(use_position));
             }
             let regions = node.kind.regions();
             let end = at + regions.iter().map(|region| body.walk(*region).len()).sum::<usize>();
@@ -85,8 +86,8 @@ impl LiveValues {
     }
 }
 
-/// The ops whose elements can be computed one by one where they are used, with the position of the use. Such an op has one use,
-/// in the same block, by an op that also takes elements one by one.
+/// The ops whose elements can be computed one by one at their use, each with the position of the use. Such an op is element-wise
+/// and has one use, in the same block, by an op that also takes elements one by one.
 fn element_use(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
     let body = &function.body;
     let (blocks, uses) = (body.op_blocks(), body.use_counts(function.region));
@@ -113,11 +114,11 @@ fn takes_elements(op: &Op) -> bool {
 }
 
 /// Returns the registers of a thread that a value occupies.
-fn registers(function: &Function, layouts: &Arena<LayoutId, Layout>, value: Value) -> u32 {
+fn registers_of_value(function: &Function, layouts: &Arena<LayoutId, Layout>, value: Value) -> u32 {
     let body = &function.body;
     let producer = body.defining_op(value).map(|op| &body.ops[op].kind);
     let is_loaded = matches!(producer, Some(Op::Core(tileas::Op::LoadView { .. } | tileas::Op::Load { .. })));
-    // Such a tile repeats one value, or elements that are already live.
+    // The tile of a constant or broadcast repeats one value, or elements that are already live.
     let repeats = matches!(producer.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
     match body.ty(value) {
         Type::Tile { elem, layout, .. } if !repeats && (is_loaded || is_float(*elem)) => {

@@ -1,8 +1,8 @@
 //! The resource model: which resources of an SM each op occupies, for how many cycles, and when its results are ready.
 //!
-//! `machines/` provides the numbers (`formats/perf-model`). Each tile op occupies each of its resources once, for one interval of
-//! cycles. If an op produces its registers one by one, its users start after a latency; otherwise they start when the op has
-//! completed.
+//! The rates come from `machines/` (`formats/perf-model`). Each tile op occupies each of its resources once, for consecutive
+//! cycles. If an op produces its registers one by one, its users start after a latency. Otherwise they start when the op is
+//! complete.
 
 use base::ir::Operation;
 use base::{Target, Value};
@@ -14,13 +14,13 @@ use sched::{Function, Module, Op};
 use std::collections::BTreeMap;
 use tileas::{MmaAtom, MmaOperand, Type};
 
+/// A resource of an SM that an op occupies for some cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
     /// MMAs on tensor cores.
     Tensor,
-    Shared,
-    /// Global memory.
-    Copy,
+    SharedMemory,
+    GlobalMemory,
     /// Additions, multiplications and multiply-adds of floats.
     MultiplyAdd,
     /// All other simple operations.
@@ -30,14 +30,20 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    pub(crate) const ALL: [Resource; 6] =
-        [Resource::Tensor, Resource::Shared, Resource::Copy, Resource::MultiplyAdd, Resource::Integer, Resource::Special];
+    pub(crate) const ALL: [Resource; 6] = [
+        Resource::Tensor,
+        Resource::SharedMemory,
+        Resource::GlobalMemory,
+        Resource::MultiplyAdd,
+        Resource::Integer,
+        Resource::Special,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Resource::Tensor => "tensor",
-            Resource::Shared => "shared memory",
-            Resource::Copy => "global memory",
+            Resource::SharedMemory => "shared memory",
+            Resource::GlobalMemory => "global memory",
             Resource::MultiplyAdd => "multiply-add",
             Resource::Integer => "integer",
             Resource::Special => "special functions",
@@ -54,12 +60,12 @@ pub(crate) struct Machine {
 /// The cost of an op.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
-    /// Cycles on each resource.
+    /// The cycles for which the op occupies each resource.
     pub(crate) uses: BTreeMap<Resource, u32>,
-    /// Cycles until the first result is ready.
-    pub(crate) first: u32,
-    /// Cycles until all results are ready.
-    pub(crate) all: u32,
+    /// Cycles until the first register of the result is ready.
+    pub(crate) first_result: u32,
+    /// Cycles until the complete result is ready.
+    pub(crate) full_result: u32,
 }
 
 impl Machine {
@@ -83,8 +89,8 @@ impl Machine {
                     *cost.uses.entry(resource).or_default() += cycles;
                 }
             }
-            cost.all = cost.uses.values().sum();
-            cost.first = cost.all;
+            cost.full_result = cost.uses.values().sum();
+            cost.first_result = cost.full_result;
         }
         cost
     }
@@ -94,7 +100,7 @@ impl Machine {
         let body = &function.body;
         let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
         let elem_bytes = |value: Value| body.ty(value).elem().map_or(0, |elem| elem.bytes());
-        // Number of elements that all threads hold together, including replicas; 0 if the value is no tile.
+        // Number of elements that all threads hold together, including copies of an element; 0 if the value is no tile.
         let held_elements = |value: Value| match body.ty(value) {
             Type::Tile { layout, .. } => {
                 let layout = &module.layouts[*layout];
@@ -106,22 +112,22 @@ impl Machine {
         match op {
             Op::Core(Program::CopyView { buffer, .. } | Program::TmaLoad { buffer, .. } | Program::Copy { buffer, .. }) => {
                 let bytes = function.attrs.program.buffers[*buffer].bytes();
-                let work = [(Resource::Copy, bytes, rates.copy), (Resource::Shared, bytes, rates.shared)];
-                cost(&work, rates.copy_latency(bytes), true)
+                let work = [(Resource::GlobalMemory, bytes, rates.copy), (Resource::SharedMemory, bytes, rates.shared)];
+                cost_of_work(&work, rates.copy_latency(bytes), true)
             }
             Op::Core(Program::TmaStore { buffer, .. }) => {
                 let bytes = function.attrs.program.buffers[*buffer].bytes();
-                cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, false)
+                cost_of_work(&[(Resource::SharedMemory, bytes, rates.shared)], rates.shared_latency, false)
             }
             Op::Core(Program::SharedLoad { .. }) => {
                 let bytes = held_elements(results[0]) * elem_bytes(results[0]);
-                cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, true)
+                cost_of_work(&[(Resource::SharedMemory, bytes, rates.shared)], rates.shared_latency, true)
             }
             Op::Core(Program::SharedStore { x, .. }) => {
-                cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), rates.shared)], rates.shared_latency, false)
+                cost_of_work(&[(Resource::SharedMemory, elements(*x) * elem_bytes(*x), rates.shared)], rates.shared_latency, false)
             }
             Op::Core(Program::Mma { lhs, acc, atom, .. }) => {
-                let k = depth(function, lhs);
+                let k = k_extent(function, lhs);
                 let accumulators = match acc {
                     MmaOperand::Registers(value) => elements(*value),
                     MmaOperand::Memory { buffer, .. } => element_count(&function.attrs.program.buffers[*buffer].shape) as u32,
@@ -131,22 +137,24 @@ impl Machine {
                     MmaAtom::Sync(_) | MmaAtom::Group(_) | MmaAtom::Tensor(_) => (Resource::Tensor, rates.mma_latency),
                     MmaAtom::MultiplyAdd(_) => (Resource::MultiplyAdd, rates.arithmetic_latency),
                 };
-                cost(&[(unit, work, atom.rate(self.target))], latency, false)
+                cost_of_work(&[(unit, work, atom.rate(self.target))], latency, false)
             }
             Op::Core(Program::LoadView { .. } | Program::Load { .. } | Program::StoreView { .. } | Program::Store { .. }) => {
-                let moved = op.operands().into_iter().chain(results.iter().copied());
-                let bytes =
-                    moved.map(|value| elements(value) * elem_bytes(value) * u32::from(held_elements(value) > 0)).max().unwrap_or(0);
-                cost(&[(Resource::Copy, bytes, rates.copy)], rates.copy_latency(bytes), false)
+                let values = op.operands().into_iter().chain(results.iter().copied());
+                let bytes = values
+                    .map(|value| elements(value) * elem_bytes(value) * u32::from(held_elements(value) > 0))
+                    .max()
+                    .unwrap_or(0);
+                cost_of_work(&[(Resource::GlobalMemory, bytes, rates.copy)], rates.copy_latency(bytes), false)
             }
             Op::Core(Program::ReduceRegisters { operands, .. } | Program::ReduceLanes { operands, .. }) => {
                 let work = operands.iter().map(|value| held_elements(*value)).sum();
-                cost(&[(Resource::Integer, work, rates.integer)], rates.arithmetic_latency, false)
+                cost_of_work(&[(Resource::Integer, work, rates.integer)], rates.arithmetic_latency, false)
             }
             Op::Core(Program::Core(core)) if core.is_elementwise() => {
                 let count = results.first().map_or(0, |value| held_elements(*value));
-                let (resource, rate) = unit(core, rates);
-                cost(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
+                let (resource, rate) = execution_unit(core, rates);
+                cost_of_work(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
             }
             // These ops are too rare or too short to influence the schedule, or later passes introduce them.
             Op::Core(
@@ -183,17 +191,18 @@ impl Machine {
     }
 }
 
-/// The cost from the work on each resource and the resource's rate. `one_by_one` means that results become ready one by one.
-fn cost(uses: &[(Resource, u32, u32)], latency: u32, one_by_one: bool) -> Cost {
+/// Computes a cost from the work on each resource and the resource's rate (work per cycle). `one_by_one`: the registers of the
+/// result become ready one by one.
+fn cost_of_work(uses: &[(Resource, u32, u32)], latency: u32, one_by_one: bool) -> Cost {
     let uses: BTreeMap<Resource, u32> =
         uses.iter().filter(|(_, work, _)| *work > 0).map(|(resource, work, rate)| (*resource, work.div_ceil(*rate))).collect();
-    let longest = uses.values().copied().max().unwrap_or(0);
-    let all = longest + latency;
-    Cost { uses, first: if one_by_one { latency } else { all }, all }
+    let busiest = uses.values().copied().max().unwrap_or(0);
+    let full_result = busiest + latency;
+    Cost { uses, first_result: if one_by_one { latency } else { full_result }, full_result }
 }
 
 /// The extent along K of the left operand of an MMA.
-fn depth(function: &Function, lhs: &MmaOperand) -> u32 {
+fn k_extent(function: &Function, lhs: &MmaOperand) -> u32 {
     let extents = match lhs {
         MmaOperand::Registers(value) => function.body.ty(*value).shape().last(),
         MmaOperand::Memory { buffer, transposed, .. } => {
@@ -204,8 +213,8 @@ fn depth(function: &Function, lhs: &MmaOperand) -> u32 {
     extents.copied().unwrap_or(1)
 }
 
-/// The unit that executes an element-wise op, and its rate.
-fn unit(core: &Core, rates: &Rates) -> (Resource, u32) {
+/// The resource that executes an element-wise op, and its rate in elements per cycle.
+fn execution_unit(core: &Core, rates: &Rates) -> (Resource, u32) {
     match core {
         Core::Unary { kind: Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI, .. } => {
             (Resource::Integer, rates.integer)

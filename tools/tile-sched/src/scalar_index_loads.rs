@@ -4,13 +4,14 @@
 //! No earlier op of the kernel writes the loaded memory, so a pass may repeat a lookup, hoist it, or move it to another warp
 //! role.
 
-use crate::partition::Order;
+use crate::partition::TokenSources;
 use base::ir::Op as OpId;
 use core_dialect::tile::element_count;
 use sched::Function;
 use tileas::Type;
 use tileas::effects::GlobalAccess;
 
+/// Returns whether an op is a lookup.
 pub(crate) fn is_lookup(function: &Function, op: OpId) -> bool {
     let node = &function.body.ops[op];
     let effects = node.kind.effects();
@@ -21,7 +22,7 @@ pub(crate) fn is_lookup(function: &Function, op: OpId) -> bool {
     };
     effects.buffers.is_empty()
         && node.results.iter().all(|value| is_uniform(function.body.ty(*value)))
-        && token.is_none_or(|token| Order::is_of_loads(function, token))
+        && token.is_none_or(|token| TokenSources::are_loads(function, token))
 }
 
 /// Returns whether all threads hold the same value: a scalar, or a tile of one element.

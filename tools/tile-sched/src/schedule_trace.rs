@@ -1,7 +1,7 @@
 //! Implements `--schedule-trace`, which writes the schedules as a Chrome trace.
 //!
-//! Each loop is a process, each resource a thread of that process, and each op an event in every iteration shown. One
-//! microsecond of the trace is one cycle.
+//! In the trace, each loop is a process, each resource is a thread of that process, and each op is an event in every traced
+//! iteration. One microsecond of the trace is one cycle.
 
 use crate::graph::{Graph, loops};
 use crate::resource_model::{Machine, Resource};
@@ -12,7 +12,7 @@ use sched::Module;
 use std::fmt::Write;
 
 /// Number of iterations in the trace, enough for the overlap to reach its steady state.
-const ITERATIONS: i64 = 6;
+const TRACED_ITERATIONS: i64 = 6;
 
 /// Returns the trace of a file that has completed phase analysis or alloc.
 pub fn trace(file: &File<Module>) -> Result<String> {
@@ -20,16 +20,16 @@ pub fn trace(file: &File<Module>) -> Result<String> {
     let mut events = Vec::new();
     for (process, schedule) in file.payload.schedules.iter().enumerate() {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function);
-        let found = function.and_then(|function| Some((function, *loops(function).get(schedule.index as usize)?)));
-        let Some((function, for_op)) = found else { continue };
+        let scheduled_loop = function.and_then(|function| Some((function, *loops(function).get(schedule.index as usize)?)));
+        let Some((function, for_op)) = scheduled_loop else { continue };
         let graph = Graph::of(&file.payload, function, for_op, &machine)
             .map_err(|reason| Diagnostic::invalid("SC121", format!("no trace of loop {}: {reason}", schedule.index)))?;
         let name = format!("{} loop {}, interval {}", schedule.function, schedule.index, schedule.interval);
-        events.push(metadata("process_name", process, 0, &name));
+        events.push(metadata_event("process_name", process, 0, &name));
         for (thread, resource) in Resource::ALL.into_iter().enumerate() {
-            events.push(metadata("thread_name", process, thread, resource.name()));
+            events.push(metadata_event("thread_name", process, thread, resource.name()));
         }
-        for iteration in 0..ITERATIONS {
+        for iteration in 0..TRACED_ITERATIONS {
             for (node, entry) in graph.nodes.iter().zip(&schedule.entries) {
                 let start = schedule.start(entry) + iteration * i64::from(schedule.interval);
                 let op = function.body.ops[node.op].kind.mnemonic();
@@ -47,13 +47,13 @@ pub fn trace(file: &File<Module>) -> Result<String> {
     Ok(format!("[\n{}\n]\n", events.join(",\n")))
 }
 
-fn metadata(kind: &str, process: usize, thread: usize, name: &str) -> String {
-    let name = quoted(name);
+fn metadata_event(kind: &str, process: usize, thread: usize, name: &str) -> String {
+    let name = json_string(name);
     format!(r#"{{"name":"{kind}","ph":"M","pid":{process},"tid":{thread},"args":{{"name":{name}}}}}"#)
 }
 
-/// A JSON string.
-fn quoted(text: &str) -> String {
+/// Quotes a text as a JSON string.
+fn json_string(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
         match c {

@@ -19,20 +19,20 @@ pub(crate) fn run(function: &mut Function) {
     let entry = function.entry();
     let blocks: Vec<Block> = function.body.blocks.ids().filter(|block| *block != entry).collect();
     for block in blocks {
-        let scales: Vec<OpId> =
-            ops(function, block).iter().copied().filter(|op| rescaled_accumulator(function, *op).is_some()).collect();
-        if scales.is_empty() {
+        let rescaling_ops: Vec<OpId> =
+            ops_of_block(function, block).iter().copied().filter(|op| rescaled_accumulator(function, *op).is_some()).collect();
+        if rescaling_ops.is_empty() {
             continue;
         }
-        for scale in scales {
-            move_rescaling_early(function, block, scale);
-            move_acquire_early(function, block, scale);
+        for rescaling_op in rescaling_ops {
+            move_rescaling_early(function, block, rescaling_op);
+            move_acquire_early(function, block, rescaling_op);
         }
         move_unneeded_ops_last(function, block);
     }
 }
 
-fn ops(function: &Function, block: Block) -> &[OpId] {
+fn ops_of_block(function: &Function, block: Block) -> &[OpId] {
     &function.body.blocks[block].ops
 }
 
@@ -51,65 +51,65 @@ fn move_rescaling_early(function: &mut Function, block: Block, scale: OpId) {
         return;
     };
     let body = &function.body;
-    let all = ops(function, block);
+    let ops = ops_of_block(function, block);
     let is_op_of_pipeline = |op: &OpId| match &body.ops[*op].kind {
         Op::PipelineAcquire { pipeline: other, .. } | Op::PipelineCommit { pipeline: other, .. } => *other == pipeline,
         _ => false,
     };
-    let Some(at) = all.iter().position(|op| *op == scale) else { return };
-    let (Some(before), Some(after)) = (at.checked_sub(1), all.get(at + 1)) else { return };
-    // If another op is between the rescaling and its pipeline ops, they cover that op too, so the rescaling stays.
-    if !is_op_of_pipeline(&all[before]) || !is_op_of_pipeline(after) {
+    let Some(at) = ops.iter().position(|op| *op == scale) else { return };
+    let (Some(before), Some(after)) = (at.checked_sub(1), ops.get(at + 1)) else { return };
+    // If another op is between the rescaling and its pipeline ops, the pipeline ops cover that op too, so the rescaling stays.
+    if !is_op_of_pipeline(&ops[before]) || !is_op_of_pipeline(after) {
         return;
     }
-    let rescaling_ops = [all[before], scale, *after];
-    let block_ops: BTreeSet<OpId> = all.iter().copied().collect();
-    let (mut moved, mut work, mut needed_impure): (BTreeSet<OpId>, Vec<OpId>, BTreeSet<OpId>) =
+    let rescaling_ops = [ops[before], scale, *after];
+    let block_ops: BTreeSet<OpId> = ops.iter().copied().collect();
+    let (mut ops_to_move, mut work, mut needed_impure): (BTreeSet<OpId>, Vec<OpId>, BTreeSet<OpId>) =
         (rescaling_ops.into_iter().collect(), rescaling_ops.to_vec(), BTreeSet::new());
     while let Some(op) = work.pop() {
         for from in producers(function, op).into_iter().filter(|from| block_ops.contains(from)) {
             let is_pure = body.ops[from].kind.is_pure();
-            if is_pure && moved.insert(from) {
+            if is_pure && ops_to_move.insert(from) {
                 work.push(from);
-            } else if !is_pure && !moved.contains(&from) {
+            } else if !is_pure && !ops_to_move.contains(&from) {
                 needed_impure.insert(from);
             }
         }
     }
-    // The releases of accumulators that threads have just loaded stay before the rescaling.
+    // Releases of accumulators stay before the rescaling, because threads have just loaded these accumulators.
     let is_release = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineRelease { .. });
-    let last = all.iter().rposition(|op| needed_impure.contains(op)).map_or(0, |last| last + 1);
-    let start = last + all[last..].iter().take_while(|op| is_release(op)).count();
-    let crossed = all[start.min(before)..before].iter().filter(|op| !moved.contains(op));
-    if start >= before || !crossed.into_iter().all(|op| may_follow(function, *op, scale)) {
+    let last = ops.iter().rposition(|op| needed_impure.contains(op)).map_or(0, |last| last + 1);
+    let start = last + ops[last..].iter().take_while(|op| is_release(op)).count();
+    let ops_moved_over = ops[start.min(before)..before].iter().filter(|op| !ops_to_move.contains(op));
+    if start >= before || !ops_moved_over.into_iter().all(|op| may_follow(function, *op, scale)) {
         return;
     }
-    let (early, rest): (Vec<OpId>, Vec<OpId>) = all[start..].iter().partition(|op| moved.contains(op));
-    let order = all[..start].iter().copied().chain(early).chain(rest).collect();
-    function.body.blocks[block].ops = order;
+    let (early, remaining): (Vec<OpId>, Vec<OpId>) = ops[start..].iter().partition(|op| ops_to_move.contains(op));
+    let new_order = ops[..start].iter().copied().chain(early).chain(remaining).collect();
+    function.body.blocks[block].ops = new_order;
 }
 
 /// Moves the acquire of the next operand's stage directly after the rescaling. The MMA that releases the accumulator and the
 /// operand has completed by then, so the acquire does not wait. Threads can then compute and store the operand piece by piece.
 fn move_acquire_early(function: &mut Function, block: Block, scale: OpId) {
     let body = &function.body;
-    let all = ops(function, block);
-    let Some(at) = all.iter().position(|op| *op == scale) else { return };
+    let ops = ops_of_block(function, block);
+    let Some(at) = ops.iter().position(|op| *op == scale) else { return };
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmemStore { .. }));
     let is_acquired = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineAcquire { .. });
-    let after = &all[at + 1..];
-    let next_rescaling = after.iter().position(|op| rescaled_accumulator(function, *op).is_some()).unwrap_or(after.len());
-    let Some(store) = after[..next_rescaling].iter().position(is_store).map(|store| at + 1 + store) else { return };
-    let acquire = store - 1;
+    let ops_after = &ops[at + 1..];
+    let next_rescaling = ops_after.iter().position(|op| rescaled_accumulator(function, *op).is_some()).unwrap_or(ops_after.len());
+    let Some(store) = ops_after[..next_rescaling].iter().position(is_store).map(|store| at + 1 + store) else { return };
+    let acquire_index = store - 1;
     // The position after the commit of the rescaled accumulator.
-    let to = at + 2;
-    if acquire <= to
-        || !is_acquired(&all[acquire])
-        || all[to..acquire].iter().any(is_op_of_acquired_pipeline(function, all[acquire]))
+    let target_index = at + 2;
+    if acquire_index <= target_index
+        || !is_acquired(&ops[acquire_index])
+        || ops[target_index..acquire_index].iter().any(is_op_of_acquired_pipeline(function, ops[acquire_index]))
     {
         return;
     }
-    function.body.blocks[block].ops[to..=acquire].rotate_right(1);
+    function.body.blocks[block].ops[target_index..=acquire_index].rotate_right(1);
 }
 
 /// Returns a predicate that selects the pipeline ops of the pipeline that `acquire` acquires.
@@ -124,22 +124,24 @@ fn is_op_of_acquired_pipeline(function: &Function, acquire: OpId) -> impl Fn(&Op
     move |op| pipeline(*op) == pipeline(acquire)
 }
 
-/// Returns whether an op that precedes a rescaling op may be moved after it.
+/// Returns whether an op that precedes a rescaling op may move after the rescaling op.
 fn may_follow(function: &Function, op: OpId, scale: OpId) -> bool {
     let kind = &function.body.ops[op].kind;
     let buffers =
         |op: OpId| function.body.ops[op].kind.effects().buffers.into_iter().map(|access| access.buffer).collect::<BTreeSet<_>>();
     kind.is_pure()
-        || matches!(kind.effects().other, Effect::Nothing) && kind.regions().is_empty() && buffers(op).is_disjoint(&buffers(scale))
+        || matches!(kind.effects().core_effect, Effect::Nothing)
+            && kind.regions().is_empty()
+            && buffers(op).is_disjoint(&buffers(scale))
 }
 
 /// Moves the ops whose results only the next iteration needs to the end of the block.
 fn move_unneeded_ops_last(function: &mut Function, block: Block) {
     let body = &function.body;
-    let all = ops(function, block);
+    let ops = ops_of_block(function, block);
     let mut needed: BTreeSet<OpId> = BTreeSet::new();
     let mut unneeded: BTreeSet<OpId> = BTreeSet::new();
-    for &op in all.iter().rev() {
+    for &op in ops.iter().rev() {
         let kind = &body.ops[op].kind;
         let is_last = kind.is_terminator();
         match kind.is_pure() && !needed.contains(&op) && !is_last {
@@ -148,9 +150,9 @@ fn move_unneeded_ops_last(function: &mut Function, block: Block) {
             false => needed.extend(producers(function, op)),
         }
     }
-    let (unneeded, mut first): (Vec<OpId>, Vec<OpId>) = all.iter().partition(|op| unneeded.contains(op));
-    let end = first.pop();
-    function.body.blocks[block].ops = first.into_iter().chain(unneeded).chain(end).collect();
+    let (unneeded, mut needed_ops): (Vec<OpId>, Vec<OpId>) = ops.iter().partition(|op| unneeded.contains(op));
+    let end = needed_ops.pop();
+    function.body.blocks[block].ops = needed_ops.into_iter().chain(unneeded).chain(end).collect();
 }
 
 /// The ops whose results an op uses, including uses in its regions.

@@ -3,8 +3,9 @@
 //! Copies of a loop with equal prefetch distance and depth fill the stages of one pipeline together. Copies that do not run ahead
 //! share a pipeline only if the same MMA reads them. Copies that fill one buffer in alternation fill consecutive stages of its
 //! pipeline. They are issued in the iteration that reads them, but a producer warp runs ahead of the readers. Producer and
-//! consumers start at the first stage, and a loop that runs again continues at the stage after the last one. A loop that could
-//! not be pipelined gets a schedule with one stage here. Reason: only a pipeline waits for TMA copies.
+//! consumers start at the first stage, and a loop that runs again continues at the stage after the last one. A loop with TMA copies
+//! that could not be pipelined gets a schedule with one stage here. Reason: threads can wait for TMA copies only through a
+//! pipeline.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::graph::{loops, region_of};
@@ -22,22 +23,22 @@ pub(crate) fn filled(op: &Op) -> Option<Buffer> {
 }
 
 /// The schedules of a function's loops. Loops with TMA copies but without a schedule get a serial one.
-pub(crate) fn schedules(function: &Function, all: &[LoopSchedule]) -> Vec<LoopSchedule> {
-    let own = all.iter().filter(|schedule| schedule.function == function.name).cloned();
-    let mut own: Vec<LoopSchedule> = own.collect();
+pub(crate) fn with_serial_schedules(function: &Function, all_schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
+    let own_schedules = all_schedules.iter().filter(|schedule| schedule.function == function.name).cloned();
+    let mut own_schedules: Vec<LoopSchedule> = own_schedules.collect();
     for (index, for_op) in (0..).zip(loops(function)) {
         let ops = &function.body.blocks[function.body.block_of(region_of(function, for_op))].ops;
         let by_tma = ops.iter().any(|op| filled(&function.body.ops[*op].kind).is_some());
-        if by_tma && own.iter().all(|schedule| schedule.index != index) {
-            own.push(serial(function, index, ops.len() as u32 - 1));
+        if by_tma && own_schedules.iter().all(|schedule| schedule.index != index) {
+            own_schedules.push(serial_schedule(function, index, ops.len() as u32 - 1));
         }
     }
-    own.sort_by_key(|schedule| schedule.index);
-    own
+    own_schedules.sort_by_key(|schedule| schedule.index);
+    own_schedules
 }
 
-/// A schedule without overlap.
-fn serial(function: &Function, index: u32, ops: u32) -> LoopSchedule {
+/// A schedule with one stage: iterations do not overlap.
+fn serial_schedule(function: &Function, index: u32, ops: u32) -> LoopSchedule {
     LoopSchedule {
         function: function.name.clone(),
         index,
@@ -49,11 +50,11 @@ fn serial(function: &Function, index: u32, ops: u32) -> LoopSchedule {
     }
 }
 
-/// Upper bound on the bytes, after the buffers, that the mbarriers of a function's TMA pipelines take.
+/// Upper bound on the shared-memory bytes of the mbarriers of a function's TMA pipelines.
 pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) -> u32 {
     let body = &function.body;
     let buffers = body.walk(function.region).into_iter().filter_map(|op| filled(&body.ops[op].kind));
-    buffers.map(|buffer| 2 * PipelineInfo::BARRIER * depth(buffer)).sum()
+    buffers.map(|buffer| 2 * PipelineInfo::BARRIER_BYTES * depth(buffer)).sum()
 }
 
 /// Returns whether another op encloses a loop, given the block of the loop's body.
@@ -63,19 +64,19 @@ pub(crate) fn is_nested(function: &Function, block: Block) -> bool {
     regions.all(|region| body.block_of(region) != block)
 }
 
-/// Upper bound on the bytes that the mbarriers of the "buffers free" signals take.
+/// Upper bound on the shared-memory bytes of the mbarriers of the "buffers free" signals.
 pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
     let body = &function.body;
     let has_tma = |for_op: &OpId| {
         let ops = &body.blocks[body.block_of(region_of(function, *for_op))].ops;
         ops.iter().any(|op| filled(&body.ops[*op].kind).is_some())
     };
-    loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER
+    loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER_BYTES
 }
 
-/// Returns whether other ops have used the memory of these buffers before a loop starts. In an outer loop, an earlier iteration
-/// counts too.
-pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) -> bool {
+/// Returns whether other ops have used the memory of these buffers before a loop starts. If another op encloses the loop, all ops
+/// in that op count, because an earlier iteration may have executed them.
+pub(crate) fn is_memory_used_before(function: &Function, for_op: OpId, buffers: &[Buffer]) -> bool {
     let (body, attrs) = (&function.body, &function.attrs);
     let range = |buffer: Buffer| {
         let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
@@ -90,13 +91,13 @@ pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) 
         std::iter::once(op).chain(inner).collect::<Vec<_>>()
     };
     for &op in body.blocks[function.entry()].ops.iter().take_while(|op| **op != for_op) {
-        let all = with_inner(op);
-        let touched = all.iter().flat_map(|op| touches(&body.ops[*op].kind)).map(Touch::buffer);
-        let mut shared = touched.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
-        if shared.any(|buffer| !buffers.contains(&buffer) && overlaps(buffer)) {
+        let ops = with_inner(op);
+        let touched = ops.iter().flat_map(|op| touches(&body.ops[*op].kind)).map(Touch::buffer);
+        let mut smem_buffers = touched.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
+        if smem_buffers.any(|buffer| !buffers.contains(&buffer) && overlaps(buffer)) {
             return true;
         }
-        if all.contains(&for_op) {
+        if ops.contains(&for_op) {
             break;
         }
     }
@@ -112,26 +113,27 @@ pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<
 }
 
 /// Returns whether a loop of the function has copies that fill a buffer in alternation.
-pub(crate) fn are_filled_alternately(function: &Function) -> bool {
+pub(crate) fn has_alternating_copies(function: &Function) -> bool {
     let body_of = |for_op: OpId| function.body.block_of(region_of(function, for_op));
     loops(function).into_iter().any(|for_op| !filled_alternately(function, body_of(for_op)).is_empty())
 }
 
 /// A TMA copy of a loop, with the properties that decide which copies share its pipeline.
-pub(crate) struct Filled {
+pub(crate) struct TmaCopy {
     pub(crate) op: OpId,
     pub(crate) buffer: Buffer,
+    /// The prefetch distance in iterations.
     pub(crate) ahead: u32,
     /// Whether other copies of the loop also fill the buffer.
     pub(crate) alternating: bool,
-    /// The first tensor memory MMA that reads it, or `None` if threads read it.
+    /// The first tensor memory MMA that reads the buffer, or `None` if threads read it.
     pub(crate) mma: Option<OpId>,
     /// The number of MMAs of an iteration that precede the first read of the buffer.
     pub(crate) mmas_before: usize,
 }
 
 /// Copies that fill a pipeline together, in issue order.
-pub(crate) struct Group {
+pub(crate) struct CopyGroup {
     pub(crate) copies: Vec<(OpId, Buffer)>,
     pub(crate) ahead: u32,
     pub(crate) alternating: bool,
@@ -142,7 +144,7 @@ pub(crate) struct Group {
     pub(crate) pipeline: Pipeline,
 }
 
-impl Group {
+impl CopyGroup {
     /// Returns whether a copy belongs to the group.
     pub(crate) fn is_filled_by(&self, op: OpId) -> bool {
         self.copies.iter().any(|(copy, _)| *copy == op)
@@ -154,19 +156,19 @@ impl Group {
         self.depth == 1 && self.ahead == 0
     }
 
-    /// Returns whether both groups have one stage and different MMAs read them first.
-    pub(crate) fn alternates_with(&self, other: &Group) -> bool {
+    /// Returns whether both groups have one stage, no prefetch distance, and different first readers.
+    pub(crate) fn alternates_with(&self, other: &CopyGroup) -> bool {
         self.is_single() && other.is_single() && self.mmas_before != other.mmas_before
     }
 }
 
 /// Groups the copies of a loop, and adds their pipelines to the function.
-pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for &Filled { op, buffer, ahead, alternating, mma, mmas_before } in copies {
+pub(crate) fn group_copies(attrs: &mut FunctionAttrs, copies: &[TmaCopy]) -> Vec<CopyGroup> {
+    let mut groups: Vec<CopyGroup> = Vec::new();
+    for &TmaCopy { op, buffer, ahead, alternating, mma, mmas_before } in copies {
         let depth = attrs.placements[buffer].depth;
         let drain = if mma.is_some() { Drain::Mma } else { Drain::Threads };
-        let fits_group = |group: &&mut Group| {
+        let fits_group = |group: &&mut CopyGroup| {
             let have_same_reader = ahead > 0 || group.mma == mma && (!group.is_single() || group.mmas_before == mmas_before);
             (group.ahead, group.depth, group.drain) == (ahead, depth, drain)
                 && have_same_reader
@@ -176,7 +178,7 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
         match groups.iter_mut().find(fits_group) {
             Some(group) => group.copies.push((op, buffer)),
             // The pipeline is added once all buffers of the group are known.
-            None => groups.push(Group {
+            None => groups.push(CopyGroup {
                 copies: vec![(op, buffer)],
                 ahead,
                 alternating,
@@ -203,16 +205,16 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
 }
 
 /// The bodies of the loops whose TMA copies fill memory that earlier ops have used.
-pub(crate) fn after_others(function: &Function) -> impl Iterator<Item = Block> {
+pub(crate) fn loops_that_reuse_memory(function: &Function) -> impl Iterator<Item = Block> {
     let body = &function.body;
     loops(function).into_iter().filter_map(|for_op| {
         let block = body.block_of(region_of(function, for_op));
         let staged_buffers: Vec<Buffer> = body.blocks[block].ops.iter().filter_map(|op| filled(&body.ops[*op].kind)).collect();
-        had_before(function, for_op, &staged_buffers).then_some(block)
+        is_memory_used_before(function, for_op, &staged_buffers).then_some(block)
     })
 }
 
 /// Adds a signal-only pipeline: the compute role signals the producer warp that the memory of a loop's stages is free.
-pub(crate) fn signal_only_pipeline(attrs: &mut FunctionAttrs) -> Pipeline {
+pub(crate) fn add_signal_only_pipeline(attrs: &mut FunctionAttrs) -> Pipeline {
     single_role_pipelines::add(attrs, Vec::new(), 1, Fill::Threads, Drain::Threads)
 }

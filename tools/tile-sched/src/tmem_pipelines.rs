@@ -16,7 +16,7 @@
 //! an operand precedes its first reader. A release follows the last op that drains the buffer. Loops carry the phase if they
 //! repeat these pipeline ops, and conditions yield it. The stage of a two-stage buffer is carried and yielded in the same way.
 
-use crate::partition::{ComputeGroups, Order};
+use crate::partition::{ComputeGroups, TokenSources};
 use crate::{single_role_pipelines, tma_pipelines};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use base::{Block, Body, Region, Value};
@@ -29,133 +29,135 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::BufferAccess;
 use tileas::{Buffer, MmaAtom, Space, Type};
 
-/// `alternating_pairs` maps the ops during which one of two compute roles has the special function units to itself to the index
-/// of that role.
-pub(crate) fn run(function: &mut Function, alternating_pairs: BTreeMap<OpId, usize>) {
+/// Writes the pipeline ops of a function. `ping_pong_roles`: the ops at the ends of ping-pong turns, each with the index of the
+/// compute role that has the turn.
+pub(crate) fn run(function: &mut Function, ping_pong_roles: BTreeMap<OpId, usize>) {
     let buffers = buffers_with_pipelines(function);
     if buffers.is_empty() {
         return;
     }
-    let mut pipelines: BTreeMap<Buffer, (Pipeline, Kind)> =
+    let mut pipelines: BTreeMap<Buffer, (Pipeline, PipelineKind)> =
         buffers.into_iter().map(|(buffer, kind)| (buffer, (add_pipeline(function, buffer, kind), kind))).collect();
-    if !alternating_pairs.is_empty() {
+    if !ping_pong_roles.is_empty() {
         let pipeline = single_role_pipelines::add(&mut function.attrs, Vec::new(), 1, Fill::Threads, Drain::Warps);
-        pipelines.insert(turn_id(function), (pipeline, Kind::Turn));
+        pipelines.insert(turn_id(function), (pipeline, PipelineKind::Turn));
     }
     let (region, turn) = (function.region, turn_id(function));
-    let mut pass = TmemPipelinePass { body: &mut function.body, pipelines, alternating_pairs, turn, frames: Vec::new() };
+    let mut pass = TmemPipelinePass { body: &mut function.body, pipelines, ping_pong_roles, turn, frames: Vec::new() };
     let entry = pass.body.block_of(region);
-    let zero = pass.number(0);
-    let first = pass.body.defining_op(zero).expect("an op defines the constant");
-    pass.body.blocks[entry].ops.insert(0, first);
+    let zero = pass.i32_constant(0);
+    let zero_op = pass.body.defining_op(zero).expect("an op defines the constant");
+    pass.body.blocks[entry].ops.insert(0, zero_op);
     let stage = |buffer: &Buffer| function.attrs.placements.get(*buffer).filter(|place| place.depth > 1).map(|_| zero);
     let mut phases: Phases =
         pass.pipelines.keys().map(|buffer| (*buffer, PipelinePhase { stage: stage(buffer), phase: zero })).collect();
-    let all: Vec<Buffer> = phases.keys().copied().collect();
-    pass.write_region(region, &all, &mut phases);
+    let all_buffers: Vec<Buffer> = phases.keys().copied().collect();
+    pass.write_region(region, &all_buffers, &mut phases);
 }
 
 /// The contents of a pipeline.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PipelineKind {
     Accumulator,
     /// An accumulator that threads rescale between MMAs. Threads own it, except while MMAs add to it.
     Scaled,
-    /// An operand, in shared memory or in tensor memory.
+    /// An operand in shared memory or in tensor memory.
     Operand {
-        shared: bool,
+        in_shared_memory: bool,
     },
-    /// A buffer that TMA stores from.
+    /// A buffer from which TMA stores.
     Stored,
     /// No buffer: the ping-pong order of two compute roles.
     Turn,
 }
 
-/// A buffer id that no buffer has. It represents the ping-pong order in the maps from buffers to pipelines.
+/// A buffer id that no buffer has. In the maps from buffers to pipelines, it represents the ping-pong order.
 fn turn_id(function: &Function) -> Buffer {
     Buffer(function.attrs.program.buffers.len() as u32)
 }
 
-/// Upper bound on the stages of all pipelines that this pass adds.
-pub(crate) fn stages(function: &Function) -> u32 {
+/// Upper bound on the total number of stages of the pipelines that this pass adds.
+pub(crate) fn max_stages(function: &Function) -> u32 {
     (buffers_with_pipelines(function).len()
-        + recomputed(function).len()
-        + stored(function).len()
-        + scales(function).len()
-        + stored_ahead(function).len()
+        + recomputed_accumulators(function).len()
+        + tma_store_buffers(function).len()
+        + stored_scales(function).len()
+        + operands_stored_ahead(function).len()
         + usize::from(ComputeGroups::find(function).is_ok())) as u32
 }
 
-/// The buffers of TMA stores that only threads fill, if a store warp can issue the stores: they are ordered only after each
-/// other.
-pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
+/// The buffers of TMA stores that only threads fill. Empty unless a store warp can issue all TMA stores: tokens order these stores
+/// only after each other.
+pub(crate) fn tma_store_buffers(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
-    let all = body.walk(function.region);
-    if !all.iter().any(|op| is_mma(&body.ops[*op].kind)) {
+    let ops = body.walk(function.region);
+    if !ops.iter().any(|op| is_mma(&body.ops[*op].kind)) {
         return BTreeSet::new();
     }
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
     let follows_only_tma_stores = |token: Value| {
-        let mut order = Order::new(function);
-        order.follow(token);
-        !order.lost && order.accesses.iter().all(is_store)
+        let mut sources = TokenSources::new(function);
+        sources.follow(token);
+        !sources.is_incomplete && sources.accesses.iter().all(is_store)
     };
-    let (mut stored, mut others): (BTreeSet<Buffer>, BTreeSet<Buffer>) = Default::default();
+    let (mut store_buffers, mut otherwise_accessed): (BTreeSet<Buffer>, BTreeSet<Buffer>) = Default::default();
     let mut can_have_store_warp = true;
-    for op in all {
+    for op in ops {
         let kind = &body.ops[op].kind;
         match kind {
             Op::Core(tileas::Op::TmaStore { buffer, token, .. }) => {
-                stored.insert(*buffer);
+                store_buffers.insert(*buffer);
                 can_have_store_warp &= token.is_none_or(follows_only_tma_stores);
             }
             // Threads fill the buffer.
             Op::Core(tileas::Op::SharedStore { .. }) => {}
-            _ => others.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
+            _ => otherwise_accessed.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
         }
     }
-    // All stores or none have a store warp: one thread must issue the stores that tokens order.
-    if can_have_store_warp && stored.is_disjoint(&others) { stored } else { BTreeSet::new() }
+    // A store warp issues all TMA stores or none, because one thread must issue the stores that tokens order.
+    if can_have_store_warp && store_buffers.is_disjoint(&otherwise_accessed) { store_buffers } else { BTreeSet::new() }
 }
 
 /// The accumulators that MMAs of inner loops recompute in each iteration of an outer loop, and that the outer loop loads
 /// afterwards. With a second stage, MMAs can compute the next accumulator while threads load the current one.
-pub(crate) fn recomputed(function: &Function) -> BTreeSet<Buffer> {
+pub(crate) fn recomputed_accumulators(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
-    let (all, blocks) = (body.walk(function.region), body.op_blocks());
-    let of_loop = |op: &OpId| match body.ops[*op].kind.core() {
+    let (ops, blocks) = (body.walk(function.region), body.op_blocks());
+    let loop_region = |op: &OpId| match body.ops[*op].kind.core() {
         Some(Core::For { body: region, .. }) => Some(*region),
         _ => None,
     };
-    let loops: Vec<Region> = all.iter().filter_map(of_loop).collect();
-    let touches = |op: OpId, buffer: Buffer| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer);
+    let loops: Vec<Region> = ops.iter().filter_map(loop_region).collect();
+    let accesses = |op: OpId, buffer: Buffer| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer);
     let is_recomputed = |buffer: Buffer| {
-        let users: BTreeSet<OpId> = all.iter().copied().filter(|op| touches(*op, buffer)).collect();
+        let users: BTreeSet<OpId> = ops.iter().copied().filter(|op| accesses(*op, buffer)).collect();
         let encloses_users = |region: &&Region| users.is_subset(&body.walk(**region).into_iter().collect());
         let innermost = loops.iter().rfind(encloses_users).map(|region| body.block_of(*region));
         let is_inside = |op: &OpId| blocks[op.0 as usize] != innermost;
         innermost.is_some() && users.iter().filter(|op| is_mma(&body.ops[**op].kind)).all(is_inside)
     };
-    let accumulators =
-        buffers_with_pipelines(function).into_iter().filter(|(_, kind)| *kind == Kind::Accumulator).map(|(buffer, _)| buffer);
+    let accumulators = buffers_with_pipelines(function)
+        .into_iter()
+        .filter(|(_, kind)| *kind == PipelineKind::Accumulator)
+        .map(|(buffer, _)| buffer);
     accumulators.filter(|buffer| is_recomputed(*buffer)).collect()
 }
 
-/// The MMA scales that threads store in loops. With a second stage threads can store the next ones while MMAs use the current
-/// ones.
-pub(crate) fn scales(function: &Function) -> BTreeSet<Buffer> {
+/// The buffers of MMA scales that threads store in loops. With a second stage, threads can store the next scales while MMAs use the
+/// current scales.
+pub(crate) fn stored_scales(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
-    let of_mma = |op: OpId| match &body.ops[op].kind {
+    let scales_of_mma = |op: OpId| match &body.ops[op].kind {
         Op::Core(tileas::Op::Mma { lhs_scale, rhs_scale, atom: MmaAtom::Tensor(_), .. }) => [*lhs_scale, *rhs_scale],
         _ => [None; 2],
     };
-    let found = body.walk(function.region).into_iter().flat_map(of_mma).flatten().filter_map(|place| place.buffer());
-    found.collect::<BTreeSet<_>>().into_iter().filter(|buffer| is_in_iterations(function, *buffer)).collect()
+    let scale_buffers = body.walk(function.region).into_iter().flat_map(scales_of_mma).flatten().filter_map(|place| place.buffer());
+    scale_buffers.collect::<BTreeSet<_>>().into_iter().filter(|buffer| is_accessed_in_regions(function, *buffer)).collect()
 }
 
 /// The left operands that threads store to tensor memory in loops, and that are not computed from accumulators. With a second
 /// stage, threads can store the next operand while an MMA reads the current one.
-pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
+pub(crate) fn operands_stored_ahead(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let stored = body.walk(function.region).into_iter().filter_map(|op| match &body.ops[op].kind {
         Op::Core(tileas::Op::TmemStore { x, buffer, .. }) => Some((*buffer, *x)),
@@ -163,13 +165,14 @@ pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
     });
     let stored: Vec<(Buffer, Value)> = stored.collect();
     let buffers_with_pipelines = buffers_with_pipelines(function);
-    let is_operand = |buffer: Buffer| buffers_with_pipelines.get(&buffer) == Some(&Kind::Operand { shared: false });
+    let is_operand =
+        |buffer: Buffer| buffers_with_pipelines.get(&buffer) == Some(&PipelineKind::Operand { in_shared_memory: false });
     let is_stored_once = |buffer: Buffer| stored.iter().filter(|(other, _)| *other == buffer).count() == 1;
     let found =
         stored.iter().filter(|(buffer, x)| is_stored_once(*buffer) && is_operand(*buffer) && !comes_from_accumulator(function, *x));
-    let scales = scales(function);
+    let scales = stored_scales(function);
     let found = found.map(|(buffer, _)| *buffer).filter(|buffer| !scales.contains(buffer));
-    found.filter(|buffer| is_in_iterations(function, *buffer)).collect()
+    found.filter(|buffer| is_accessed_in_regions(function, *buffer)).collect()
 }
 
 /// Returns whether a tile is computed from accumulators in tensor memory.
@@ -187,7 +190,7 @@ fn comes_from_accumulator(function: &Function, value: Value) -> bool {
 }
 
 /// Returns whether an op inside a loop or condition accesses a buffer.
-pub(crate) fn is_in_iterations(function: &Function, buffer: Buffer) -> bool {
+pub(crate) fn is_accessed_in_regions(function: &Function, buffer: Buffer) -> bool {
     let body = &function.body;
     let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|at| body.walk(at));
     inner.into_iter().any(|op| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer))
@@ -195,49 +198,50 @@ pub(crate) fn is_in_iterations(function: &Function, buffer: Buffer) -> bool {
 
 /// The buffers for which this pass adds a pipeline: buffers of tensor memory MMAs that TMA does not fill, and buffers of TMA
 /// stores.
-fn buffers_with_pipelines(function: &Function) -> BTreeMap<Buffer, Kind> {
+fn buffers_with_pipelines(function: &Function) -> BTreeMap<Buffer, PipelineKind> {
     let (body, attrs) = (&function.body, &function.attrs);
     let ops = body.walk(function.region);
     let by_tma: BTreeSet<Buffer> = ops.iter().filter_map(|op| tma_pipelines::filled(&body.ops[*op].kind)).collect();
-    let of_mma = |op: OpId| if is_mma(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
+    let mma_accesses = |op: OpId| if is_mma(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
     let rescaled: BTreeSet<Buffer> = ops.iter().filter_map(|op| rescaled_accumulator(&body.ops[*op].kind)).collect();
     let kind = |access: BufferAccess| match access.access_kind.writes() {
-        true if rescaled.contains(&access.buffer) => Kind::Scaled,
-        true => Kind::Accumulator,
-        false => Kind::Operand { shared: attrs.program.buffers[access.buffer].space == Space::Shared },
+        true if rescaled.contains(&access.buffer) => PipelineKind::Scaled,
+        true => PipelineKind::Accumulator,
+        false => PipelineKind::Operand { in_shared_memory: attrs.program.buffers[access.buffer].space == Space::Shared },
     };
-    let touched = ops.into_iter().flat_map(of_mma).filter(|access| !by_tma.contains(&access.buffer));
-    let stored = stored(function).into_iter().map(|buffer| (buffer, Kind::Stored));
-    touched.map(|access| (access.buffer, kind(access))).chain(stored).collect()
+    let accesses = ops.into_iter().flat_map(mma_accesses).filter(|access| !by_tma.contains(&access.buffer));
+    let stored = tma_store_buffers(function).into_iter().map(|buffer| (buffer, PipelineKind::Stored));
+    accesses.map(|access| (access.buffer, kind(access))).chain(stored).collect()
 }
 
 /// The shared-memory buffers that threads fill with operands of tensor memory MMAs.
 pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
-    let is_stored = |(_, kind): &(Buffer, Kind)| *kind == Kind::Operand { shared: true };
+    let is_stored = |(_, kind): &(Buffer, PipelineKind)| *kind == PipelineKind::Operand { in_shared_memory: true };
     buffers_with_pipelines(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
 }
 
-/// The shared-memory operands of MMAs whose accumulators threads rescale, each with its accumulator. Threads wait for such an MMA
+/// The shared-memory operands of MMAs whose accumulators threads rescale, each with the accumulator. Threads wait for such an MMA
 /// only when they access the accumulator again, so the operand buffers stay live until then.
-pub(crate) fn read_on(function: &Function) -> Vec<(Buffer, Buffer)> {
+pub(crate) fn operands_of_rescaled_accumulators(function: &Function) -> Vec<(Buffer, Buffer)> {
     let body = &function.body;
     let buffers_with_pipelines = buffers_with_pipelines(function);
-    let accumulators =
-        |op: &Op| op.effects().buffers.into_iter().find(|access| buffers_with_pipelines.get(&access.buffer) == Some(&Kind::Scaled));
+    let accumulators = |op: &Op| {
+        op.effects().buffers.into_iter().find(|access| buffers_with_pipelines.get(&access.buffer) == Some(&PipelineKind::Scaled))
+    };
     let mmas = body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).filter(|kind| is_mma(kind));
-    let read = mmas.filter_map(|kind| Some((operands(kind), accumulators(kind)?.buffer)));
+    let read = mmas.filter_map(|kind| Some((mma_operands(kind), accumulators(kind)?.buffer)));
     let read = read.flat_map(|(operands, accumulators)| operands.into_iter().flatten().map(move |buffer| (buffer, accumulators)));
     read.filter(|(buffer, _)| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
-/// The buffers that TMA fills before all loops and that tensor memory MMAs read. If no loop iteration runs, the compute roles do
-/// not know when the copies complete.
-pub(crate) fn brought_once(function: &Function) -> Vec<Buffer> {
+/// The buffers that TMA fills outside loops and that tensor memory MMAs read. If no loop iteration runs, no wait of the compute
+/// roles covers these copies.
+pub(crate) fn operands_filled_before_loops(function: &Function) -> Vec<Buffer> {
     let body = &function.body;
     let read: BTreeSet<Buffer> =
-        body.walk(function.region).into_iter().flat_map(|op| operands(&body.ops[op].kind)).flatten().collect();
-    let once = body.blocks[function.entry()].ops.iter().filter_map(|op| tma_pipelines::filled(&body.ops[*op].kind));
-    once.filter(|buffer| read.contains(buffer)).collect()
+        body.walk(function.region).into_iter().flat_map(|op| mma_operands(&body.ops[op].kind)).flatten().collect();
+    let filled = body.blocks[function.entry()].ops.iter().filter_map(|op| tma_pipelines::filled(&body.ops[*op].kind));
+    filled.filter(|buffer| read.contains(buffer)).collect()
 }
 
 /// Returns whether a function has tensor memory MMAs.
@@ -258,28 +262,30 @@ fn rescaled_accumulator(op: &Op) -> Option<Buffer> {
     }
 }
 
-/// The buffers that a tensor memory MMA reads, or `None` for each operand if the op is no such MMA.
-pub(crate) fn operands(op: &Op) -> [Option<Buffer>; 2] {
+/// The buffers of the left and right operand of a tensor memory MMA. `None` for an operand in registers, and for both operands if
+/// the op is no such MMA.
+pub(crate) fn mma_operands(op: &Op) -> [Option<Buffer>; 2] {
     match op {
         Op::Core(tileas::Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. }) => [lhs.buffer(), rhs.buffer()],
         _ => [None; 2],
     }
 }
 
-/// The shared-memory buffers that tensor memory MMAs of a block read. An MMA may read them after its op, until it completes.
+/// The shared-memory buffers that tensor memory MMAs of a block read. An MMA may read them until it completes, after its op in
+/// program order.
 pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
-    let read = body.blocks[block].ops.iter().flat_map(|op| operands(&body.ops[*op].kind)).flatten();
+    let read = body.blocks[block].ops.iter().flat_map(|op| mma_operands(&body.ops[*op].kind)).flatten();
     read.filter(|buffer| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
-fn add_pipeline(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipeline {
+fn add_pipeline(function: &mut Function, buffer: Buffer, kind: PipelineKind) -> Pipeline {
     let attrs = &mut function.attrs;
     let (fill, drain) = match kind {
-        Kind::Accumulator => (Fill::Mma, Drain::Threads),
-        Kind::Stored => (Fill::Threads, Drain::Threads),
-        Kind::Scaled | Kind::Operand { .. } => (Fill::Threads, Drain::Mma),
-        Kind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
+        PipelineKind::Accumulator => (Fill::Mma, Drain::Threads),
+        PipelineKind::Stored => (Fill::Threads, Drain::Threads),
+        PipelineKind::Scaled | PipelineKind::Operand { .. } => (Fill::Threads, Drain::Mma),
+        PipelineKind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
     };
     let depth = attrs.placements[buffer].depth;
     single_role_pipelines::add(attrs, vec![buffer], depth, fill, drain)
@@ -299,8 +305,8 @@ impl PipelinePhase {
     fn values(self) -> impl Iterator<Item = Value> {
         self.stage.into_iter().chain([self.phase])
     }
-    /// The same position with other values, in order.
-    fn with(self, mut next: impl FnMut() -> Value) -> PipelinePhase {
+    /// The same position with new values: first for the stage, if there are several, then for the phase.
+    fn with_values(self, mut next: impl FnMut() -> Value) -> PipelinePhase {
         PipelinePhase { stage: self.stage.map(|_| next()), phase: next() }
     }
 }
@@ -308,7 +314,7 @@ impl PipelinePhase {
 /// A control-flow op that encloses the current ops, and the buffers whose phases its regions forward.
 struct PhaseFrame {
     /// Whether the op is a loop.
-    repeats: bool,
+    is_loop: bool,
     carried: Vec<Buffer>,
 }
 
@@ -319,9 +325,9 @@ struct BufferUse {
     drains: bool,
 }
 
-/// Numbers the turns of a buffer; a turn is its fills and the following drains. A new turn starts with the first fill after a
-/// drain.
-fn turns(uses: &[BTreeMap<Buffer, BufferUse>], buffer: &Buffer) -> Vec<usize> {
+/// Returns the turn number of each op of a region, for one buffer. A turn consists of fills and the following drains. A new turn
+/// starts with the first fill after a drain.
+fn number_turns(uses: &[BTreeMap<Buffer, BufferUse>], buffer: &Buffer) -> Vec<usize> {
     let (mut turn, mut drained) = (0, false);
     let next = |used: &BTreeMap<Buffer, BufferUse>| {
         if let Some(used) = used.get(buffer) {
@@ -335,24 +341,25 @@ fn turns(uses: &[BTreeMap<Buffer, BufferUse>], buffer: &Buffer) -> Vec<usize> {
 
 struct TmemPipelinePass<'a> {
     body: &'a mut Body<Op, Type>,
-    pipelines: BTreeMap<Buffer, (Pipeline, Kind)>,
-    alternating_pairs: BTreeMap<OpId, usize>,
+    pipelines: BTreeMap<Buffer, (Pipeline, PipelineKind)>,
+    ping_pong_roles: BTreeMap<OpId, usize>,
     turn: Buffer,
     frames: Vec<PhaseFrame>,
 }
 
 impl TmemPipelinePass<'_> {
-    /// Writes the pipeline ops of the buffers in `own`. All their fills and drains are in this region.
-    fn write_region(&mut self, region: Region, own: &[Buffer], phases: &mut Phases) {
+    /// Writes the pipeline ops of the buffers in `buffers`. All their fills and drains are in this region.
+    fn write_region(&mut self, region: Region, buffers: &[Buffer], phases: &mut Phases) {
         let block = self.body.block_of(region);
         let ops = std::mem::take(&mut self.body.blocks[block].ops);
-        let uses: Vec<BTreeMap<Buffer, BufferUse>> = ops.iter().map(|op| self.uses(*op, own)).collect();
-        let turns: BTreeMap<Buffer, Vec<usize>> = own.iter().map(|buffer| (*buffer, turns(&uses, buffer))).collect();
-        let only = |at: usize, buffer: &Buffer, fills: bool| {
+        let uses: Vec<BTreeMap<Buffer, BufferUse>> = ops.iter().map(|op| self.buffer_uses(*op, buffers)).collect();
+        let turn_numbers: BTreeMap<Buffer, Vec<usize>> =
+            buffers.iter().map(|buffer| (*buffer, number_turns(&uses, buffer))).collect();
+        let has_only = |at: usize, buffer: &Buffer, fills: bool| {
             uses[at].get(buffer).is_some_and(|used| (used.fills, used.drains) == (fills, !fills))
         };
         let is_in_turn = |at: usize, other: usize, buffer: &Buffer, fills| {
-            turns[buffer][at] == turns[buffer][other] && only(other, buffer, fills)
+            turn_numbers[buffer][at] == turn_numbers[buffer][other] && has_only(other, buffer, fills)
         };
         let is_first = |at, buffer: &Buffer, fills| !(0..at).any(|other| is_in_turn(at, other, buffer, fills));
         let is_last = |at, buffer: &Buffer, fills| !(at + 1..uses.len()).any(|other| is_in_turn(at, other, buffer, fills));
@@ -372,7 +379,9 @@ impl TmemPipelinePass<'_> {
                 if is_first(at, buffer, used.fills) {
                     match used.fills {
                         true => out.push(new_step(self, Op::PipelineAcquire { pipeline, stage, phase })),
-                        false if kind != Kind::Accumulator => out.push(new_step(self, Op::PipelineWait { pipeline, stage, phase })),
+                        false if kind != PipelineKind::Accumulator => {
+                            out.push(new_step(self, Op::PipelineWait { pipeline, stage, phase }))
+                        }
                         false => {}
                     }
                 }
@@ -380,14 +389,14 @@ impl TmemPipelinePass<'_> {
                     continue;
                 }
                 if used.fills {
-                    if matches!(kind, Kind::Operand { shared: true } | Kind::Stored) {
+                    if matches!(kind, PipelineKind::Operand { in_shared_memory: true } | PipelineKind::Stored) {
                         after.push(new_step(self, Op::AsyncFence {}));
                     }
                     after.push(new_step(self, Op::PipelineCommit { pipeline, stage }));
-                    // No op drains this fill: no op reads the accumulator, or no MMA adds to it. The filling side then also waits
+                    // If no op drains this fill (no op reads the accumulator, or no MMA adds to it), the filling side also waits
                     // and releases, so that its next turn can start.
-                    let is_unused = matches!(kind, Kind::Accumulator | Kind::Scaled) && !is_drained(at, buffer);
-                    if kind == Kind::Accumulator || is_unused {
+                    let is_unused = matches!(kind, PipelineKind::Accumulator | PipelineKind::Scaled) && !is_drained(at, buffer);
+                    if kind == PipelineKind::Accumulator || is_unused {
                         after.push(new_step(self, Op::PipelineWait { pipeline, stage, phase }));
                     }
                     if is_unused {
@@ -399,7 +408,7 @@ impl TmemPipelinePass<'_> {
                     after.extend(self.advance_position(*buffer, phases));
                 }
             }
-            self.write_inner(op, &inner, phases);
+            self.write_inner_regions(op, &inner, phases);
             self.forward_phases(op, phases);
             out.push(op);
             out.extend(after);
@@ -407,23 +416,23 @@ impl TmemPipelinePass<'_> {
         self.body.blocks[block].ops = out;
     }
 
-    /// For each buffer in `own` that the op or its regions access, whether they fill or drain it.
-    fn uses(&self, op: OpId, own: &[Buffer]) -> BTreeMap<Buffer, BufferUse> {
+    /// For each buffer in `buffers` that the op or its regions access, whether they fill or drain it.
+    fn buffer_uses(&self, op: OpId, buffers: &[Buffer]) -> BTreeMap<Buffer, BufferUse> {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
         let mut uses: BTreeMap<Buffer, BufferUse> = BTreeMap::new();
         for op in std::iter::once(op).chain(inner) {
             let kind = &self.body.ops[op].kind;
-            if let Some(warp_role) = self.alternating_pairs.get(&op).filter(|_| own.contains(&self.turn)) {
+            if let Some(warp_role) = self.ping_pong_roles.get(&op).filter(|_| buffers.contains(&self.turn)) {
                 let used = uses.entry(self.turn).or_default();
                 *if *warp_role == 0 { &mut used.fills } else { &mut used.drains } = true;
             }
-            for access in kind.effects().buffers.into_iter().filter(|access| own.contains(&access.buffer)) {
+            for access in kind.effects().buffers.into_iter().filter(|access| buffers.contains(&access.buffer)) {
                 let used = uses.entry(access.buffer).or_default();
                 let fills = match self.pipelines[&access.buffer].1 {
-                    Kind::Accumulator => is_mma(kind),
-                    Kind::Stored => access.access_kind.writes(),
-                    Kind::Scaled | Kind::Operand { .. } => !is_mma(kind),
-                    Kind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
+                    PipelineKind::Accumulator => is_mma(kind),
+                    PipelineKind::Stored => access.access_kind.writes(),
+                    PipelineKind::Scaled | PipelineKind::Operand { .. } => !is_mma(kind),
+                    PipelineKind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
                 };
                 *if fills { &mut used.fills } else { &mut used.drains } = true;
             }
@@ -445,28 +454,28 @@ impl TmemPipelinePass<'_> {
     /// Emits the ops that advance a position. With two stages, the stage index toggles, and the phase toggles when the index wraps
     /// around. With one stage, the phase toggles each time.
     fn advance_position(&mut self, buffer: Buffer, phases: &mut Phases) -> Vec<OpId> {
-        let one = self.number(1);
+        let one = self.i32_constant(1);
         let PipelinePhase { stage, phase } = phases[&buffer];
-        let other = |pass: &mut Self, lhs: Value, rhs: Value| {
+        let xor = |pass: &mut Self, lhs: Value, rhs: Value| {
             let kind = Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::Xor, lhs, rhs }));
-            pass.body.new_op(kind, [i32()], base::Loc::UNKNOWN)
+            pass.body.new_op(kind, [i32_type()], base::Loc::UNKNOWN)
         };
-        let phase = other(self, phase, stage.unwrap_or(one));
-        let stage = stage.map(|stage| other(self, stage, one));
+        let phase = xor(self, phase, stage.unwrap_or(one));
+        let stage = stage.map(|stage| xor(self, stage, one));
         let result = |op: OpId| self.body.result(op);
         phases.insert(buffer, PipelinePhase { stage: stage.map(result), phase: result(phase) });
         let one = self.body.defining_op(one).expect("an op defines the constant");
         [one, phase].into_iter().chain(stage).collect()
     }
 
-    fn number(&mut self, value: u64) -> Value {
+    fn i32_constant(&mut self, value: u64) -> Value {
         let kind = Op::Core(tileas::Op::Core(Core::Constant { value: Dense::Splat(value) }));
-        let op = self.body.new_op(kind, [i32()], base::Loc::UNKNOWN);
+        let op = self.body.new_op(kind, [i32_type()], base::Loc::UNKNOWN);
         self.body.result(op)
     }
 
     /// Writes the pipeline ops in the regions of an op, for the `inner` buffers, which the op both fills and drains.
-    fn write_inner(&mut self, op: OpId, inner: &[Buffer], phases: &mut Phases) {
+    fn write_inner_regions(&mut self, op: OpId, inner: &[Buffer], phases: &mut Phases) {
         if inner.is_empty() && self.frames.iter().all(|frame| frame.carried.is_empty()) {
             return;
         }
@@ -475,42 +484,42 @@ impl TmemPipelinePass<'_> {
             Some(Core::For { body, .. } | Core::Loop { body, .. }) => vec![*body],
             _ => return,
         };
-        let repeats = regions.len() == 1;
+        let is_loop = regions.len() == 1;
         if let Op::Core(tileas::Op::Core(Core::For { init, .. } | Core::Loop { init, .. })) = &mut self.body.ops[op].kind {
             init.extend(inner.iter().flat_map(|buffer| phases[buffer].values()));
         }
         for region in regions {
             let mut region_phases = phases.clone();
-            if repeats {
+            if is_loop {
                 let block = self.body.block_of(region);
                 for buffer in inner {
-                    region_phases.insert(*buffer, phases[buffer].with(|| self.body.add_argument(block, i32())));
+                    region_phases.insert(*buffer, phases[buffer].with_values(|| self.body.add_argument(block, i32_type())));
                 }
             }
-            self.frames.push(PhaseFrame { repeats, carried: inner.to_vec() });
+            self.frames.push(PhaseFrame { is_loop, carried: inner.to_vec() });
             self.write_region(region, inner, &mut region_phases);
             self.frames.pop();
         }
         for buffer in inner {
             let result = || {
                 let index = self.body.ops[op].results.len() as u32;
-                let result = self.body.values.push(ValueNode { ty: i32(), def: Def::Result { op, index } });
+                let result = self.body.values.push(ValueNode { ty: i32_type(), def: Def::Result { op, index } });
                 self.body.ops[op].results.push(result);
                 result
             };
-            let position = phases[buffer].with(result);
+            let position = phases[buffer].with_values(result);
             phases.insert(*buffer, position);
         }
     }
 
     /// Appends the current phases to the values that a terminator forwards.
     fn forward_phases(&mut self, op: OpId, phases: &Phases) {
-        let repeats = match self.body.ops[op].kind.core() {
+        let is_loop = match self.body.ops[op].kind.core() {
             Some(Core::Yield { .. }) => false,
             Some(Core::Continue { .. } | Core::Break { .. }) => true,
             _ => return,
         };
-        let Some(frame) = self.frames.iter().rev().find(|frame| frame.repeats == repeats) else { return };
+        let Some(frame) = self.frames.iter().rev().find(|frame| frame.is_loop == is_loop) else { return };
         let forwarded = frame.carried.iter().flat_map(|buffer| phases[buffer].values());
         if let Op::Core(tileas::Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values })) =
             &mut self.body.ops[op].kind
@@ -520,6 +529,6 @@ impl TmemPipelinePass<'_> {
     }
 }
 
-fn i32() -> Type {
+fn i32_type() -> Type {
     Type::Scalar(Elem::Scalar(Scalar::I32))
 }

@@ -1,7 +1,7 @@
 //! Finds the `wgmma` MMAs that a pipelined loop leaves in flight across iterations. Only analyses; rewrites nothing.
 //!
 //! In-flight invariant: the accumulator flows only to the same MMA of the next iteration, and in the loop only copies fill the
-//! operand buffers. The stages that an iteration has read are therefore free one iteration later.
+//! operand buffers. The stages that the MMAs of an iteration read are therefore free one iteration later.
 
 use crate::buffer_accesses::{Touch, touches};
 use base::ir::{Op as OpId, Operation};
@@ -14,8 +14,8 @@ use tileas::{Buffer, MmaAtom, MmaOperand, Type};
 pub(crate) struct InFlightMma {
     pub(crate) op: OpId,
     /// The index of its accumulator among the values that the loop carries.
-    pub(crate) carried: usize,
-    pub(crate) reads: Vec<Buffer>,
+    pub(crate) carried_index: usize,
+    pub(crate) operand_buffers: Vec<Buffer>,
 }
 
 /// The MMAs of a loop's body that may stay in flight.
@@ -24,14 +24,14 @@ pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
     let args = &body.blocks[block].args;
     let Some(end) = body.terminator(block) else { return Vec::new() };
     let continued = body.ops[end].kind.operands();
-    let uses = |value| {
+    let use_count = |value| {
         let everywhere = body.walk(function.region).into_iter().flat_map(|op| body.ops[op].kind.operands());
         everywhere.filter(|other| *other == value).count()
     };
     let ops = &body.blocks[block].ops;
     let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
     let touched: Vec<Touch> = ops.iter().copied().chain(inside).flat_map(|op| touches(&body.ops[op].kind)).collect();
-    let mma = |&op: &OpId| {
+    let in_flight_mma = |&op: &OpId| {
         let Op::Core(tileas::Op::Mma { lhs, rhs, acc: MmaOperand::Registers(acc), atom: MmaAtom::Group(_), .. }) =
             &body.ops[op].kind
         else {
@@ -43,10 +43,15 @@ pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
         }
         let accumulators = body.result(op);
         let carried = args.iter().skip(1).position(|arg| arg == acc)?;
-        let flows_only_to_next = continued.get(carried) == Some(&accumulators) && uses(accumulators) == 1 && uses(*acc) == 1;
-        (has_full_accumulators(body, op) && flows_only_to_next).then_some(InFlightMma { op, carried, reads })
+        let flows_only_to_next =
+            continued.get(carried) == Some(&accumulators) && use_count(accumulators) == 1 && use_count(*acc) == 1;
+        (has_32_bit_accumulator(body, op) && flows_only_to_next).then_some(InFlightMma {
+            op,
+            carried_index: carried,
+            operand_buffers: reads,
+        })
     };
-    ops.iter().filter_map(mma).collect()
+    ops.iter().filter_map(in_flight_mma).collect()
 }
 
 /// Returns whether an op is a `wgmma` MMA.
@@ -56,16 +61,17 @@ pub(crate) fn is_by_groups(op: &Op) -> bool {
 
 /// Returns whether an op is a `wgmma` MMA with a 32-bit accumulator. Threads pack and unpack 16-bit accumulators, so an MMA with
 /// such an accumulator must complete within its iteration.
-pub(crate) fn has_full_accumulators(body: &Body<Op, Type>, op: OpId) -> bool {
+pub(crate) fn has_32_bit_accumulator(body: &Body<Op, Type>, op: OpId) -> bool {
     let kind = &body.ops[op].kind;
     is_by_groups(kind) && body.ty(body.result(op)).elem().is_some_and(|elem| elem.bits() == 32)
 }
 
-/// Returns whether every copy to an operand buffer of the in-flight MMAs is issued in an earlier iteration than its use. A copy
-/// in its own iteration would overwrite a stage that the previous MMA still reads.
+/// Returns whether every copy to an operand buffer of the in-flight MMAs is issued in an earlier iteration than its use. A copy in
+/// the iteration of its use would overwrite a stage that the MMA of the previous iteration still reads.
 pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
-    let (operand_buffers, ops, last) = (read(function, block), &function.body.blocks[block].ops, schedule.last_stage());
+    let (operand_buffers, ops, last) =
+        (operand_buffers_in_flight(function, block), &function.body.blocks[block].ops, schedule.last_stage());
     let fills = |op: OpId| {
         touches(&function.body.ops[op].kind).iter().any(|touch| matches!(touch, Touch::Copy(b) if operand_buffers.contains(b)))
     };
@@ -73,6 +79,6 @@ pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool 
 }
 
 /// The operand buffers of the MMAs that may stay in flight.
-pub(crate) fn read(function: &Function, block: Block) -> BTreeSet<Buffer> {
-    mmas(function, block).into_iter().flat_map(|mma| mma.reads).collect()
+pub(crate) fn operand_buffers_in_flight(function: &Function, block: Block) -> BTreeSet<Buffer> {
+    mmas(function, block).into_iter().flat_map(|mma| mma.operand_buffers).collect()
 }

@@ -5,13 +5,13 @@ use base::{Envelope, File, Locations, Payload, Source};
 use sched::{Module, Op, Phase};
 use tile_sched::{PASSES, start};
 
-/// 32 x 32 x 32 tiles of f16, for sm_80.
-fn program() -> File<tileas::Module> {
+/// A matmul of f16 with 32 x 32 x 32 tiles, for sm_80.
+fn matmul_program() -> File<tileas::Module> {
     File::read(include_bytes!("matmul.as"), "matmul.as").unwrap()
 }
 
-fn until(phase: Phase) -> File<Module> {
-    let mut file = start(&program(), "test");
+fn scheduled_until(phase: Phase) -> File<Module> {
+    let mut file = start(&matmul_program(), "test");
     resume(&mut file, phase).unwrap();
     file
 }
@@ -28,7 +28,7 @@ fn reparsed(file: &File<Module>) -> File<Module> {
 
 #[test]
 fn copies_run_ahead_and_the_mma_bounds_the_interval() {
-    let file = until(Phase::Alloc);
+    let file = scheduled_until(Phase::Alloc);
     let [schedule] = &file.payload.schedules[..] else { panic!("one loop has one schedule") };
     assert!(schedule.interval >= schedule.resource_bound.max(schedule.recurrence_bound));
     assert_eq!(schedule.entries.len(), 5, "two copies, two reads, an MMA");
@@ -40,17 +40,17 @@ fn copies_run_ahead_and_the_mma_bounds_the_interval() {
 #[test]
 fn resuming_from_text_changes_nothing() {
     for phase in [Phase::Analysis, Phase::Alloc] {
-        let file = until(phase);
+        let file = scheduled_until(phase);
         let mut again = reparsed(&file);
         assert_eq!(again.payload, file.payload);
         resume(&mut again, Phase::Materialize).unwrap();
-        assert_eq!(again.payload, until(Phase::Materialize).payload);
+        assert_eq!(again.payload, scheduled_until(Phase::Materialize).payload);
     }
 }
 
 #[test]
 fn a_prefetch_distance_may_be_shortened_by_hand() {
-    let mut file = until(Phase::Analysis);
+    let mut file = scheduled_until(Phase::Analysis);
     for entry in &mut file.payload.schedules[0].entries[..1] {
         entry.stage += 2;
     }
@@ -61,8 +61,8 @@ fn a_prefetch_distance_may_be_shortened_by_hand() {
     hazard_checked(&file).unwrap();
 }
 
-fn refused(edit: impl FnOnce(&mut Module)) -> String {
-    let mut file = until(Phase::Analysis);
+fn refusal_message(edit: impl FnOnce(&mut Module)) -> String {
+    let mut file = scheduled_until(Phase::Analysis);
     edit(&mut file.payload);
     let read = hazard_checked(&file);
     read.and_then(|()| resume(&mut file, Phase::Materialize)).unwrap_err().message
@@ -70,22 +70,22 @@ fn refused(edit: impl FnOnce(&mut Module)) -> String {
 
 #[test]
 fn infeasible_schedules_are_refused_with_the_op() {
-    let message = refused(|module| {
+    let message = refusal_message(|module| {
         let entries = &mut module.schedules[0].entries;
         (entries[1].stage, entries[1].cycle) = (entries[0].stage, entries[0].cycle);
     });
     assert!(message.contains("op 0 (copy_view) and op 1 (copy_view) both need"), "{message}");
-    let message = refused(|module| module.schedules[0].entries[4].stage -= 1);
+    let message = refusal_message(|module| module.schedules[0].entries[4].stage -= 1);
     assert!(message.contains("op 4 (mma) is in stage 2, but computes in stage 3"), "{message}");
-    let message = refused(|module| _ = module.schedules[0].entries.pop());
+    let message = refusal_message(|module| _ = module.schedules[0].entries.pop());
     assert!(message.contains("4 of 5 ops"), "{message}");
-    let message = refused(|module| module.schedules[0].entries[3].cycle = 0);
+    let message = refusal_message(|module| module.schedules[0].entries[3].cycle = 0);
     assert!(message.contains("op 3 (shared_load)") || message.contains("op 2 (shared_load)"), "{message}");
 }
 
 /// Returns the error for the materialized program without the ops that `drop` selects.
 fn without(drop: impl Fn(&Op) -> bool) -> String {
-    let mut file = until(Phase::Materialize);
+    let mut file = scheduled_until(Phase::Materialize);
     let body = &mut file.payload.functions[0].body;
     let dropped: Vec<_> = body.ops.iter().filter(|(_, node)| drop(&node.kind)).map(|(op, _)| op).collect();
     assert!(!dropped.is_empty());
@@ -112,8 +112,8 @@ fn the_hazard_checker_detects_missing_waits_barriers_and_stages() {
     assert!(message.contains("before its copy was waited for"), "{message}");
     let message = without(|op| matches!(op, Op::Barrier { .. }));
     assert!(message.contains("before a barrier after"), "{message}");
-    // Loads that read the stage being filled.
-    let mut file = until(Phase::Materialize);
+    // Loads read the stage that the block fills.
+    let mut file = scheduled_until(Phase::Materialize);
     let body = &mut file.payload.functions[0].body;
     for block in body.blocks.values() {
         let accesses = block.ops.iter().flat_map(|op| body.ops[*op].kind.effects().buffers);
@@ -131,11 +131,11 @@ fn the_hazard_checker_detects_missing_waits_barriers_and_stages() {
 /// The limits bound the hazard checker's abstract execution and the scheduler's unrolling for extreme stages and cycles.
 #[test]
 fn stages_and_cycles_have_limits() {
-    let message = refused(|module| module.schedules[0].entries[4].stage = u32::MAX);
+    let message = refusal_message(|module| module.schedules[0].entries[4].stage = u32::MAX);
     assert!(message.contains("op 4 is in stage 4294967295; there are at most 64"), "{message}");
-    let message = refused(|module| module.schedules[0].entries.iter_mut().for_each(|entry| entry.stage += 3_000_000));
+    let message = refusal_message(|module| module.schedules[0].entries.iter_mut().for_each(|entry| entry.stage += 3_000_000));
     assert!(message.contains("op 0 is in stage 3000000"), "{message}");
-    let message = refused(|module| module.schedules[0].entries[4].cycle = u32::MAX - 1);
+    let message = refusal_message(|module| module.schedules[0].entries[4].cycle = u32::MAX - 1);
     assert!(message.contains("op 4 starts in cycle 4294967294 of"), "{message}");
 }
 
@@ -143,7 +143,7 @@ fn stages_and_cycles_have_limits() {
 #[test]
 fn overlapping_or_shallow_buffers_are_refused_at_phase_alloc() {
     let edited = |edit: fn(&mut Module)| {
-        let mut file = until(Phase::Alloc);
+        let mut file = scheduled_until(Phase::Alloc);
         edit(&mut file.payload);
         hazard_checked(&file).unwrap_err().message
     };
@@ -158,7 +158,7 @@ fn overlapping_or_shallow_buffers_are_refused_at_phase_alloc() {
 
 #[test]
 fn the_steady_state_waits_for_earlier_iterations_only() {
-    let file = until(Phase::Materialize);
+    let file = scheduled_until(Phase::Materialize);
     let body = &file.payload.functions[0].body;
     let waits = body.ops.values().filter_map(|node| match node.kind {
         Op::CopyWait { pending } => Some(pending),

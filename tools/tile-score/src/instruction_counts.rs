@@ -1,11 +1,11 @@
-//! Static statistics of a kernel.
+//! Statistics of a kernel's code: instructions by kind, or the resources in a cubin.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use ptx::{Function, Instruction, Item, Statement};
 
-/// The statistics of one kernel, as rows of a name and a number. Kernels of files of the same kind (PTX or cubin) have the same
-/// rows.
+/// The statistics of one kernel. A row has a name and a number. All kernels in files of one kind (PTX or cubin) have rows with the
+/// same names.
 pub(crate) struct KernelStatistics {
     pub(crate) kernel: String,
     pub(crate) rows: Vec<(&'static str, u64)>,
@@ -14,11 +14,11 @@ pub(crate) struct KernelStatistics {
 impl KernelStatistics {
     pub(crate) fn of_file(bytes: &[u8], name: &str) -> Result<Vec<KernelStatistics>> {
         match sniff(bytes) {
-            Sniffed::Elf => Ok(cubin::read(bytes, name)?.kernels.iter().map(of_cubin).collect()),
+            Sniffed::Elf => Ok(cubin::read(bytes, name)?.kernels.iter().map(cubin_statistics).collect()),
             Sniffed::Ptx => {
                 let (module, _) = ptx::open(bytes, name)?;
                 let kernels = module.items.iter().filter_map(|item| match item {
-                    Item::Function(function) if function.entry => Some(of_ptx(function)),
+                    Item::Function(function) if function.entry => Some(ptx_statistics(function)),
                     _ => None,
                 });
                 Ok(kernels.collect())
@@ -28,19 +28,19 @@ impl KernelStatistics {
     }
 }
 
-fn of_cubin(kernel: &cubin::Kernel) -> KernelStatistics {
+fn cubin_statistics(kernel: &cubin::Kernel) -> KernelStatistics {
     let rows = vec![
         ("code bytes", kernel.code_bytes),
         ("registers", u64::from(kernel.registers)),
-        ("stack bytes", u64::from(kernel.stack)),
-        ("shared bytes", kernel.shared),
+        ("stack bytes", u64::from(kernel.stack_bytes)),
+        ("shared bytes", kernel.shared_bytes),
         ("parameter bytes", u64::from(kernel.parameter_bytes)),
     ];
     KernelStatistics { kernel: kernel.name.clone(), rows }
 }
 
 /// Kinds of instructions in output order. An instruction counts as the first matching kind.
-const KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
+const INSTRUCTION_KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
     ("tensor-core MMAs", |i| matches!(&*i.opcode, "mma" | "wgmma" | "tcgen05") && i.full_name().contains("mma")),
     ("matrix loads and stores", |i| matches!(&*i.opcode, "ldmatrix" | "stmatrix")),
     ("asynchronous copies", |i| i.opcode == "cp"),
@@ -59,13 +59,14 @@ const KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
     ("arithmetic and other", |_| true),
 ];
 
-fn of_ptx(function: &Function) -> KernelStatistics {
-    let mut counts = vec![0; KINDS.len()];
+fn ptx_statistics(function: &Function) -> KernelStatistics {
+    let mut counts = vec![0; INSTRUCTION_KINDS.len()];
     let mut stack: Vec<&Statement> = function.body.iter().flatten().collect();
     while let Some(statement) = stack.pop() {
         match statement {
             Statement::Instruction(instruction) => {
-                let kind = KINDS.iter().position(|(_, fits)| fits(instruction)).expect("the last kind fits all");
+                let kind =
+                    INSTRUCTION_KINDS.iter().position(|(_, is_of_kind)| is_of_kind(instruction)).expect("the last kind fits all");
                 counts[kind] += 1;
             }
             Statement::Block(inner) => stack.extend(inner),
@@ -73,6 +74,6 @@ fn of_ptx(function: &Function) -> KernelStatistics {
         }
     }
     let total = counts.iter().sum();
-    let rows = KINDS.iter().map(|(name, _)| *name).zip(counts).chain([("instructions", total)]).collect();
+    let rows = INSTRUCTION_KINDS.iter().map(|(name, _)| *name).zip(counts).chain([("instructions", total)]).collect();
     KernelStatistics { kernel: function.name.clone(), rows }
 }

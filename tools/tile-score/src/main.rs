@@ -20,7 +20,7 @@ const ABOUT: About = About {
         ("tile-score ours.cubin theirs.cubin", "registers, stack, shared memory and code size"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -44,13 +44,13 @@ fn main() -> std::process::ExitCode {
         }
         let (first, second) =
             (KernelStatistics::of_file(&first.bytes, &first.name)?, KernelStatistics::of_file(&second.bytes, &second.name)?);
-        write(session, &first, &second)
+        write_comparison(session, &first, &second)
     })
 }
 
-fn write(session: &mut Session, first: &[KernelStatistics], second: &[KernelStatistics]) -> Result<()> {
+fn write_comparison(session: &mut Session, first: &[KernelStatistics], second: &[KernelStatistics]) -> Result<()> {
     let mut out = String::new();
-    let pairs = pairs(first, second);
+    let pairs = pair_kernels(first, second);
     if pairs.is_empty() {
         return Err(Diagnostic::invalid("SCO002", "the files have no kernel in common"));
     }
@@ -64,8 +64,11 @@ fn write(session: &mut Session, first: &[KernelStatistics], second: &[KernelStat
     session.write_bytes(out.as_bytes(), false)
 }
 
-/// Pairs kernels with the same name. If each file has a single kernel, the two are a pair whatever their names.
-fn pairs<'a>(first: &'a [KernelStatistics], second: &'a [KernelStatistics]) -> Vec<(&'a KernelStatistics, &'a KernelStatistics)> {
+/// Pairs kernels with the same name. If each file has a single kernel, the two kernels are a pair, even with different names.
+fn pair_kernels<'a>(
+    first: &'a [KernelStatistics],
+    second: &'a [KernelStatistics],
+) -> Vec<(&'a KernelStatistics, &'a KernelStatistics)> {
     if let ([first], [second]) = (first, second) {
         return vec![(first, second)];
     }

@@ -5,9 +5,9 @@ use base::Target;
 use base::diag::Severity;
 use common::Session;
 use common::launch::Call;
-use simulator::hidden::{self, Maps};
+use simulator::hidden::{self, TensorMapSources};
 use simulator::program::Program;
-use simulator::{Delivery, Fault, Global, Machine, Options, Races, Sizes, decode};
+use simulator::{Delivery, ExecutionMode, Fault, Global, LaunchSizes, Machine, Options, Races, decode};
 
 /// Runs one kernel of a module.
 pub(crate) fn run(
@@ -19,15 +19,15 @@ pub(crate) fn run(
 ) -> base::diag::Result<()> {
     let opened = arguments.launch.open()?;
     let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
-    let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
+    let sizes = LaunchSizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
     let program = decode(module, opened.entry(), sizes).map_err(as_diagnostic)?;
     let target = module.target.first().and_then(|name| Target::parse(name));
     let call = opened.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
     if session.verify_only() {
         return Ok(());
     }
-    let maps = Maps { file: arguments.tensor_maps.as_deref(), host_object: arguments.host_object.as_deref() };
-    let params = hidden::parameters(&program, module, &call, maps)?;
+    let maps = TensorMapSources { file: arguments.tensor_maps.as_deref(), host_object: arguments.host_object.as_deref() };
+    let params = hidden::parameter_bytes(&program, module, &call, maps)?;
     let options = Options {
         delivery: match arguments.delivery {
             DeliveryArgument::Early => Delivery::Early,
@@ -43,7 +43,7 @@ pub(crate) fn run(
         seed: arguments.schedule_seed,
         instruction_limit: arguments.instruction_limit,
         deadline: None,
-        check_rules: true,
+        mode: ExecutionMode::Full,
     };
     let mut machine = Machine::new(&program, options, call.grid, params, global_memory(&program, &call));
     if arguments.stats.is_some() {
@@ -70,7 +70,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Global memory with the buffers of the launch and the variables of the module.
+/// Returns global memory with the buffers of the launch and the variables of the module.
 fn global_memory(program: &Program, call: &Call) -> Global {
     let mut global = Global::default();
     for buffer in &call.launch.buffers {

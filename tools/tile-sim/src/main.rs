@@ -25,7 +25,7 @@ const ABOUT: About = About {
         ),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(Args)]

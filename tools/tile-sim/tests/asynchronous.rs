@@ -1,9 +1,9 @@
-//! The rules for asynchronous work and proxies. Each test runs a correct program and a faulty variant, with the earliest and the
-//! latest permitted delivery.
+//! The rules for asynchronous work and proxies. The tests run correct programs and faulty variants, most of them with the earliest
+//! and the latest permitted delivery.
 
 mod support;
 
-use support::{kernel, rule, run, word};
+use support::{check_rule, kernel, output_word, run};
 
 #[test]
 fn asynchronous_copies_need_a_wait() {
@@ -11,13 +11,13 @@ fn asynchronous_copies_need_a_wait() {
         cp.async.ca.shared.global [%r4], [%rd3], 16;\ncp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 %r5, [%r4];\n\
         st.global.b32 [%rd3+512], %r5;";
     let ptx = kernel("sm_80", 32, 512, body);
-    assert_eq!(word(&run(&ptx, &["--delivery", "late"]), 132), 4);
-    rule("SIM031", &ptx, "wait_group 0", "wait_group 1", &["--delivery", "late"]);
-    rule("SIM031", &ptx, "cp.async.commit_group;\n", "", &["--delivery", "late"]);
+    assert_eq!(output_word(&run(&ptx, &["--delivery", "late"]), 132), 4);
+    check_rule("SIM031", &ptx, "wait_group 0", "wait_group 1", &["--delivery", "late"]);
+    check_rule("SIM031", &ptx, "cp.async.commit_group;\n", "", &["--delivery", "late"]);
 }
 
 /// One thread copies 256 bytes in, all threads wait, each adds one, and one thread copies the result out.
-const BULK: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
+const BULK_COPIES: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
     mov.b32 %r9, 256;\n@%p1 bra W;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
     cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem], [%rd1], 256, [smem+512];\n\
     W:\nmov.b32 %r4, 0;\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n\
@@ -28,21 +28,21 @@ const BULK: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.in
 
 #[test]
 fn bulk_copies() {
-    let ptx = kernel("sm_90a", 64, 1024, BULK);
+    let ptx = kernel("sm_90a", 64, 1024, BULK_COPIES);
     for delivery in ["early", "late"] {
-        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 63), 64);
-        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+        assert_eq!(output_word(&run(&ptx, &["--delivery", delivery]), 63), 64);
+        check_rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
     }
     let wait = "mbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n";
-    rule("SIM035|SIM036", &ptx, wait, "", &["--delivery", "early"]);
+    check_rule("SIM035|SIM036", &ptx, wait, "", &["--delivery", "early"]);
     // try_wait may fail spuriously, so it needs a loop.
-    rule("SIM031|SIM035", &ptx, "@!%p2 bra W;\n", "", &["--delivery", "late"]);
-    rule("SIM032", &ptx, "cp.async.bulk.wait_group.read 0;\n", "", &["--delivery", "late"]);
-    rule("SIM040", &ptx, "%r9, 256", "%r9, 272", &[]);
-    rule("SIM071", &ptx, "[%rd1], 256, [smem", "[%rd1], 250, [smem", &[]);
+    check_rule("SIM031|SIM035", &ptx, "@!%p2 bra W;\n", "", &["--delivery", "late"]);
+    check_rule("SIM032", &ptx, "cp.async.bulk.wait_group.read 0;\n", "", &["--delivery", "late"]);
+    check_rule("SIM040", &ptx, "%r9, 256", "%r9, 272", &[]);
+    check_rule("SIM071", &ptx, "[%rd1], 256, [smem", "[%rd1], 250, [smem", &[]);
 }
 
-/// A stage is filled twice. The second copy must wait until the first was read.
+/// Two TMA copies fill a stage. The second copy must wait until the threads have read the data of the first.
 #[test]
 fn a_stage_is_released_before_reuse() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nmov.b32 %r10, 32;\n\
@@ -61,9 +61,9 @@ fn a_stage_is_released_before_reuse() {
         add.s32 %r8, %r8, %r7;\ncvt.u64.u32 %rd2, %r5;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3+512], %r8;\nE:";
     let ptx = kernel("sm_90a", 64, 1024, body);
     for delivery in ["early", "late"] {
-        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 128 + 5), 5 + 37);
+        assert_eq!(output_word(&run(&ptx, &["--delivery", delivery]), 128 + 5), 5 + 37);
         let code = if delivery == "late" { "SIM031|SIM036" } else { "SIM035|SIM036" };
-        rule(
+        check_rule(
             code,
             &ptx,
             "Q:\nmbarrier.try_wait.parity.shared.b64 %p6, [smem+520], %r4;\n@!%p6 bra Q;\n",
@@ -71,7 +71,7 @@ fn a_stage_is_released_before_reuse() {
             &["--delivery", delivery],
         );
         // The barriers must be initialised before the other warp uses them in every interleaving.
-        rule("SIM035", &ptx, "I:\nbar.sync 0;\n", "I:\n", &["--delivery", delivery]);
+        check_rule("SIM035", &ptx, "I:\nbar.sync 0;\n", "I:\n", &["--delivery", delivery]);
     }
 }
 
@@ -79,10 +79,10 @@ fn a_stage_is_released_before_reuse() {
 fn accumulators_are_not_accessed_before_the_wait() {
     let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
     let registers = registers.join(", ");
-    let zero: String = (100..104).map(|n| format!("mov.b32 %r{n}, 0f3F800000;\n")).collect();
+    let ones: String = (100..104).map(|n| format!("mov.b32 %r{n}, 0f3F800000;\n")).collect();
     let body = format!(
         "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\nmov.b32 %r5, 0x3c003c00;\nst.shared.v4.b32 [%r4], {{%r5, %r5, %r5, %r5}};\n\
-         fence.proxy.async.shared::cta;\nbar.sync 0;\n{zero}\
+         fence.proxy.async.shared::cta;\nbar.sync 0;\n{ones}\
          shr.u32 %r6, %r2, 4;\ncvt.u64.u32 %rd2, %r6;\nor.b64 %rd3, %rd2, 0x0000001000080000;\n\
          wgmma.fence.sync.aligned;\n\
          wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{registers}}}, %rd3, %rd3, 1, 1, 1, 0, 0;\n\
@@ -90,15 +90,15 @@ fn accumulators_are_not_accessed_before_the_wait() {
     );
     let ptx = kernel("sm_90a", 128, 2048, &body);
     for delivery in ["early", "late"] {
-        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 0), 17f32.to_bits());
-        rule("SIM033", &ptx, "wgmma.wait_group.sync.aligned 0;\n", "", &["--delivery", delivery]);
-        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
-        rule("SIM035", &ptx, "bar.sync 0;\n", "", &["--delivery", delivery]);
+        assert_eq!(output_word(&run(&ptx, &["--delivery", delivery]), 0), 17f32.to_bits());
+        check_rule("SIM033", &ptx, "wgmma.wait_group.sync.aligned 0;\n", "", &["--delivery", delivery]);
+        check_rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+        check_rule("SIM035", &ptx, "bar.sync 0;\n", "", &["--delivery", delivery]);
     }
 }
 
 /// An MMA of ones in tensor memory, 128 by 32 by 16, and a load of the result.
-const TENSOR: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+8192], %r3;\n\
+const TENSOR_MEMORY_MMA: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+8192], %r3;\n\
     shl.b32 %r4, %r1, 5;\nadd.s32 %r5, %r2, %r4;\nmov.b32 %r6, 0x3c003c00;\n\
     st.shared.v4.b32 [%r5], {%r6, %r6, %r6, %r6};\nst.shared.v4.b32 [%r5+16], {%r6, %r6, %r6, %r6};\n\
     fence.proxy.async.shared::cta;\nmov.b32 %r7, 32;\nsetp.ge.u32 %p2, %r1, 32;\n@%p2 bra A;\n\
@@ -116,20 +116,21 @@ const TENSOR: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.
 
 #[test]
 fn tensor_memory() {
-    let ptx = kernel("sm_100a", 128, 10240, TENSOR);
+    let ptx = kernel("sm_100a", 128, 10240, TENSOR_MEMORY_MMA);
     for delivery in ["early", "late"] {
-        assert_eq!(word(&run(&ptx, &["--delivery", delivery]), 127), 16f32.to_bits());
-        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
-        rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &["--delivery", delivery]);
-        rule("SIM033", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &["--delivery", delivery]);
+        assert_eq!(output_word(&run(&ptx, &["--delivery", delivery]), 127), 16f32.to_bits());
+        check_rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+        check_rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &["--delivery", delivery]);
+        check_rule("SIM033", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &["--delivery", delivery]);
     }
-    rule("SIM034", &ptx, "@!%p4 bra W;\n", "", &["--delivery", "late"]).errors.contains("in flight");
-    rule("SIM040", &ptx, "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+8192];\n", "", &[]);
-    rule("SIM081", &ptx, "%r1, 96", "%r1, 32", &[]);
-    rule("SIM081", &ptx, "[%r14+31]", "[%r14+32]", &[]);
-    rule("SIM081", &ptx, "%r13, %r12, 16;", "%r13, %r12, 16;\nor.b32 %r13, %r13, 0x100000;", &[]);
-    rule("SIM083", &ptx, "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\n", "", &[]);
-    rule("SIM080", &ptx, "mov.b32 %r7, 32;", "mov.b32 %r7, 33;", &[]);
+    let unfinished = check_rule("SIM034", &ptx, "@!%p4 bra W;\n", "", &["--delivery", "late"]);
+    assert!(unfinished.errors.contains("in flight"), "{}", unfinished.errors);
+    check_rule("SIM040", &ptx, "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+8192];\n", "", &[]);
+    check_rule("SIM081", &ptx, "%r1, 96", "%r1, 32", &[]);
+    check_rule("SIM081", &ptx, "[%r14+31]", "[%r14+32]", &[]);
+    check_rule("SIM081", &ptx, "%r13, %r12, 16;", "%r13, %r12, 16;\nor.b32 %r13, %r13, 0x100000;", &[]);
+    check_rule("SIM083", &ptx, "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\n", "", &[]);
+    check_rule("SIM080", &ptx, "mov.b32 %r7, 32;", "mov.b32 %r7, 33;", &[]);
 }
 
 /// NVIDIA's compilers violate these rules, so violations are warnings unless races are errors.
@@ -137,13 +138,13 @@ fn tensor_memory() {
 fn rules_that_other_compilers_violate_are_warnings() {
     let warp_group = warp_group();
     let fence = "bra SKIP;\nwgmma.fence.sync.aligned;\n";
-    let tensor = kernel("sm_100a", 128, 10240, TENSOR);
+    let tensor = kernel("sm_100a", 128, 10240, TENSOR_MEMORY_MMA);
     let guard = kernel("sm_80", 32, 64, "mov.b32 %r3, 1;\nsetp.eq.b32 %p1, %r3, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], 5;\nL:");
     let cases = [
         ("SIM020", guard.replace("mov.b32 %r3, 1;\n", ""), 0),
         ("SIM030", tensor.replace("fence.proxy.async.shared::cta;\n", ""), 16f32.to_bits()),
         ("SIM037", warp_group.replace(fence, &format!("{fence}add.s32 %r102, %r102, 0;\n")), 17f32.to_bits()),
-        // Every warp names lane 0 but accesses its own lanes.
+        // The address of every warp has lane 0, but the warp accesses its own lanes.
         ("SIM081", tensor.replace("%r1, 96", "%r1, 0"), 16f32.to_bits()),
     ];
     for (code, ptx, expected) in cases {
@@ -151,7 +152,7 @@ fn rules_that_other_compilers_violate_are_warnings() {
             let warned = run(&ptx, &["--races", "warn", "--delivery", delivery]);
             assert_eq!(warned.code, 0, "{code}: {}", warned.errors);
             assert_eq!(warned.errors.matches(&format!("warning[{code}]")).count(), 1, "{code}: {}", warned.errors);
-            assert!(code == "SIM020" || word(&warned, 0) == expected, "{code}");
+            assert!(code == "SIM020" || output_word(&warned, 0) == expected, "{code}");
             assert_eq!(run(&ptx, &["--delivery", delivery]).code, 1, "{code}");
         }
     }
@@ -167,7 +168,7 @@ fn a_write_before_an_asynchronous_write() {
         W:\nmov.b32 %r4, 0;\nmbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;";
     let ptx = kernel("sm_90a", 32, 1024, body);
     for delivery in ["early", "late"] {
-        rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
+        check_rule("SIM030", &ptx, "fence.proxy.async.shared::cta;\n", "", &["--delivery", delivery]);
     }
 }
 
@@ -176,12 +177,12 @@ fn warp_group() -> String {
     let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
     let registers = registers.join(", ");
     let ones: String = (100..104).map(|n| format!("mov.b32 %r{n}, 0f3F800000;\n")).collect();
-    let product = format!("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{registers}}}, %rd3, %rd3, 1, 1, 1, 0, 0;\n");
+    let mma_text = format!("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{registers}}}, %rd3, %rd3, 1, 1, 1, 0, 0;\n");
     let body = format!(
         "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\nmov.b32 %r5, 0x3c003c00;\nst.shared.v4.b32 [%r4], {{%r5, %r5, %r5, %r5}};\n\
          fence.proxy.async.shared::cta;\nbar.sync 0;\n{ones}\
          shr.u32 %r6, %r2, 4;\ncvt.u64.u32 %rd2, %r6;\nor.b64 %rd3, %rd2, 0x0000001000080000;\nsetp.ge.u32 %p1, %r1, 128;\n\
-         @%p1 bra SKIP;\nwgmma.fence.sync.aligned;\n{product}bra DONE;\nSKIP:\nwgmma.fence.sync.aligned;\n{product}DONE:\n\
+         @%p1 bra SKIP;\nwgmma.fence.sync.aligned;\n{mma_text}bra DONE;\nSKIP:\nwgmma.fence.sync.aligned;\n{mma_text}DONE:\n\
          wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nbar.sync 1;\nst.shared.b32 [%r4], %r5;\nst.global.b32 [%rd1], %r100;"
     );
     kernel("sm_90a", 128, 2048, &body)
@@ -192,19 +193,19 @@ fn wgmma_registers_are_fenced() {
     let ptx = warp_group();
     for delivery in ["early", "late"] {
         let options = ["--delivery", delivery];
-        assert_eq!(word(&run(&ptx, &options), 0), 17f32.to_bits());
-        rule("SIM037", &ptx, "bra SKIP;\nwgmma.fence.sync.aligned;\n", "bra SKIP;\n", &options);
+        assert_eq!(output_word(&run(&ptx, &options), 0), 17f32.to_bits());
+        check_rule("SIM037", &ptx, "bra SKIP;\nwgmma.fence.sync.aligned;\n", "bra SKIP;\n", &options);
         let fence = "bra SKIP;\nwgmma.fence.sync.aligned;\n";
-        rule("SIM037", &ptx, fence, &format!("{fence}add.s32 %r102, %r102, 0;\n"), &options);
+        check_rule("SIM037", &ptx, fence, &format!("{fence}add.s32 %r102, %r102, 0;\n"), &options);
     }
 }
 
 #[test]
 fn all_warps_of_a_group_issue_the_same_wgmma() {
     let ptx = warp_group();
-    rule("SIM055", &ptx, "%r1, 128;", "%r1, 96;", &[]);
-    let gone = "mov.u32 %r9, 96;\nsetp.ge.u32 %p1, %r1, %r9;\n@%p1 ret;\n@%p1 bra SKIP;";
-    let broken = rule("SIM040", &ptx, "@%p1 bra SKIP;", gone, &[]);
+    check_rule("SIM055", &ptx, "%r1, 128;", "%r1, 96;", &[]);
+    let exit_early = "mov.u32 %r9, 96;\nsetp.ge.u32 %p1, %r1, %r9;\n@%p1 ret;\n@%p1 bra SKIP;";
+    let broken = check_rule("SIM040", &ptx, "@%p1 bra SKIP;", exit_early, &[]);
     assert!(broken.errors.contains("waits for warps [3] of its group"), "{}", broken.errors);
 }
 
@@ -214,8 +215,9 @@ fn wgmma_operands_are_not_written_before_the_wait() {
     let late = ["--delivery", "late"];
     let wait = "wgmma.wait_group.sync.aligned 0;\nbar.sync 1;\nst.shared.b32 [%r4], %r5;\n";
     let swapped = "st.shared.b32 [%r4], %r5;\nwgmma.wait_group.sync.aligned 0;\nbar.sync 1;\n";
-    rule("SIM032", &warp_group(), wait, swapped, &late);
-    let ptx = kernel("sm_100a", 128, 10240, TENSOR).replace("@!%p4 bra W;\n", "@!%p4 bra W;\nst.shared.b32 [%r5], %r6;\n");
+    check_rule("SIM032", &warp_group(), wait, swapped, &late);
+    let ptx =
+        kernel("sm_100a", 128, 10240, TENSOR_MEMORY_MMA).replace("@!%p4 bra W;\n", "@!%p4 bra W;\nst.shared.b32 [%r5], %r6;\n");
     let (write, wait) = ("st.shared.b32 [%r5], %r6;\n", "B:\nmov.b32 %r11, 0;\n");
     assert_eq!(run(&ptx, &late).code, 0, "{}", run(&ptx, &late).errors);
     let early_write = ptx.replace(write, "").replace(wait, &format!("{wait}{write}"));
@@ -226,14 +228,14 @@ fn wgmma_operands_are_not_written_before_the_wait() {
 }
 
 #[test]
-fn uninitialised_tensor_memory() {
-    let ptx = kernel("sm_100a", 128, 10240, TENSOR);
-    rule("SIM020", &ptx, "setp.ne.b32 %p3, %r3, 1;", "setp.eq.b32 %p3, %r3, 1;", &[]);
+fn uninitialised_tensor_memory_is_not_read() {
+    let ptx = kernel("sm_100a", 128, 10240, TENSOR_MEMORY_MMA);
+    check_rule("SIM020", &ptx, "setp.ne.b32 %p3, %r3, 1;", "setp.eq.b32 %p3, %r3, 1;", &[]);
     // Column 32 is allocated, but no MMA wrote it.
     let ptx = ptx
         .replace("mov.b32 %r7, 32;", "mov.b32 %r7, 64;")
         .replace("add.s64 %rd5, %rd1, %rd4;", "mov.b64 %rd5, %rd1;\nsetp.eq.b32 %p5, %r15, 0;\n@%p5 trap;");
-    rule("SIM020", &ptx, "[%r14+31]", "[%r14+32]", &[]);
+    check_rule("SIM020", &ptx, "[%r14+31]", "[%r14+32]", &[]);
 }
 
 /// Warps 0 and 4 access the same lanes: one stores, the other loads, then the first stores again.
@@ -250,7 +252,7 @@ const HANDOFF: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 
 #[test]
 fn tensor_memory_is_fenced_between_warps() {
     let ptx = kernel("sm_100a", 256, 64, HANDOFF);
-    let second = |text: &str| {
+    let without_second = |text: &str| {
         let at = ptx.find("C:\nbar.sync 2").unwrap();
         let from = if text.contains("before") { ptx[..at].rfind(text) } else { ptx[at..].find(text).map(|found| at + found) };
         let from = from.unwrap();
@@ -258,25 +260,25 @@ fn tensor_memory_is_fenced_between_warps() {
     };
     for delivery in ["early", "late"] {
         let options = ["--delivery", delivery];
-        rule("SIM038", &ptx, "tcgen05.fence::before_thread_sync;\n", "", &options);
-        rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &options);
-        rule("SIM038", &ptx, "bar.sync 1;\n", "", &options);
-        rule("SIM033", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
+        check_rule("SIM038", &ptx, "tcgen05.fence::before_thread_sync;\n", "", &options);
+        check_rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &options);
+        check_rule("SIM038", &ptx, "bar.sync 1;\n", "", &options);
+        check_rule("SIM033", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
         // The loading warp ignores the value, and the other warp overwrites it.
         let unused = ptx.replace("st.global.b32 [%rd1], %r9;\n", "");
-        rule("SIM038", &unused, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
+        check_rule("SIM038", &unused, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
         for fence in ["tcgen05.fence::before_thread_sync;\n", "tcgen05.fence::after_thread_sync;\n"] {
-            let broken = run(&second(fence), &options);
+            let broken = run(&without_second(fence), &options);
             assert!(broken.errors.contains("[SIM038]"), "{}", broken.errors);
         }
     }
-    rule("SIM034", &ptx, "tcgen05.wait::st.sync.aligned;\n", "", &["--delivery", "late"]);
+    check_rule("SIM034", &ptx, "tcgen05.wait::st.sync.aligned;\n", "", &["--delivery", "late"]);
 }
 
 #[test]
 fn tensor_memory_mmas_are_committed() {
-    let ptx = kernel("sm_100a", 128, 10240, TENSOR);
+    let ptx = kernel("sm_100a", 128, 10240, TENSOR_MEMORY_MMA);
     let wait = "W:\nmbarrier.try_wait.parity.shared.b64 %p4, [smem+8192], %r11;\n@!%p4 bra W;\n";
-    rule("SIM038", &ptx, wait, "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n", &[]);
-    rule("SIM034", &ptx, wait, "", &["--delivery", "late", "--races", "ignore"]);
+    check_rule("SIM038", &ptx, wait, "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n", &[]);
+    check_rule("SIM034", &ptx, wait, "", &["--delivery", "late", "--races", "ignore"]);
 }

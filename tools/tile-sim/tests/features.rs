@@ -2,24 +2,24 @@
 
 mod support;
 
-use support::{Case, Outcome, kernel, run, word, words};
+use support::{Case, Outcome, counting_words, kernel, output_word, run};
 
 fn run_case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
-    let outcome = Case { ptx, grid: [grid, 1, 1], buffer: words(256), options, files: &[] }.run();
+    let outcome = Case { ptx, grid: [grid, 1, 1], buffer: counting_words(256), options, files: &[] }.run();
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
     outcome
 }
 
-/// Returns `%r10` or `%rd10` after the given instructions.
-fn result(body: &str, bits: u32) -> u64 {
+/// Returns `%r10` (32 bits) or `%rd10` (64 bits) after the instructions of `body`.
+fn result_of(body: &str, bits: u32) -> u64 {
     let name = if bits == 64 { "%rd10" } else { "%r10" };
     let ptx = kernel("sm_90", 1, 64, &format!("{body}\nst.global.b{bits} [%rd1], {name};"));
     let outcome = run_case(&ptx, 1, &[]);
-    u64::from(word(&outcome, 0)) | if bits == 64 { u64::from(word(&outcome, 1)) << 32 } else { 0 }
+    u64::from(output_word(&outcome, 0)) | if bits == 64 { u64::from(output_word(&outcome, 1)) << 32 } else { 0 }
 }
 
 #[test]
-fn mul24() {
+fn mul24_and_mad24() {
     for (instruction, expected) in [
         ("mul24.lo.u32 %r10, 0xff000003, 0x800005;", 0x0280_000fu32.wrapping_sub(0x0100_0000)),
         ("mul24.hi.u32 %r10, 0x800000, 0x800000;", 0x4000_0000),
@@ -28,7 +28,7 @@ fn mul24() {
         ("mad24.lo.s32 %r10, 1000, 1000, -1;", 999_999),
         ("mad24.hi.sat.s32 %r10, 0x7fffff, 0x7fffff, 0x7fffffff;", 0x7fff_ffff),
     ] {
-        assert_eq!(result(instruction, 32), u64::from(expected), "{instruction}");
+        assert_eq!(result_of(instruction, 32), u64::from(expected), "{instruction}");
     }
 }
 
@@ -41,7 +41,7 @@ fn pairs_of_16_bit_numbers() {
         ("max.u16x2 %r10, 0x00018000, 0xffff7fff;", 0xffff_8000),
         ("max.relu.s16x2 %r10, 0xfffe0003, 0xffff0001;", 0x0000_0003),
     ] {
-        assert_eq!(result(instruction, 32), expected, "{instruction}");
+        assert_eq!(result_of(instruction, 32), expected, "{instruction}");
     }
 }
 
@@ -55,7 +55,7 @@ fn dot_products_of_halves_and_bytes() {
         ("dp2a.hi.s32.s32 %r10, 0x80007fff, 0x807f0000, -1;", -1 + 0x7fff * 0x7f + 0x8000 * 0x80),
         ("dp4a.s32.u32 %r10, 0xff02ff01, 0x04030201, 7;", 7 + 1 - 2 + 2 * 3 - 4),
     ] {
-        assert_eq!(result(instruction, 32), u64::from(expected as u32), "{instruction}");
+        assert_eq!(result_of(instruction, 32), u64::from(expected as u32), "{instruction}");
     }
 }
 
@@ -76,7 +76,7 @@ fn calls_pass_and_return_byte_arrays() {
     let body = format!("{}mov.b64 %rd7, %rd6;\n{}st.global.v2.b64 [%rd1], {{%rd5, %rd7}};", call(50, 8), call(70, 9));
     let ptx = kernel("sm_80", 32, 64, &body).replace(".visible .entry", function);
     let outcome = run(&ptx, &[]);
-    assert_eq!((outcome.code, word(&outcome, 0), word(&outcome, 2)), (0, 79, 1042), "{}", outcome.errors);
+    assert_eq!((outcome.code, output_word(&outcome, 0), output_word(&outcome, 2)), (0, 79, 1042), "{}", outcome.errors);
     let other = run(&ptx.replace("c[16]", "c[8]"), &[]);
     assert!(other.code == 3 && other.errors.contains("an array whose size differs"), "{}", other.errors);
 }
@@ -94,7 +94,7 @@ fn bit_24_of_a_shared_address_selects_the_cta_of_a_pair() {
     let ptx = kernel("sm_100a", 32, 64, body).replace("{\n.reg .pred", ".reqnctapercluster 2\n.blocksareclusters\n{\n.reg .pred");
     let outcome = run(&ptx, &[]);
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
-    assert_eq!([0, 1, 2, 3].map(|at| word(&outcome, at)), [0, 1, 1, 1]);
+    assert_eq!([0, 1, 2, 3].map(|at| output_word(&outcome, at)), [0, 1, 1, 1]);
 }
 
 #[test]
@@ -114,21 +114,21 @@ fn directed_rounding_of_doubles() {
         ("sqrt.rm.f64 %rd10, 0d4000000000000000;".into(), 0x3ff6_a09e_667f_3bcc),
         ("cvt.rp.f64.s64 %rd10, 9007199254740993;".into(), 0x4340_0000_0000_0001),
     ] {
-        assert_eq!(result(&instruction, 64), expected, "{instruction}");
+        assert_eq!(result_of(&instruction, 64), expected, "{instruction}");
     }
 }
 
 #[test]
-fn blocks_of_three_dimensions() {
+fn ctas_have_three_dimensions() {
     let body = "mov.u32 %r4, %tid.y;\nmov.u32 %r5, %tid.z;\nmad.lo.u32 %r6, %r5, 2, %r4;\nmad.lo.u32 %r6, %r6, 4, %r1;\n\
         mov.u32 %r7, %ntid.z;\nmad.lo.u32 %r8, %r5, 100, %r7;\nmad.lo.u32 %r8, %r4, 1000, %r8;\nmad.lo.u32 %r8, %r1, 10000, %r8;\n\
         mul.wide.u32 %rd2, %r6, 4;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3], %r8;";
     let ptx = kernel("sm_80", 32, 64, body).replace(".reqntid 32", ".reqntid 4, 2, 5");
     let outcome = run_case(&ptx, 1, &[]);
     for (at, x, y, z) in [(0, 0, 0, 0), (3, 3, 0, 0), (6, 2, 1, 0), (39, 3, 1, 4), (33, 1, 0, 4)] {
-        assert_eq!(word(&outcome, at), x * 10000 + y * 1000 + z * 100 + 5, "thread {at}");
+        assert_eq!(output_word(&outcome, at), x * 10000 + y * 1000 + z * 100 + 5, "thread {at}");
     }
-    assert_eq!(word(&outcome, 40), 40);
+    assert_eq!(output_word(&outcome, 40), 40);
     let open = ptx.replace(".reqntid 4, 2, 5\n", "");
     assert_eq!(run_case(&open, 1, &["--block", "4,2,5"]).out, outcome.out);
     assert_eq!(run(&ptx, &["--block", "4,2,4"]).code, 1);
@@ -141,14 +141,14 @@ fn dynamic_shared_memory() {
         st.global.b32 [%rd1], %r5;";
     let ptx =
         kernel("sm_80", 1, 64, body).replace(".visible .global", ".extern .shared .align 16 .b8 dynamic[];\n.visible .global");
-    assert_eq!(word(&run_case(&ptx, 1, &["--dynamic-shared", "128"]), 0), 128);
+    assert_eq!(output_word(&run_case(&ptx, 1, &["--dynamic-shared", "128"]), 0), 128);
     let refused = run(&ptx, &[]);
     assert!(refused.code == 1 && refused.errors.contains("use --dynamic-shared"), "{}", refused.errors);
     assert_eq!(run(&ptx, &["--dynamic-shared", "1000000"]).code, 1);
 }
 
-/// The first cluster steals the other clusters of the grid. It records for each CTA which one did the work.
-const CANCEL: &str = "mov.u32 %r10, %ctaid.x;\nmov.u32 %r11, %r10;\nmov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+16], %r3;\n\
+/// The first cluster steals the other clusters of the grid. For each CTA, the executing CTA stores its own index plus 1000.
+const STEAL_CLUSTERS: &str = "mov.u32 %r10, %ctaid.x;\nmov.u32 %r11, %r10;\nmov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+16], %r3;\n\
     mov.b32 %r4, 0;\nNEXT:\nmul.wide.u32 %rd2, %r11, 4;\nadd.s64 %rd3, %rd1, %rd2;\nadd.s32 %r12, %r10, 1000;\nst.global.b32 [%rd3], %r12;\n\
     fence.proxy.async.shared::cta;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+16], 16;\n\
     clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [smem], [smem+16];\n\
@@ -157,17 +157,18 @@ const CANCEL: &str = "mov.u32 %r10, %ctaid.x;\nmov.u32 %r11, %r10;\nmov.b32 %r3,
     clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r11, _, _, _}, %rq1;\nbra NEXT;";
 
 #[test]
-fn launches_are_cancelled() {
-    let ptx = kernel("sm_100a", 1, 64, CANCEL).replace(".reg .pred", ".reg .b128 %rq<3>;\n.reg .pred");
+fn clusters_are_stolen() {
+    let ptx = kernel("sm_100a", 1, 64, STEAL_CLUSTERS).replace(".reg .pred", ".reg .b128 %rq<3>;\n.reg .pred");
     for delivery in ["early", "late"] {
         let outcome = run_case(&ptx, 5, &["--delivery", delivery, "--races", "error"]);
-        assert_eq!((0..6).map(|at| word(&outcome, at)).collect::<Vec<_>>(), [1000, 1000, 1000, 1000, 1000, 5]);
+        assert_eq!((0..6).map(|at| output_word(&outcome, at)).collect::<Vec<_>>(), [1000, 1000, 1000, 1000, 1000, 5]);
     }
     let part = ptx.replace("get_first_ctaid.v4.b32.b128 {%r11, _, _, _}", "get_first_ctaid::x.b32.b128 %r11");
-    assert_eq!(word(&run_case(&part, 3, &[]), 2), 1000);
+    assert_eq!(output_word(&run_case(&part, 3, &[]), 2), 1000);
 }
 
-/// Copies 32 words with a tensor map that the kernel first writes to the end of the buffer.
+/// Runs a kernel that writes the tensor map of `recipe` to the end of the buffer, applies the PTX `change` to the map, and copies
+/// 32 words with the PTX `copy`.
 fn copy_with_map(change: &str, copy: &str, recipe: &str) -> Outcome {
     let body = format!(
         "mov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+512], %r3;\nadd.s64 %rd10, %rd1, 896;\n{}{change}fence.proxy.async;\n\
@@ -184,20 +185,20 @@ fn copy_with_map(change: &str, copy: &str, recipe: &str) -> Outcome {
     run_case(&format!("//!tile ptx 1 final\n//!tile tensor-map {recipe}\n{ptx}"), 1, &[])
 }
 
-const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",map:(base:param(0),element:int32,dims:[const(16),const(14)],strides:[const(64)],\
+const MATRIX_RECIPE: &str = "(entry:\"k\",param:\"k_param_1\",map:(base:param(0),element:int32,dims:[const(16),const(14)],strides:[const(64)],\
     extent:[8,4],swizzle:none,tf32:false))";
 
 #[test]
 fn tensor_maps_are_changed() {
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
     let assert_tile_row = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
-        (0..8).for_each(|column| assert_eq!(word(outcome, (8 * row + column) as usize), word_at(row, column)));
+        (0..8).for_each(|column| assert_eq!(output_word(outcome, (8 * row + column) as usize), word_at(row, column)));
     };
-    let unchanged = copy_with_map("", copy, MATRIX);
+    let unchanged = copy_with_map("", copy, MATRIX_RECIPE);
     (0..4).for_each(|row| assert_tile_row(&unchanged, row, &|row, column| (row + 1) * 16 + column));
     let replace_fields = "add.s64 %rd12, %rd1, 64;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd10], %rd12;\n\
         tensormap.replace.tile.global_dim.global.b1024.b32 [%rd10], 0, 6;\ntensormap.replace.tile.global_stride.global.b1024.b64 [%rd10], 0, 32;\n";
-    let replaced = copy_with_map(replace_fields, copy, MATRIX);
+    let replaced = copy_with_map(replace_fields, copy, MATRIX_RECIPE);
     (0..4).for_each(|row| assert_tile_row(&replaced, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
 }
 
@@ -211,8 +212,8 @@ fn tensor_maps_are_copied() {
         tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd10], [%r6], 128;\n\
         fence.proxy.tensormap::generic.acquire.gpu [%rd10], 128;\n";
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
-    let outcome = copy_with_map(&format!("{store_map_to_shared}{copy_map_to_global}"), copy, MATRIX);
-    (0..32).for_each(|at| assert_eq!(word(&outcome, at as usize), (at / 8 + 1) * 16 + at % 8));
+    let outcome = copy_with_map(&format!("{store_map_to_shared}{copy_map_to_global}"), copy, MATRIX_RECIPE);
+    (0..32).for_each(|at| assert_eq!(output_word(&outcome, at as usize), (at / 8 + 1) * 16 + at % 8));
 }
 
 #[test]
@@ -222,44 +223,44 @@ fn each_cta_has_private_memory() {
         cvt.u32.u64 %r5, %rd2;\nst.global.v2.b32 [%rd3], {%r4, %r5};";
     let ptx = kernel("sm_90", 1, 64, body).replace(".reqntid", ".minperctamemory 260\n.reqntid");
     let outcome = run_case(&ptx, 6, &[]);
-    assert!((0..6).all(|cta| word(&outcome, 2 * cta) == 260));
-    let mut places: Vec<u32> = (0..6).map(|cta| word(&outcome, 2 * cta + 1)).collect();
+    assert!((0..6).all(|cta| output_word(&outcome, 2 * cta) == 260));
+    let mut places: Vec<u32> = (0..6).map(|cta| output_word(&outcome, 2 * cta + 1)).collect();
     places.sort();
     assert!(places.is_sorted_by(|a, b| a % 128 == 0 && b - a >= 260), "{places:?}");
     let beyond = ptx.replace("[%rd2+256]", "[%rd2+260]");
-    let beyond = Case { ptx: &beyond, grid: [6, 1, 1], buffer: words(256), options: &[], files: &[] }.run();
+    let beyond = Case { ptx: &beyond, grid: [6, 1, 1], buffer: counting_words(256), options: &[], files: &[] }.run();
     assert!(beyond.code == 1 && beyond.errors.contains("SIM010"), "{}", beyond.errors);
 }
 
 #[test]
-fn four_rows_of_a_matrix() {
+fn gather4_copies_four_rows() {
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes \
         [smem], [%rd10, {4, 9, 2, 30, 5}], [smem+512];";
-    let outcome = copy_with_map("", copy, &MATRIX.replace("[8,4]", "[8,1]"));
+    let outcome = copy_with_map("", copy, &MATRIX_RECIPE.replace("[8,4]", "[8,1]"));
     for (at, row) in [9, 2, 30, 5].into_iter().enumerate() {
         for column in 0..8 {
-            assert_eq!(word(&outcome, 8 * at + column as usize), if row < 14 { row * 16 + 4 + column } else { 0 });
+            assert_eq!(output_word(&outcome, 8 * at + column as usize), if row < 14 { row * 16 + 4 + column } else { 0 });
         }
     }
 }
 
-/// Independent CTAs run on all cores and produce the same results.
+/// Independent CTAs run on all cores, and the results equal those of a sequential run.
 #[test]
-fn many_blocks() {
+fn independent_ctas_run_in_parallel() {
     let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r4, [%rd3];\n\
         mad.lo.u32 %r4, %r4, 3, 1;\nst.global.b32 [%rd3], %r4;";
     let ptx = kernel("sm_80", 1, 64, body);
     let outcome = run_case(&ptx, 250, &["--stats", "stats.json"]);
-    assert!((0..256).all(|at| word(&outcome, at) == if at < 250 { at as u32 * 3 + 1 } else { at as u32 }));
+    assert!((0..256).all(|at| output_word(&outcome, at) == if at < 250 { at as u32 * 3 + 1 } else { at as u32 }));
     assert!(outcome.stats.contains("\"global_bytes\": 2000"), "{}", outcome.stats);
-    let last = Case { ptx: &ptx, grid: [257, 1, 1], buffer: words(256), options: &[], files: &[] }.run();
+    let last = Case { ptx: &ptx, grid: [257, 1, 1], buffer: counting_words(256), options: &[], files: &[] }.run();
     assert!(last.code == 1 && last.errors.contains("cluster [256, 0, 0]"), "{}", last.errors);
     let sum = "mov.u32 %r3, %ctaid.x;\natom.global.add.u32 %r4, [%rd1], %r3;";
-    assert_eq!(word(&run_case(&kernel("sm_80", 1, 64, sum), 100, &[]), 0), 4950);
+    assert_eq!(output_word(&run_case(&kernel("sm_80", 1, 64, sum), 100, &[]), 0), 4950);
 }
 
 #[test]
-fn instructions_with_bank_conflicts() {
+fn bank_conflicts_are_listed_by_instruction() {
     let body = "mov.u32 %r3, %tid.x;\nshl.b32 %r4, %r3, 3;\nmov.u32 %r5, smem;\nadd.s32 %r4, %r4, %r5;\nst.shared.b32 [%r4], %r3;\n\
         shl.b32 %r4, %r3, 2;\nadd.s32 %r4, %r4, %r5;\nst.shared.b32 [%r4], %r3;";
     let outcome = run_case(&kernel("sm_90", 32, 256, body), 1, &["--stats", "stats.json"]);
@@ -271,7 +272,7 @@ fn instructions_with_bank_conflicts() {
 }
 
 #[test]
-fn counts_of_loops() {
+fn loops_are_counted() {
     let body = "mov.b32 %r3, 0;\nmov.b32 %r4, 1;\nmbarrier.init.shared.b64 [smem+64], %r4;\nLOOP:\nshl.b32 %r5, %r1, 3;\nadd.s32 %r5, %r5, %r2;\n\
         ld.global.b32 %r6, [%rd1];\nadd.s32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 5;\n@%p1 bra LOOP;";
     let outcome = run_case(&kernel("sm_90", 32, 128, body), 1, &["--stats", "stats.json"]);
@@ -280,13 +281,13 @@ fn counts_of_loops() {
     }
 }
 
-/// An alignment of up to 2^30, which ptxas accepts too.
+/// Alignments of up to 2^30 bytes are valid, as for ptxas.
 #[test]
 fn globals_may_have_large_alignments() {
     for (align, code) in [(1u64 << 28, 0), (1 << 30, 0), (1 << 31, 1)] {
         let ptx = kernel("sm_90", 1, 64, "st.global.b32 [%rd1], 7;")
             .replace(".global .align 4 .b8 unused[4]", &format!(".global .align {align} .b8 unused[4]"));
-        let outcome = Case { ptx: &ptx, grid: [1, 1, 1], buffer: words(4), options: &[], files: &[] }.run();
+        let outcome = Case { ptx: &ptx, grid: [1, 1, 1], buffer: counting_words(4), options: &[], files: &[] }.run();
         assert_eq!(outcome.code, code, "{align}: {}", outcome.errors);
     }
 }

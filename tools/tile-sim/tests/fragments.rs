@@ -56,7 +56,7 @@ const B_K128: FragmentPosition = |l, i| (t(l) * 32 + i, g(l));
 const B_K256: FragmentPosition = |l, i| (t(l) * 32 + (i & 31) + if i < 32 { 0 } else { 128 }, g(l));
 
 const C_M8: FragmentPosition = |l, i| (g(l), t(l) * 2 + i);
-const C: FragmentPosition = |l, i| (g(l) + row_half(i < 2), t(l) * 2 + (i & 1));
+const C_M16: FragmentPosition = |l, i| (g(l) + row_half(i < 2), t(l) * 2 + (i & 1));
 
 struct Mma {
     m: usize,
@@ -66,6 +66,7 @@ struct Mma {
     /// The accumulator's PTX type and its bits.
     d: (&'static str, usize),
     c: FragmentPosition,
+    /// A `.kind` modifier, or the operation of an MMA of single bits.
     kind: &'static str,
 }
 
@@ -75,7 +76,7 @@ const fn mma(m: usize, k: usize, ty: (Type, Type), a: FragmentPosition, b: Fragm
         b"f64" => 64,
         _ => 32,
     };
-    Mma { m, k, a: (ty.0, a), b: (ty.1, b), d: (d, bits), c: if m == 8 { C_M8 } else { C }, kind: "" }
+    Mma { m, k, a: (ty.0, a), b: (ty.1, b), d: (d, bits), c: if m == 8 { C_M8 } else { C_M16 }, kind: "" }
 }
 const fn bit_mma(m: usize, k: usize, a: FragmentPosition, b: FragmentPosition, operation: &'static str) -> Mma {
     Mma { kind: operation, ..mma(m, k, (B1, B1), a, b, "s32") }
@@ -84,7 +85,7 @@ const fn f8f6f4_mma(a: Type, b: Type, d: &'static str) -> Mma {
     Mma { kind: ".kind::f8f6f4", ..mma(16, 32, (a, b), A_K32, B_K32, d) }
 }
 
-const MMA: &[Mma] = &[
+const MMA_SHAPES: &[Mma] = &[
     mma(16, 8, (F16, F16), A_K8_HALF, B_K8_HALF, "f16"),
     mma(16, 8, (F16, F16), A_K8_HALF, B_K8_HALF, "f32"),
     mma(16, 16, (F16, F16), A_K16, B_K16, "f16"),
@@ -118,60 +119,60 @@ const MMA: &[Mma] = &[
 
 #[test]
 fn mma_shapes() {
-    for shape in MMA {
+    for shape in MMA_SHAPES {
         let Mma { m, k, a, b, d, c, kind } = *shape;
         let word_count = |elements: usize, bits: usize| elements * bits / 32 / 32;
-        let (na, nb, nc) = (word_count(m * k, a.0.bits), word_count(k * 8, b.0.bits), word_count(m * 8, d.1));
-        let mut registers = Registers::new(na + nb + nc);
-        let left = fill(&mut registers, 0, a, (m, k), 1);
-        let right = fill(&mut registers, na, b, (k, 8), 2);
+        let (a_words, b_words, c_words) = (word_count(m * k, a.0.bits), word_count(k * 8, b.0.bits), word_count(m * 8, d.1));
+        let mut registers = Registers::new(a_words + b_words + c_words);
+        let left = fill_fragment(&mut registers, 0, a, (m, k), 1);
+        let right = fill_fragment(&mut registers, a_words, b, (k, 8), 2);
         let mut accumulators = vec![vec![0; 8]; m];
         for lane in 0..32 {
             for index in 0..m * 8 / 32 {
                 let (row, column) = c(lane, index);
-                accumulators[row][column] = S8.number(row, column, 3);
-                registers.set(lane, na + nb, index, d.1, accumulator(d.0, accumulators[row][column]));
+                accumulators[row][column] = S8.small_number(row, column, 3);
+                registers.set(lane, a_words + b_words, index, d.1, encode_accumulator(d.0, accumulators[row][column]));
             }
         }
         let (kind, operation) = if kind.ends_with("popc") { ("", kind) } else { (kind, "") };
         let name = format!("mma.sync.aligned.m{m}n8k{k}.row.col{kind}.{}.{}.{}.{}{operation}", d.0, a.0.name, b.0.name, d.0);
-        let double = d.0 == "f64";
-        let vector = |first: usize, count: usize| match double {
+        let is_double = d.0 == "f64";
+        let vector = |first: usize, count: usize| match is_double {
             true => {
                 let names: Vec<String> = (first / 2..(first + count) / 2).map(|n| format!("%rd{}", 100 + n)).collect();
                 format!("{{{}}}", names.join(", "))
             }
-            false => list(100 + first, count),
+            false => register_list(100 + first, count),
         };
-        let total = na + nb + nc;
-        let move_in: String = match double {
+        let total = a_words + b_words + c_words;
+        let move_in: String = match is_double {
             true => (0..total / 2).map(|n| format!("ld.global.b64 %rd{}, [%rd2+{}];\n", 100 + n, 8 * n)).collect(),
-            false => loads(100, total, 0),
+            false => load_registers(100, total, 0),
         };
-        let results = na + nb;
-        let move_out: String = match double {
-            true => (0..nc / 2).map(|n| format!("st.global.b64 [%rd3+{}], %rd{};\n", 8 * n, 100 + results / 2 + n)).collect(),
-            false => stores(100 + results, nc),
+        let results = a_words + b_words;
+        let move_out: String = match is_double {
+            true => (0..c_words / 2).map(|n| format!("st.global.b64 [%rd3+{}], %rd{};\n", 8 * n, 100 + results / 2 + n)).collect(),
+            false => store_registers(100 + results, c_words),
         };
-        let (va, vb, vc) = (vector(0, na), vector(na, nb), vector(results, nc));
-        let body = format!("{}{move_in}{name} {vc}, {va}, {vb}, {vc};\n{move_out}", prologue(32, total, nc));
+        let (va, vb, vc) = (vector(0, a_words), vector(a_words, b_words), vector(results, c_words));
+        let body = format!("{}{move_in}{name} {vc}, {va}, {vb}, {vc};\n{move_out}", prologue(32, total, c_words));
         let ptx = kernel("sm_120a", 32, 64, &body).replace("%rd<40>", "%rd<300>");
-        let out = outputs(&ptx, &registers.words, 32 * nc, 1);
+        let out = run_for_output(&ptx, &registers.words, 32 * c_words, 1);
         for lane in 0..32 {
             for index in 0..m * 8 / 32 {
                 let (row, column) = c(lane, index);
-                let pair = |x: i64, y: i64| if operation == ".xor.popc" { x ^ y } else { x * y };
-                let product: i64 = (0..k).map(|at| pair(left[row][at], right[at][column])).sum();
-                let expected = accumulator(d.0, accumulators[row][column] + product);
-                let got = Registers::get(&out, nc, lane, index, d.1);
+                let combine = |x: i64, y: i64| if operation == ".xor.popc" { x ^ y } else { x * y };
+                let product: i64 = (0..k).map(|at| combine(left[row][at], right[at][column])).sum();
+                let expected = encode_accumulator(d.0, accumulators[row][column] + product);
+                let got = Registers::get(&out, c_words, lane, index, d.1);
                 assert_eq!(got, expected, "{name}: lane {lane}, element {index}, row {row}, column {column}");
             }
         }
     }
 }
 
-/// The scales of a row of A come from one of the two thread pairs of a group. Those of a column of B come from one of its four
-/// threads.
+/// One of the two thread pairs of a lane group provides the scales of a row of A. One of the four threads of a group provides the
+/// scales of a column of B.
 #[test]
 fn mma_with_scales() {
     let forms = [
@@ -182,8 +183,8 @@ fn mma_with_scales() {
     for (kind, vector, ty, k, count, a, b, byte_ids) in forms {
         for (byte, pair, thread) in byte_ids.into_iter().flat_map(|byte| [(byte, 0, 0), (byte, 0, 3), (byte, 1, 2), (byte, 1, 1)]) {
             let mut registers = Registers::new(12);
-            let left = fill(&mut registers, 0, (ty, a), (16, k), 1);
-            let right = fill(&mut registers, 4, (ty, b), (k, 8), 2);
+            let left = fill_fragment(&mut registers, 0, (ty, a), (16, k), 1);
+            let right = fill_fragment(&mut registers, 4, (ty, b), (k, 8), 2);
             // Registers 6 and 7 hold the scales. Each byte of each lane is another power of two.
             let power = |lane: usize, byte: usize, salt: usize| (lane * 3 + byte * 5 + salt) % 3;
             for lane in 0..32 {
@@ -199,17 +200,17 @@ fn mma_with_scales() {
             let body = format!(
                 "{}{}{name} {}, {}, {}, {}, %r106, {{{byte}, {pair}}}, %r107, {{{byte}, {thread}}};\n{}",
                 prologue(32, 12, 4),
-                loads(100, 12, 0),
-                list(108, 4),
-                list(100, 4),
-                list(104, 2),
-                list(108, 4),
-                stores(108, 4)
+                load_registers(100, 12, 0),
+                register_list(108, 4),
+                register_list(100, 4),
+                register_list(104, 2),
+                register_list(108, 4),
+                store_registers(108, 4)
             );
-            let out = outputs(&kernel("sm_120a", 32, 64, &body), &registers.words, 128, 1);
+            let out = run_for_output(&kernel("sm_120a", 32, 64, &body), &registers.words, 128, 1);
             for lane in 0..32 {
                 for index in 0..4 {
-                    let (row, column) = C(lane, index);
+                    let (row, column) = C_M16(lane, index);
                     let scale_a = |block: usize| power(row % 8 * 4 + 2 * pair + row / 8, byte + block, 0);
                     let scale_b = |block: usize| power(column * 4 + thread, byte + block, 1);
                     let term = |at: usize| {
@@ -225,29 +226,30 @@ fn mma_with_scales() {
     }
 }
 
-/// `ldmatrix`: rows are ordered by the lanes that address them. The elements encode their origin.
+/// `ldmatrix`: lane `i` addresses row `i`. Each element encodes its row and its position in the row.
 #[test]
 fn ldmatrix_shapes() {
-    // Modifiers, matrices, rows per matrix, registers per matrix, bits in memory and in a register, (row, element of the row).
+    // Modifiers, matrices, rows per matrix, registers per matrix, bits of an element in memory and in a register, and the function
+    // from (lane, register, part) to (row, position in the row).
     type Shape = (&'static str, usize, usize, usize, usize, usize, fn(usize, usize, usize) -> (usize, usize));
-    let plain: fn(usize, usize, usize) -> (usize, usize) = |l, _, i| (l / 4, l % 4 * 2 + i);
+    let row_major: fn(usize, usize, usize) -> (usize, usize) = |l, _, i| (l / 4, l % 4 * 2 + i);
     let transposed: fn(usize, usize, usize) -> (usize, usize) = |l, _, i| (l % 4 * 2 + i, l / 4);
-    let bytes16: fn(usize, usize, usize) -> (usize, usize) = |l, r, i| (l % 4 * 4 + i, l / 4 + 8 * r);
-    let bytes8: fn(usize, usize, usize) -> (usize, usize) = |l, _, i| (l / 4, l % 4 * 4 + i);
+    let transposed_16x16_bytes: fn(usize, usize, usize) -> (usize, usize) = |l, r, i| (l % 4 * 4 + i, l / 4 + 8 * r);
+    let rows_of_16_bytes: fn(usize, usize, usize) -> (usize, usize) = |l, _, i| (l / 4, l % 4 * 4 + i);
     let shapes: &[Shape] = &[
-        ("m8n8.x1.shared.b16", 1, 8, 1, 16, 16, plain),
-        ("m8n8.x2.shared.b16", 2, 8, 1, 16, 16, plain),
-        ("m8n8.x4.shared.b16", 4, 8, 1, 16, 16, plain),
+        ("m8n8.x1.shared.b16", 1, 8, 1, 16, 16, row_major),
+        ("m8n8.x2.shared.b16", 2, 8, 1, 16, 16, row_major),
+        ("m8n8.x4.shared.b16", 4, 8, 1, 16, 16, row_major),
         ("m8n8.x1.trans.shared.b16", 1, 8, 1, 16, 16, transposed),
         ("m8n8.x2.trans.shared.b16", 2, 8, 1, 16, 16, transposed),
         ("m8n8.x4.trans.shared.b16", 4, 8, 1, 16, 16, transposed),
-        ("m16n16.x1.trans.shared.b8", 1, 16, 2, 8, 8, bytes16),
-        ("m16n16.x2.trans.shared.b8", 2, 16, 2, 8, 8, bytes16),
-        ("m16n16.x1.trans.shared.b8x16.b6x16_p32", 1, 16, 2, 6, 8, bytes16),
-        ("m16n16.x2.trans.shared.b8x16.b4x16_p64", 2, 16, 2, 4, 8, bytes16),
-        ("m8n16.x1.shared.b8x16.b6x16_p32", 1, 8, 1, 6, 8, bytes8),
-        ("m8n16.x2.shared.b8x16.b4x16_p64", 2, 8, 1, 4, 8, bytes8),
-        ("m8n16.x4.shared.b8x16.b6x16_p32", 4, 8, 1, 6, 8, bytes8),
+        ("m16n16.x1.trans.shared.b8", 1, 16, 2, 8, 8, transposed_16x16_bytes),
+        ("m16n16.x2.trans.shared.b8", 2, 16, 2, 8, 8, transposed_16x16_bytes),
+        ("m16n16.x1.trans.shared.b8x16.b6x16_p32", 1, 16, 2, 6, 8, transposed_16x16_bytes),
+        ("m16n16.x2.trans.shared.b8x16.b4x16_p64", 2, 16, 2, 4, 8, transposed_16x16_bytes),
+        ("m8n16.x1.shared.b8x16.b6x16_p32", 1, 8, 1, 6, 8, rows_of_16_bytes),
+        ("m8n16.x2.shared.b8x16.b4x16_p64", 2, 8, 1, 4, 8, rows_of_16_bytes),
+        ("m8n16.x4.shared.b8x16.b6x16_p32", 4, 8, 1, 6, 8, rows_of_16_bytes),
     ];
     for &(name, matrices, rows, registers, memory, bits, position) in shapes {
         let element = |row: usize, at: usize| (row * 37 + at * 11 + 5) as u128 & ((1 << memory) - 1);
@@ -261,12 +263,12 @@ fn ldmatrix_shapes() {
         let count = matrices * registers;
         let body = format!(
             "{}shl.b32 %r20, %r1, 4;\nadd.s32 %r20, %r20, %r2;\nldmatrix.sync.aligned.{name} {}, [%r20];\n{}{}",
-            to_shared(32, 512),
-            list(100, count),
+            copy_to_shared(32, 512),
+            register_list(100, count),
             prologue(32, 4, count),
-            stores(100, count)
+            store_registers(100, count)
         );
-        let out = outputs(&kernel("sm_120a", 32, 512, &body), &input, 32 * count, 1);
+        let out = run_for_output(&kernel("sm_120a", 32, 512, &body), &input, 32 * count, 1);
         for lane in 0..32 {
             for register in 0..count {
                 let expected = (0..32 / bits).fold(0, |word, part| {
@@ -281,19 +283,21 @@ fn ldmatrix_shapes() {
 
 #[test]
 fn stmatrix_shapes() {
+    // Modifiers, matrices, rows per matrix, bytes per row, bits of an element, and the function from (lane, part) to (row, position
+    // in the row).
     type Shape = (&'static str, usize, usize, usize, usize, fn(usize, usize) -> (usize, usize));
-    let plain: fn(usize, usize) -> (usize, usize) = |l, i| (l / 4, l % 4 * 2 + i);
+    let row_major: fn(usize, usize) -> (usize, usize) = |l, i| (l / 4, l % 4 * 2 + i);
     let transposed: fn(usize, usize) -> (usize, usize) = |l, i| (l % 4 * 2 + i, l / 4);
-    let by_bytes: fn(usize, usize) -> (usize, usize) = |l, i| (l % 4 * 4 + i, l / 4);
+    let transposed_16x8_bytes: fn(usize, usize) -> (usize, usize) = |l, i| (l % 4 * 4 + i, l / 4);
     let shapes: &[Shape] = &[
-        ("m8n8.x1.shared.b16", 1, 8, 16, 16, plain),
-        ("m8n8.x2.shared.b16", 2, 8, 16, 16, plain),
-        ("m8n8.x4.shared.b16", 4, 8, 16, 16, plain),
+        ("m8n8.x1.shared.b16", 1, 8, 16, 16, row_major),
+        ("m8n8.x2.shared.b16", 2, 8, 16, 16, row_major),
+        ("m8n8.x4.shared.b16", 4, 8, 16, 16, row_major),
         ("m8n8.x1.trans.shared.b16", 1, 8, 16, 16, transposed),
         ("m8n8.x2.trans.shared.b16", 2, 8, 16, 16, transposed),
         ("m8n8.x4.trans.shared.b16", 4, 8, 16, 16, transposed),
-        ("m16n8.x1.trans.shared.b8", 1, 16, 8, 8, by_bytes),
-        ("m16n8.x2.trans.shared.b8", 2, 16, 8, 8, by_bytes),
+        ("m16n8.x1.trans.shared.b8", 1, 16, 8, 8, transposed_16x8_bytes),
+        ("m16n8.x2.trans.shared.b8", 2, 16, 8, 8, transposed_16x8_bytes),
     ];
     for &(name, matrices, rows, row_bytes, bits, position) in shapes {
         let input: Vec<u32> = (0..32 * matrices as u32).map(|n| n.wrapping_mul(0x9e37_79b9) ^ 0x1234_5678).collect();
@@ -303,11 +307,11 @@ fn stmatrix_shapes() {
              shl.b32 %r22, %r1, 4;\nsetp.ge.u32 %p1, %r22, {total};\n@%p1 bra E;\nadd.s32 %r21, %r22, %r2;\n\
              ld.shared.v4.b32 {{%r30, %r31, %r32, %r33}}, [%r21];\n{}E:",
             prologue(32, matrices, 4),
-            loads(100, matrices, 0),
-            list(100, matrices),
-            stores(30, 4)
+            load_registers(100, matrices, 0),
+            register_list(100, matrices),
+            store_registers(30, 4)
         );
-        let out = bytes(&outputs(&kernel("sm_120a", 32, 512, &body), &input, 128, 1));
+        let out = bytes_of(&run_for_output(&kernel("sm_120a", 32, 512, &body), &input, 128, 1));
         for lane in 0..32 {
             for (matrix, register) in (0..matrices).map(|m| (m, input[lane * matrices + m])) {
                 for part in 0..32 / bits {
@@ -328,10 +332,10 @@ fn movmatrix_transposes() {
     let body = format!(
         "{}{}movmatrix.sync.aligned.m8n8.trans.b16 %r101, %r100;\n{}",
         prologue(32, 1, 1),
-        loads(100, 1, 0),
-        stores(101, 1)
+        load_registers(100, 1, 0),
+        store_registers(101, 1)
     );
-    let out = outputs(&kernel("sm_80", 32, 64, &body), &input, 32, 1);
+    let out = run_for_output(&kernel("sm_80", 32, 64, &body), &input, 32, 1);
     for (lane, &word) in out.iter().enumerate() {
         let element = |i: usize| ((lane % 4 * 2 + i) * 8 + lane / 4) as u32;
         assert_eq!(word, element(0) | element(1) << 16, "lane {lane}");

@@ -5,7 +5,8 @@ mod support;
 use support::kernel;
 use support::registers::*;
 
-/// A matrix in shared memory: the byte offset of element (row, k), and the descriptor's leading offset, stride offset and swizzle.
+/// The layout of a matrix in shared memory: the byte offset of each element, and the swizzle, leading offset and stride offset (in
+/// bytes) of its descriptor.
 struct Layout {
     name: &'static str,
     /// Whether the contiguous dimension is M or N instead of K.
@@ -67,15 +68,15 @@ const LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// The contents of shared memory with A at offset 0 and B in the second half, and the matrices A and B.
-fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>) {
+/// Returns the contents of shared memory with A in the first half and B in the second half, and the matrices A and B.
+fn shared_memory_image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>) {
     let size = ty.bits / 8;
-    let mut bytes = vec![0u8; 2 * HALF];
-    let mut put = |start: usize, rows: usize, salt: usize| -> Vec<Vec<i64>> {
+    let mut bytes = vec![0u8; 2 * HALF_BYTES];
+    let mut write_matrix = |start: usize, rows: usize, salt: usize| -> Vec<Vec<i64>> {
         let mut matrix = vec![vec![0; k]; rows];
         for (row, numbers) in matrix.iter_mut().enumerate() {
             for (at, number) in numbers.iter_mut().enumerate() {
-                *number = ty.number(row, at, salt);
+                *number = ty.small_number(row, at, salt);
                 let position =
                     if layout.is_mn_major { (layout.position)(row * size, at) } else { (layout.position)(row, at * size) };
                 bytes[start + position..][..size].copy_from_slice(&ty.encode(*number).to_le_bytes()[..size]);
@@ -83,33 +84,34 @@ fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u3
         }
         matrix
     };
-    let (a, b) = (put(0, m, 1), put(HALF, n, 2));
+    let (a, b) = (write_matrix(0, m, 1), write_matrix(HALF_BYTES, n, 2));
     (words_of(&bytes), a, b)
 }
 
-const HALF: usize = 32768;
+/// Bytes of the half of shared memory that holds one matrix.
+const HALF_BYTES: usize = 32768;
 
-/// Element `i` of a warp's accumulator: its row among the warp's 16, and its column.
+/// Returns the position of element `i` of a lane's accumulator: its row among the 16 rows of the warp, and its column.
 fn accumulator_position(lane: usize, i: usize) -> (usize, usize) {
     (lane / 4 + if i % 4 < 2 { 0 } else { 8 }, i / 4 * 8 + lane % 4 * 2 + (i & 1))
 }
 
-/// A warp's registers of A: the fragments of `mma` with sixteen rows.
-fn left_position(ty: Type, lane: usize, i: usize) -> (usize, usize) {
+/// Returns the row and K index of element `i` of a lane's registers of A: the A fragment of `mma` with sixteen rows.
+fn a_register_position(ty: Type, lane: usize, i: usize) -> (usize, usize) {
     let (g, t) = (lane / 4, lane % 4);
     let per = 32 / ty.bits;
     let register = i / per;
     (g + 8 * (register % 2), register / 2 * 4 * per + t * per + i % per)
 }
 
-fn descriptor(register: &str, address: &str, layout: &Layout) -> String {
+fn descriptor_text(register: &str, address: &str, layout: &Layout) -> String {
     let constant = (layout.leading >> 4) << 16 | (layout.stride >> 4) << 32 | layout.swizzle << 62;
     format!("shr.u32 %r20, {address}, 4;\ncvt.u64.u32 {register}, %r20;\nor.b64 {register}, {register}, {constant:#x};\n")
 }
 
-fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_registers: bool) {
+fn check_wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_registers: bool) {
     let k = 256 / ty.bits;
-    let (image, a, b) = image(ty, (64, n), k, layout);
+    let (image, a, b) = shared_memory_image(ty, (64, n), k, layout);
     let count = 64 * n * d.1 / 32 / 128;
     let transposed = u8::from(layout.is_mn_major);
     let flags = match (ty.bits, left_in_registers) {
@@ -118,36 +120,36 @@ fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_register
         _ if d.0 == "s32" => String::new(),
         _ => ", 1, 1".into(),
     };
-    let left = if left_in_registers { list(30, 4) } else { "%rd20".into() };
+    let left = if left_in_registers { register_list(30, 4) } else { "%rd20".into() };
     let name = format!("wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{1}.{1}", d.0, ty.name);
     // A thread's registers of A come after the image, in fragment order.
     let body = format!(
-        "{}add.s32 %r21, %r2, {HALF};\n{}{}shl.b32 %r22, %r1, 4;\ncvt.u64.u32 %rd2, %r22;\nadd.s64 %rd2, %rd2, %rd1;\n\
+        "{}add.s32 %r21, %r2, {HALF_BYTES};\n{}{}shl.b32 %r22, %r1, 4;\ncvt.u64.u32 %rd2, %r22;\nadd.s64 %rd2, %rd2, %rd1;\n\
          add.s64 %rd2, %rd2, {};\n{}mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\n\
          add.s64 %rd3, %rd3, {};\nwgmma.fence.sync.aligned;\n{name} {}, {left}, %rd21, 0{flags};\n\
          wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n{}",
-        to_shared(128, 2 * HALF),
-        descriptor("%rd20", "%r2", layout),
-        descriptor("%rd21", "%r21", layout),
-        2 * HALF,
-        loads(30, 4, 0),
+        copy_to_shared(128, 2 * HALF_BYTES),
+        descriptor_text("%rd20", "%r2", layout),
+        descriptor_text("%rd21", "%r21", layout),
+        2 * HALF_BYTES,
+        load_registers(30, 4, 0),
         4 * count,
-        2 * HALF + 128 * 16,
-        list(100, count),
-        stores(100, count),
+        2 * HALF_BYTES + 128 * 16,
+        register_list(100, count),
+        store_registers(100, count),
     );
     let mut input = image;
     for warp in 0..4 {
         let mut registers = Registers::new(4);
         for lane in 0..32 {
             for i in 0..16 * k / 32 {
-                let (row, at) = left_position(ty, lane, i);
+                let (row, at) = a_register_position(ty, lane, i);
                 registers.set(lane, 0, i, ty.bits, ty.encode(a[16 * warp + row][at]));
             }
         }
         input.extend(registers.words);
     }
-    let out = outputs(&kernel("sm_90a", 128, 2 * HALF as u32, &body), &input, 128 * count, 1);
+    let out = run_for_output(&kernel("sm_90a", 128, 2 * HALF_BYTES as u32, &body), &input, 128 * count, 1);
     for warp in 0..4 {
         for lane in 0..32 {
             for i in 0..16 * n / 32 {
@@ -155,7 +157,7 @@ fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_register
                 let expected: i64 = (0..k).map(|at| a[16 * warp + row][at] * b[column][at]).sum();
                 let got = Registers::get(&out[warp * 32 * count..], count, lane, i, d.1);
                 let position = format!("{name}, {}: row {}, column {column}", layout.name, 16 * warp + row);
-                assert_eq!(got, accumulator(d.0, expected), "{position}");
+                assert_eq!(got, encode_accumulator(d.0, expected), "{position}");
             }
         }
     }
@@ -175,54 +177,54 @@ fn wgmma_types_and_widths() {
     ];
     for (ty, d) in forms {
         for (n, left_in_registers) in [(8, false), (24, true), (64, false), (128, true)] {
-            wgmma(ty, n, d, &LAYOUTS[0], left_in_registers);
+            check_wgmma(ty, n, d, &LAYOUTS[0], left_in_registers);
         }
     }
-    wgmma(BF16, 256, ("f32", 32), &LAYOUTS[3], false);
+    check_wgmma(BF16, 256, ("f32", 32), &LAYOUTS[3], false);
 }
 
 #[test]
 fn wgmma_layouts_of_shared_memory() {
     for layout in LAYOUTS {
-        wgmma(F16, 128, ("f32", 32), layout, false);
-        wgmma(BF16, 64, ("f32", 32), layout, true);
+        check_wgmma(F16, 128, ("f32", 32), layout, false);
+        check_wgmma(BF16, 64, ("f32", 32), layout, true);
         if !layout.is_mn_major {
-            wgmma(TF32, 16, ("f32", 32), layout, false);
-            wgmma(S8, 32, ("s32", 32), layout, false);
+            check_wgmma(TF32, 16, ("f32", 32), layout, false);
+            check_wgmma(S8, 32, ("s32", 32), layout, false);
         }
     }
 }
 
 /// A shape of `tcgen05.ld` and `tcgen05.st`: registers of one repetition, and for thread and register the TMEM lane (relative to
 /// the first) and the column.
-struct Access {
+struct TmemAccess {
     name: &'static str,
     registers: usize,
     first_lane: usize,
     position: fn(usize, usize) -> (usize, usize),
 }
 
-const ACCESSES: &[Access] = &[
-    Access { name: "32x32b.x1", registers: 1, first_lane: 0, position: |t, r| (t, r) },
-    Access { name: "32x32b.x16", registers: 16, first_lane: 0, position: |t, r| (t, r) },
-    Access { name: "32x32b.x32", registers: 32, first_lane: 0, position: |t, r| (t, r) },
-    Access { name: "16x64b.x1", registers: 1, first_lane: 0, position: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
-    Access { name: "16x64b.x8", registers: 8, first_lane: 16, position: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
-    Access { name: "16x128b.x1", registers: 2, first_lane: 0, position: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
-    Access { name: "16x128b.x4", registers: 8, first_lane: 16, position: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
-    Access {
+const ACCESSES: &[TmemAccess] = &[
+    TmemAccess { name: "32x32b.x1", registers: 1, first_lane: 0, position: |t, r| (t, r) },
+    TmemAccess { name: "32x32b.x16", registers: 16, first_lane: 0, position: |t, r| (t, r) },
+    TmemAccess { name: "32x32b.x32", registers: 32, first_lane: 0, position: |t, r| (t, r) },
+    TmemAccess { name: "16x64b.x1", registers: 1, first_lane: 0, position: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
+    TmemAccess { name: "16x64b.x8", registers: 8, first_lane: 16, position: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
+    TmemAccess { name: "16x128b.x1", registers: 2, first_lane: 0, position: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
+    TmemAccess { name: "16x128b.x4", registers: 8, first_lane: 16, position: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
+    TmemAccess {
         name: "16x256b.x1",
         registers: 4,
         first_lane: 0,
         position: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
     },
-    Access {
+    TmemAccess {
         name: "16x256b.x4",
         registers: 16,
         first_lane: 16,
         position: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
     },
-    Access { name: "16x32bx2.x4", registers: 4, first_lane: 0, position: |t, r| (t % 16, r + t / 16 * 16) },
+    TmemAccess { name: "16x32bx2.x4", registers: 4, first_lane: 0, position: |t, r| (t % 16, r + t / 16 * 16) },
 ];
 
 /// Runs a one-warp kernel that allocates 32 columns, stores in one shape, loads in another and writes the loaded registers.
@@ -235,19 +237,19 @@ fn through_tensor_memory(store: (&str, usize), load: (&str, usize), first_lane: 
          add.s32 %r10, %r8, {};\ntcgen05.ld.sync.aligned.{} {}, [%r10]{};\ntcgen05.wait::ld.sync.aligned;\n{}\
          tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\n",
         prologue(32, store.1, load.1),
-        loads(100, store.1, 0),
+        load_registers(100, store.1, 0),
         vec!["%r9"; 32].join(", "),
         first_lane.0 << 16,
         store.0,
         split(store.0),
-        list(100, store.1),
+        register_list(100, store.1),
         first_lane.1 << 16,
         load.0,
-        list(200, load.1),
+        register_list(200, load.1),
         split(load.0),
-        stores(200, load.1),
+        store_registers(200, load.1),
     );
-    outputs(&kernel("sm_100a", 32, 64, &body), input, 32 * load.1, 1)
+    run_for_output(&kernel("sm_100a", 32, 64, &body), input, 32 * load.1, 1)
 }
 
 /// Every shape loads what the shape `32x32b` stored, and stores what `32x32b` loads.
@@ -297,8 +299,8 @@ fn packed_tensor_memory_accesses() {
     }
 }
 
-/// The accumulator of `tcgen05.mma`: one of 128 rows per lane, or 64 rows as sixteen in the first lanes of each warp; one column
-/// per TMEM column.
+/// The accumulator of `tcgen05.mma` has one column per TMEM column. Each TMEM lane holds one of 128 rows. Of 64 rows, the first
+/// sixteen lanes of each warp hold sixteen rows.
 #[test]
 fn tcgen05_mmas() {
     let forms: [(&str, Type, u32, usize, usize); 6] = [
@@ -311,11 +313,11 @@ fn tcgen05_mmas() {
     ];
     for (kind, ty, code, m, n) in forms {
         let k = 256 / ty.bits;
-        let (image, a, b) = image(ty, (m, n), k, &LAYOUTS[0]);
+        let (image, a, b) = shared_memory_image(ty, (m, n), k, &LAYOUTS[0]);
         let result = if kind == "i8" { 2 } else { 1 };
         let form = result << 4 | code << 7 | code << 10 | (n as u32 / 8) << 17 | (m as u32 / 16) << 24;
         let body = format!(
-            "{}setp.ne.b32 %p1, %r1, 0;\nsetp.ge.u32 %p2, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r7, 32;\nadd.s32 %r21, %r2, {HALF};\n\
+            "{}setp.ne.b32 %p1, %r1, 0;\nsetp.ge.u32 %p2, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r7, 32;\nadd.s32 %r21, %r2, {HALF_BYTES};\n\
              @!%p1 mbarrier.init.shared.b64 [smem+{2}], %r3;\n@%p2 bra A;\n\
              tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem+{3}], %r7;\nA:\ntcgen05.fence::before_thread_sync;\nbar.sync 1;\n\
              tcgen05.fence::after_thread_sync;\nld.shared.b32 %r8, [smem+{3}];\n{4}{5}setp.ne.b32 %p3, %r3, 1;\nmov.b32 %r10, {form};\n\
@@ -326,24 +328,24 @@ fn tcgen05_mmas() {
              tcgen05.ld.sync.aligned.32x32b.x{n}.b32 {6}, [%r14];\ntcgen05.wait::ld.sync.aligned;\n\
              mul.lo.u32 %r3, %r1, {7};\ncvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\nadd.s64 %rd3, %rd3, {1};\n{8}\
              tcgen05.fence::before_thread_sync;\nbar.sync 2;\n@%p2 bra E;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r8, %r7;\nE:\n",
-            to_shared(128, 2 * HALF),
-            2 * HALF,
-            2 * HALF,
-            2 * HALF + 8,
-            descriptor("%rd20", "%r2", &LAYOUTS[0]),
-            descriptor("%rd21", "%r21", &LAYOUTS[0])
+            copy_to_shared(128, 2 * HALF_BYTES),
+            2 * HALF_BYTES,
+            2 * HALF_BYTES,
+            2 * HALF_BYTES + 8,
+            descriptor_text("%rd20", "%r2", &LAYOUTS[0]),
+            descriptor_text("%rd21", "%r21", &LAYOUTS[0])
                 + "or.b64 %rd20, %rd20, 0x400000000000;\nor.b64 %rd21, %rd21, 0x400000000000;\n",
-            list(100, n),
+            register_list(100, n),
             4 * n,
-            stores(100, n),
+            store_registers(100, n),
         );
-        let ptx = kernel("sm_100a", 128, 2 * HALF as u32 + 64, &body);
-        let out = outputs(&ptx, &image, 128 * n, 1);
+        let ptx = kernel("sm_100a", 128, 2 * HALF_BYTES as u32 + 64, &body);
+        let out = run_for_output(&ptx, &image, 128 * n, 1);
         for row in 0..m {
             let lane = if m == 64 { row / 16 * 32 + row % 16 } else { row };
             for column in 0..n {
                 let expected: i64 = (0..k).map(|at| a[row][at] * b[column][at]).sum();
-                let number = accumulator(if kind == "i8" { "s32" } else { "f32" }, expected);
+                let number = encode_accumulator(if kind == "i8" { "s32" } else { "f32" }, expected);
                 assert_eq!(u64::from(out[lane * n + column]), number, "{kind} {}: row {row}, column {column}", ty.name);
             }
         }

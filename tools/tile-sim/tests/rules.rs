@@ -3,42 +3,42 @@
 
 mod support;
 
-use support::{kernel, rule, run, word};
+use support::{check_rule, kernel, output_word, run};
 
 #[test]
 fn global_bounds_and_alignment() {
     let ptx = kernel("sm_80", 32, 64, "mul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3+896], %r1;");
-    let broken = rule("SIM010", &ptx, "+896", "+900", &[]);
+    let broken = check_rule("SIM010", &ptx, "+896", "+900", &[]);
     assert!(broken.errors.contains("k.ptx:18") && broken.errors.contains("lanes 31"), "{}", broken.errors);
     assert!(broken.errors.contains("'out' has 1024 bytes"), "{}", broken.errors);
-    rule("SIM011", &ptx, "+896", "+898", &[]);
+    check_rule("SIM011", &ptx, "+896", "+898", &[]);
 }
 
 #[test]
 fn shared_bounds() {
     let ptx = kernel("sm_80", 32, 128, "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;");
-    rule("SIM010", &ptx, "[%r4]", "[%r4+4]", &[]);
+    check_rule("SIM010", &ptx, "[%r4]", "[%r4+4]", &[]);
 }
 
 #[test]
 fn undefined_registers_and_memory() {
     let ptx = kernel("sm_80", 32, 64, "mov.b32 %r3, 1;\nsetp.eq.b32 %p1, %r3, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r3;\nL:");
-    rule("SIM020", &ptx, "mov.b32 %r3, 1;", "", &[]);
+    check_rule("SIM020", &ptx, "mov.b32 %r3, 1;", "", &[]);
     let ptx = kernel(
         "sm_80",
         32,
         64,
         "mov.b32 %r4, 0;\nst.shared.b32 [%r2], %r4;\nld.shared.b32 %r3, [%r2];\nadd.s32 %r5, %r2, %r3;\nst.shared.b32 [%r5+16], %r4;",
     );
-    rule("SIM020", &ptx, "st.shared.b32 [%r2], %r4;\n", "", &[]);
+    check_rule("SIM020", &ptx, "st.shared.b32 [%r2], %r4;\n", "", &[]);
     // A packed operand may have an undefined part that no instruction uses.
     let body = "mov.b32 %r3, 1;\nmov.b64 %rd2, {%r3, %r4};\nmov.b64 {%r5, _}, %rd2;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\n\
         st.global.b32 [%rd1], %r5;\nL:";
-    rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
-    // The same applies to the unused bytes of a permutation.
+    check_rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
+    // A source of a permutation may be undefined if the selector uses none of its bytes.
     let body =
         "mov.b32 %r3, 1;\nprmt.b32 %r5, %r3, %r4, 0x3210;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r5;\nL:";
-    rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
+    check_rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
 }
 
 const EXCHANGE: &str = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;\nbar.sync 0;\n\
@@ -48,54 +48,55 @@ const EXCHANGE: &str = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.
 #[test]
 fn missing_barriers_between_warps() {
     let ptx = kernel("sm_80", 64, 256, EXCHANGE);
-    assert_eq!(word(&run(&ptx, &[]), 3), 35);
-    rule("SIM035|SIM036", &ptx, "bar.sync 0;\n", "", &[]);
-    rule("SIM035|SIM036", &ptx, "bar.sync 1;\n", "", &[]);
+    assert_eq!(output_word(&run(&ptx, &[]), 3), 35);
+    check_rule("SIM035|SIM036", &ptx, "bar.sync 0;\n", "", &[]);
+    check_rule("SIM035|SIM036", &ptx, "bar.sync 1;\n", "", &[]);
     for seed in ["1", "2", "3"] {
-        assert_eq!(word(&run(&ptx, &["--schedule-seed", seed]), 40), 8);
+        assert_eq!(output_word(&run(&ptx, &["--schedule-seed", seed]), 40), 8);
     }
 }
 
 #[test]
 fn a_missing_barrier_before_a_read() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nst.shared.b32 [%r2], %r1;\nL:\nbar.sync 0;\nld.shared.b32 %r3, [%r2];";
-    let broken = rule("SIM035", &kernel("sm_80", 64, 64, body), "bar.sync 0;\n", "", &[]);
+    let broken = check_rule("SIM035", &kernel("sm_80", 64, 64, body), "bar.sync 0;\n", "", &[]);
     assert!(broken.errors.contains("the write is in line 18"), "{}", broken.errors);
 }
 
-/// A write of another value is a race; all warps may write the same value.
+/// An unordered write of another value is a race. Several warps may write an equal value without order.
 #[test]
 fn a_missing_barrier_between_writes() {
     let body = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r4, 2;\n@%p1 bra L;\nst.shared.b32 [%r2], %r3;\nL:\nbar.sync 0;\n\
         @!%p1 bra M;\nst.shared.b32 [%r2], %r4;\nM:";
     let ptx = kernel("sm_80", 64, 64, body);
-    let broken = rule("SIM036", &ptx, "bar.sync 0;\n", "", &[]);
+    let broken = check_rule("SIM036", &ptx, "bar.sync 0;\n", "", &[]);
     assert!(broken.errors.contains("wrote another value"), "{}", broken.errors);
     let same = kernel("sm_80", 64, 64, &body.replace("mov.b32 %r4, 2;", "mov.b32 %r4, 1;").replace("bar.sync 0;\n", ""));
     assert!(run(&same, &["--races", "error"]).errors.is_empty());
 }
 
-/// Each half waits at a barrier that the other half never reaches.
+/// Each of two warps waits at a barrier that the other warp never reaches.
 #[test]
 fn a_deadlock_names_the_waits_of_each_warp() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nbarrier.sync 2, 64;\nbra M;\nL:\nbarrier.sync 2, 64;\nM:";
-    let broken = rule("SIM040", &kernel("sm_80", 64, 64, body), "L:\nbarrier.sync 2", "L:\nbarrier.sync 3", &[]);
-    for who in ["warp 0, line 18, waits for barrier 2, where 32 of 64", "warp 1, line 21, waits for barrier 3, where 32 of 64"] {
-        assert!(broken.errors.contains(who), "{}", broken.errors);
+    let broken = check_rule("SIM040", &kernel("sm_80", 64, 64, body), "L:\nbarrier.sync 2", "L:\nbarrier.sync 3", &[]);
+    for expected in ["warp 0, line 18, waits for barrier 2, where 32 of 64", "warp 1, line 21, waits for barrier 3, where 32 of 64"]
+    {
+        assert!(broken.errors.contains(expected), "{}", broken.errors);
     }
 }
 
 #[test]
-fn the_barrier_of_a_cluster() {
+fn cluster_barriers_order_accesses() {
     let body = "mapa.shared::cluster.u32 %r3, %r2, 1;\nst.shared.b32 [%r2], %r1;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n\
         ld.shared::cluster.b32 %r4, [%r3];\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\nst.global.b32 [%rd1], %r4;";
     let ptx = kernel("sm_90", 32, 64, body).replace("{\n.reg .pred", ".reqnctapercluster 2\n.blocksareclusters\n{\n.reg .pred");
-    rule("SIM035|SIM036|SIM020", &ptx, "barrier.cluster.arrive;\nbarrier.cluster.wait;\n", "", &[]);
-    rule("SIM051", &ptx, "barrier.cluster.wait;\n", "", &[]);
-    rule("SIM051", &ptx, "barrier.cluster.arrive;\n", "", &[]);
-    rule("SIM010", &ptx, "%r2, 1;", "%r2, 2;", &[]);
+    check_rule("SIM035|SIM036|SIM020", &ptx, "barrier.cluster.arrive;\nbarrier.cluster.wait;\n", "", &[]);
+    check_rule("SIM051", &ptx, "barrier.cluster.wait;\n", "", &[]);
+    check_rule("SIM051", &ptx, "barrier.cluster.arrive;\n", "", &[]);
+    check_rule("SIM010", &ptx, "%r2, 1;", "%r2, 2;", &[]);
     let last = "barrier.cluster.arrive;\nbarrier.cluster.wait;\nst.global";
-    rule(
+    check_rule(
         "SIM014",
         &ptx.replace("mapa", "mov.u32 %r9, %cluster_ctarank;\nsetp.eq.u32 %p1, %r9, 1;\nmapa"),
         last,
@@ -107,13 +108,13 @@ fn the_barrier_of_a_cluster() {
 #[test]
 fn barriers_with_wrong_counts() {
     let ptx = kernel("sm_80", 64, 64, "barrier.sync 1, 64;");
-    let broken = rule("SIM040", &ptx, "1, 64", "1, 96", &[]);
+    let broken = check_rule("SIM040", &ptx, "1, 64", "1, 96", &[]);
     assert!(broken.errors.contains("barrier 1, where 64 of 96 threads have arrived"), "{}", broken.errors);
-    rule("SIM050", &ptx, "1, 64", "1, 60", &[]);
-    rule("SIM050", &ptx, "1, 64", "16, 64", &[]);
+    check_rule("SIM050", &ptx, "1, 64", "1, 60", &[]);
+    check_rule("SIM050", &ptx, "1, 64", "16, 64", &[]);
     let ptx = kernel("sm_80", 64, 64, "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra L;\nbar.sync 2, 64;\nbra M;\nL:\nbar.sync 2, 64;\nM:");
-    rule("SIM040", &ptx, "M;\nL:\nbar.sync 2, 64;", "M;\nL:\nbar.sync 2, 32;", &[]);
-    rule("SIM051", &ptx, "M;\nL:\nbar.sync 2, 64;", "M;\nL:\nbar.sync 2, 96;", &[]);
+    check_rule("SIM040", &ptx, "M;\nL:\nbar.sync 2, 64;", "M;\nL:\nbar.sync 2, 32;", &[]);
+    check_rule("SIM051", &ptx, "M;\nL:\nbar.sync 2, 64;", "M;\nL:\nbar.sync 2, 96;", &[]);
 }
 
 #[test]
@@ -121,30 +122,30 @@ fn lanes_missing_from_a_collective() {
     let body = "mov.b32 %r3, 5;\nsetp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nmov.b32 %r3, 6;\nL:\n\
         shfl.sync.idx.b32 %r4, %r3, 31, 31, -1;\nst.global.b32 [%rd1], %r4;";
     let ptx = kernel("sm_80", 32, 64, body);
-    assert_eq!(word(&run(&ptx, &[]), 0), 6);
-    let broken = rule("SIM040", &ptx, "mov.b32 %r3, 6;\n", "W: bra W2;\nW2: bar.warp.sync 0xffffffff;\n", &[]);
+    assert_eq!(output_word(&run(&ptx, &[]), 0), 6);
+    let broken = check_rule("SIM040", &ptx, "mov.b32 %r3, 6;\n", "W: bra W2;\nW2: bar.warp.sync 0xffffffff;\n", &[]);
     assert!(broken.errors.contains("its lanes 0-15 to reach"), "{}", broken.errors);
-    rule("SIM052", &ptx, "31, 31, -1", "31, 31, 0xffff", &[]);
+    check_rule("SIM052", &ptx, "31, 31, -1", "31, 31, 0xffff", &[]);
 }
 
-const BARRIER: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 32;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\nbar.sync 0;\n\
+const MBARRIER: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 32;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\nbar.sync 0;\n\
     mbarrier.arrive.shared.b64 _, [smem];\nmov.b32 %r4, 0;\nW:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], %r4;\n@!%p2 bra W;";
 
 #[test]
 fn mbarriers_with_wrong_counts() {
-    let ptx = kernel("sm_90a", 32, 64, BARRIER);
-    let broken = rule("SIM040", &ptx, "%r3, 32", "%r3, 33", &[]);
+    let ptx = kernel("sm_90a", 32, 64, MBARRIER);
+    let broken = check_rule("SIM040", &ptx, "%r3, 32", "%r3, 33", &[]);
     assert!(broken.errors.contains("1 of 33 arrivals"), "{}", broken.errors);
-    rule("SIM054", &ptx, "%r3, 32", "%r3, 20", &[]);
-    rule("SIM053", &ptx, "@!%p1 mbarrier.init.shared.b64 [smem], %r3;\n", "", &[]);
+    check_rule("SIM054", &ptx, "%r3, 32", "%r3, 20", &[]);
+    check_rule("SIM053", &ptx, "@!%p1 mbarrier.init.shared.b64 [smem], %r3;\n", "", &[]);
 }
 
 #[test]
-fn traps_loops_and_printed_text() {
+fn traps_endless_loops_and_printed_text() {
     let ptx = kernel("sm_80", 32, 64, "setp.eq.b32 %p1, %r1, 77;\n@%p1 trap;");
-    rule("SIM060", &ptx, "77", "7", &[]);
+    check_rule("SIM060", &ptx, "77", "7", &[]);
     let ptx = kernel("sm_80", 32, 64, "L:\nadd.s32 %r3, %r1, 1;\nsetp.eq.b32 %p1, %r1, 77;\n@%p1 bra L;");
-    rule("SIM041", &ptx, "77", "7", &["--instruction-limit", "1000"]);
+    check_rule("SIM041", &ptx, "77", "7", &["--instruction-limit", "1000"]);
     let mut ptx = kernel(
         "sm_80",
         1,

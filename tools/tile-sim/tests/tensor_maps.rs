@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Case, Outcome, kernel, words};
+use support::{Case, Outcome, counting_words, kernel};
 
 /// Copies a tile of 8 by 4 words, at column 4 of row 2, to the start of the output.
 const COPY: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
@@ -13,16 +13,17 @@ const COPY: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.in
     shl.b32 %r5, %r1, 2;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\ncvt.u64.u32 %rd7, %r5;\nadd.s64 %rd8, %rd1, %rd7;\n\
     st.global.b32 [%rd8], %r7;";
 
-fn copy(recipe: &str) -> String {
+fn copy_kernel(recipe: &str) -> String {
     let hidden = "(.param .u64 k_param_0, .hidden .param .align 64 .b8 k_param_1[128])";
     format!("{recipe}{}", kernel("sm_90a", 32, 1024, COPY).replace("(.param .u64 k_param_0)", hidden))
 }
 
 fn run(ptx: &str, options: &[&str], files: &[(&str, Vec<u8>)]) -> Outcome {
-    Case { ptx, grid: [1, 1, 1], buffer: words(256), options, files }.run()
+    Case { ptx, grid: [1, 1, 1], buffer: counting_words(256), options, files }.run()
 }
 
-/// A tensor of 16 columns. The tile begins at word 36; its elements outside the tensor are zero.
+/// Checks the copied tile of a tensor with `columns` columns, whose rows are 16 words apart. The tile begins at word 36. Elements
+/// outside the tensor are zero.
 fn expect_tma_tile(outcome: &Outcome, columns: u32) {
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
     for at in 0..32u32 {
@@ -32,13 +33,13 @@ fn expect_tma_tile(outcome: &Outcome, columns: u32) {
     }
 }
 
-const HEAD: &str = "//!tile ptx 1 final\n//!tile target sm_90\n";
+const ENVELOPE: &str = "//!tile ptx 1 final\n//!tile target sm_90\n";
 const RECIPE: &str = "//!tile tensor-map (entry:\"k\",param:\"k_param_1\",map:(base:param(0),element:int32,dims:[const(10),const(16)],\
     strides:[const(64)],extent:[8,4],swizzle:none,tf32:false))\n";
 
 #[test]
-fn recipes_of_the_file() {
-    let ptx = copy(&format!("{HEAD}{RECIPE}"));
+fn recipes_in_the_ptx_define_tensor_maps() {
+    let ptx = copy_kernel(&format!("{ENVELOPE}{RECIPE}"));
     for delivery in ["early", "late"] {
         expect_tma_tile(&run(&ptx, &["--delivery", delivery], &[]), 10);
     }
@@ -46,14 +47,14 @@ fn recipes_of_the_file() {
         let outcome = run(ptx, &[], &[]);
         assert!(outcome.code == 1 && outcome.errors.contains(what), "{}", outcome.errors);
     };
-    refused(&copy(""), "the PTX has no recipe for it");
-    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("k_param_1", "k_param_2"))), "the PTX has no recipe for it");
-    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("const(64)", "const(60)"))), "a stride is 60 bytes");
-    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("dims:[", "dims:("))), "cannot parse");
+    refused(&copy_kernel(""), "the PTX has no recipe for it");
+    refused(&copy_kernel(&format!("{ENVELOPE}{}", RECIPE.replace("k_param_1", "k_param_2"))), "the PTX has no recipe for it");
+    refused(&copy_kernel(&format!("{ENVELOPE}{}", RECIPE.replace("const(64)", "const(60)"))), "a stride is 60 bytes");
+    refused(&copy_kernel(&format!("{ENVELOPE}{}", RECIPE.replace("dims:[", "dims:("))), "cannot parse");
 }
 
-/// A callback like those that compilers generate, but in C. It reads the address at 0 and writes the map at 48, which is 64-byte
-/// aligned in the bank.
+/// A callback like those that compilers generate, but in C. It reads the buffer address at parameter offset 0 and writes the tensor
+/// map at offset 48, which is 64-byte aligned in the constant bank.
 const CALLBACK: &str = r#"
 #include <stdint.h>
 static int changed(void *a, void *b, void *c, uint8_t *params) {
@@ -69,7 +70,7 @@ static const uint64_t entry[8] = {(uint64_t)"k", 0, 0, 0, 0, (uint64_t)changed, 
 uint64_t __CUDA_TILEIR_CALLBACKS[9] = {2, 0, 0, 0, 64, (uint64_t)entry, 1, 2, 0};
 "#;
 
-fn object(result: &str) -> Option<Vec<u8>> {
+fn compile_callback(result: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("callback.c"), CALLBACK.replace("LOOP", result)).unwrap();
     let compiled = std::process::Command::new("cc").args(["-c", "callback.c"]).current_dir(folder.path()).status();
@@ -78,15 +79,15 @@ fn object(result: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn callbacks_run_only_when_allowed() {
-    let Some(good) = object("0") else {
+    let Some(good) = compile_callback("0") else {
         eprintln!("skipped: no C compiler");
         return;
     };
-    let ptx = copy("");
+    let ptx = copy_kernel("");
     let options = ["--host-object", "host.o", "--allow-native"];
     expect_tma_tile(&run(&ptx, &options, &[("host.o", good.clone())]), 16);
     assert_eq!(run(&ptx, &options[..2], &[("host.o", good.clone())]).code, 2);
-    let failing = run(&ptx, &options, &[("host.o", object("1").unwrap())]);
+    let failing = run(&ptx, &options, &[("host.o", compile_callback("1").unwrap())]);
     assert!(failing.code == 4 && failing.errors.contains("callback failed: it exited"), "{}", failing.errors);
     let other = run(&ptx.replace("entry k(", "entry q(").replace("k_param", "q_param"), &options, &[("host.o", good)]);
     assert!(other.errors.contains("the object has no kernel 'q'"), "{}", other.errors);
@@ -94,15 +95,16 @@ fn callbacks_run_only_when_allowed() {
     assert!(broken.errors.contains("linking failed"), "{}", broken.errors);
 }
 
-/// The kernel's hidden pointer is for drivers without per-CTA memory. The callback queries the memory size.
+/// The kernel's hidden pointer is for drivers without per-CTA memory. The callback reads its first three arguments, as a callback
+/// does that queries the size of per-CTA memory.
 #[test]
 fn callbacks_of_kernels_with_per_cta_memory() {
-    let Some(object) = object("*(int *)a | *(int *)b | *(int *)c") else {
+    let Some(object) = compile_callback("*(int *)a | *(int *)b | *(int *)c") else {
         eprintln!("skipped: no C compiler");
         return;
     };
     let both = ".hidden .param .u64 .ptr .global .align 1 k_param_2, .hidden .param .align 64 .b8 k_param_1[128]";
-    let ptx = copy("").replace(".hidden .param .align 64 .b8 k_param_1[128]", both);
+    let ptx = copy_kernel("").replace(".hidden .param .align 64 .b8 k_param_1[128]", both);
     let ptx = ptx.replace(".reqntid", ".minperctamemory 128\n.reqntid");
     expect_tma_tile(&run(&ptx, &["--host-object", "host.o", "--allow-native"], &[("host.o", object)]), 16);
 }

@@ -5,7 +5,7 @@ use crate::sample::Sample;
 use perf_model::Machine;
 use serde::Serialize;
 
-/// The report omits smaller gains.
+/// The smallest gain that the report shows, as a share of the time.
 const MIN_GAIN: f64 = 0.02;
 /// If DRAM traffic is at most this multiple of compulsory traffic, the report does not advise to read less: the excess is partial
 /// sectors and lines that are read twice.
@@ -15,20 +15,21 @@ const MAX_EXCESS_TRAFFIC: f64 = 1.1;
 pub(crate) struct Advice {
     /// The hypothetical change.
     #[serde(rename = "if")]
-    pub(crate) if_: &'static str,
+    pub(crate) scenario: &'static str,
+    /// The changes of the kernel that approximate the hypothetical change.
     pub(crate) how: &'static str,
     /// Share of the time that the change would save.
     pub(crate) gain: f64,
 }
 
-/// The what-if scenarios, largest gain first.
-pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Vec<Advice> {
+/// Returns the what-if scenarios that save time, largest gain first. `baseline` is the prediction without a change.
+pub(crate) fn potential_savings(sample: &Sample, machine: &Machine, baseline: &Prediction) -> Vec<Advice> {
     let mut list: Vec<Advice> = what_ifs(machine)
         .into_iter()
-        .filter(|(if_, ..)| *if_ != DRAM || !is_at_compulsory_traffic(sample, now))
-        .map(|(if_, how, what_if, machine)| {
-            let then = predict_with(sample, &machine, what_if, false);
-            Advice { if_, how, gain: 1.0 - then.cycles / now.cycles }
+        .filter(|(scenario, ..)| *scenario != DRAM || !is_at_compulsory_traffic(sample, baseline))
+        .map(|(scenario, how, what_if, machine)| {
+            let hypothetical = predict_with(sample, &machine, what_if, false);
+            Advice { scenario, how, gain: 1.0 - hypothetical.cycles / baseline.cycles }
         })
         .filter(|advice| advice.gain >= MIN_GAIN)
         .collect();
@@ -39,35 +40,36 @@ pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Ve
 const DRAM: &str = "unlimited DRAM bandwidth";
 
 /// Returns whether DRAM traffic is close to compulsory, so that another CTA order or larger tiles cannot reduce it.
-fn is_at_compulsory_traffic(sample: &Sample, now: &Prediction) -> bool {
-    now.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
+fn is_at_compulsory_traffic(sample: &Sample, baseline: &Prediction) -> bool {
+    baseline.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
 }
 
+/// Returns the scenarios: the hypothetical change, the advice, the changed model and the changed machine.
 fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machine)> {
-    let with = |change: fn(&mut Machine)| {
+    let changed_machine = |change: fn(&mut Machine)| {
         let mut machine = machine.clone();
         change(&mut machine);
         machine
     };
-    let none = WhatIf::default();
+    let unchanged = WhatIf::default();
     vec![
         (
             "no bank conflicts",
             "use a swizzled or padded shared-memory layout",
-            WhatIf { perfect_banks: true, ..none },
+            WhatIf { perfect_banks: true, ..unchanged },
             machine.clone(),
         ),
         (
             "no spilled registers",
             "smaller tiles, more warps per tile, or shorter live ranges",
-            WhatIf { no_spills: true, ..none },
+            WhatIf { no_spills: true, ..unchanged },
             machine.clone(),
         ),
         (
             "no memory latency",
             "increase the prefetch distance: more stages, or more resident CTAs",
-            none,
-            with(|machine| {
+            unchanged,
+            changed_machine(|machine| {
                 machine.global.l2_latency = 1.0;
                 machine.global.memory_latency = 1.0;
                 machine.copy.tma_latency = machine.sync.wake;
@@ -76,14 +78,14 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             DRAM,
             "reduce DRAM reads: larger tiles, a CTA order with more reuse, smaller types",
-            none,
-            with(|machine| machine.chip.memory *= 1e3),
+            unchanged,
+            changed_machine(|machine| machine.chip.memory *= 1e3),
         ),
         (
             "unlimited L2 bandwidth",
             "reduce L2 reads: larger tiles, multicast, smaller types",
-            none,
-            with(|machine| {
+            unchanged,
+            changed_machine(|machine| {
                 machine.global.l2_bytes *= 1e3;
                 machine.global.l2_chip_bytes *= 1e3;
             }),
@@ -91,8 +93,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "unlimited TMA throughput",
             "use wider rows and larger TMA tiles",
-            none,
-            with(|machine| {
+            unchanged,
+            changed_machine(|machine| {
                 machine.copy.tma_issue = 0.0;
                 machine.copy.tma_row = 0.0;
                 machine.copy.tma_bytes *= 1e3;
@@ -101,8 +103,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "no barrier latency",
             "use fewer barriers, or warp specialization",
-            none,
-            with(|machine| {
+            unchanged,
+            changed_machine(|machine| {
                 machine.sync.barrier = 0.0;
                 machine.sync.barrier_warp = 0.0;
                 machine.sync.arrive = 0.0;
@@ -113,8 +115,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "twice the special-function throughput",
             "use fewer exponentials and divisions, or replace some by polynomials",
-            none,
-            with(|machine| {
+            unchanged,
+            changed_machine(|machine| {
                 machine.rate.special *= 2.0;
                 machine.rate.ex2 *= 2.0;
             }),
@@ -122,8 +124,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "twice the arithmetic throughput",
             "use fewer instructions: packed arithmetic; conversions and index computations outside loops",
-            none,
-            with(|machine| {
+            unchanged,
+            changed_machine(|machine| {
                 let rate = &mut machine.rate;
                 for rate in [&mut rate.f32, &mut rate.f32x2, &mut rate.half2, &mut rate.add, &mut rate.logic, &mut rate.compare] {
                     *rate *= 2.0;
@@ -136,8 +138,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "twice the tensor-core throughput",
             "use smaller types, or tile shapes with the full MMA rate",
-            none,
-            with(|machine| {
+            unchanged,
+            changed_machine(|machine| {
                 let mma = &mut machine.mma;
                 for cycles in [&mut mma.f16, &mut mma.f16_accumulator, &mut mma.tf32, &mut mma.i8, &mut mma.f8, &mut mma.scaled] {
                     *cycles /= 2.0;
@@ -149,13 +151,13 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "one more resident CTA",
             "reduce the shared memory or the registers of a CTA",
-            WhatIf { extra_ctas: 1, ..none },
+            WhatIf { extra_ctas: 1, ..unchanged },
             machine.clone(),
         ),
         (
             "a grid that fills the GPU in every wave",
             "divide the work among more CTAs: smaller tiles, a split of K or of the sequence, or a persistent loop",
-            WhatIf { full_waves: true, ..none },
+            WhatIf { full_waves: true, ..unchanged },
             machine.clone(),
         ),
     ]

@@ -12,11 +12,12 @@ use perf_model::Machine;
 use serde::Serialize;
 use std::fmt::Write;
 
+/// The statistics of a cubin.
 #[derive(Serialize)]
-pub(crate) struct Assembled {
+pub(crate) struct CubinStatistics {
     pub(crate) target: String,
     pub(crate) kernels: Vec<Kernel>,
-    /// The reason why there are no listings.
+    /// The reason why the kernels have no listings of nvdisasm.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_listings: Option<String>,
 }
@@ -44,9 +45,10 @@ struct Occupancy {
     limited_by: &'static str,
 }
 
-impl Assembled {
-    /// Reads a cubin. `block` and `dynamic_shared` complete the kernels' own attributes.
-    pub(crate) fn read(bytes: &[u8], name: &str, block: Option<[u32; 3]>, dynamic_shared: u32) -> Result<Assembled> {
+impl CubinStatistics {
+    /// Reads a cubin. `block` (threads per CTA) is for kernels that do not declare it. `dynamic_shared` (bytes) adds to the
+    /// declared shared memory.
+    pub(crate) fn read(bytes: &[u8], name: &str, block: Option<[u32; 3]>, dynamic_shared: u32) -> Result<CubinStatistics> {
         let cubin = cubin::read(bytes, name)?;
         if cubin.kernels.is_empty() {
             return Err(Diagnostic::invalid("TIM005", format!("{name} has no kernel")));
@@ -63,41 +65,41 @@ impl Assembled {
             occupancy: None,
             code: listings.iter().position(|listing| listing.0 == kernel.name).map(|at| listings.swap_remove(at).1),
             registers: kernel.registers,
-            stack_bytes: kernel.stack,
-            shared_bytes: kernel.shared + u64::from(dynamic_shared),
+            stack_bytes: kernel.stack_bytes,
+            shared_bytes: kernel.shared_bytes + u64::from(dynamic_shared),
             code_bytes: kernel.code_bytes,
             name: kernel.name,
         });
-        Ok(Assembled { target: cubin.target, kernels: kernels.collect(), without_listings })
+        Ok(CubinStatistics { target: cubin.target, kernels: kernels.collect(), without_listings })
     }
 
-    /// Computes the occupancy of kernels whose thread count is known.
+    /// Computes the occupancy of the kernels with a known thread count.
     pub(crate) fn compute_occupancy(&mut self, machine: &Machine) {
         for kernel in &mut self.kernels {
             let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
-            let shared = kernel.shared_bytes as f64;
+            let shared_bytes = kernel.shared_bytes as f64;
             // A cubin does not record the number of TMEM columns.
-            let (blocks, limited_by) = grid::occupancy(threads, shared, kernel.registers, (0, 0), machine);
+            let (blocks, limited_by) = grid::occupancy(threads, shared_bytes, kernel.registers, (0, 0), machine);
             kernel.occupancy = Some(Occupancy { gpu: machine.name.clone(), blocks, limited_by });
         }
     }
 
-    /// The registers of a kernel, and its spills, which only a listing shows.
+    /// Returns the registers of a kernel and its spill instructions. Without a listing, the number of spill instructions is 0.
     pub(crate) fn registers(&self, entry: &str) -> Result<Registers> {
         let kernel = self.kernels.iter().find(|kernel| kernel.name == entry);
         let missing = || Diagnostic::invalid("TIM005", format!("the cubin lacks the kernel '{entry}' of the PTX"));
         let kernel = kernel.ok_or_else(missing)?;
-        let spills = kernel.code.as_ref().map_or(0, Listing::spills);
-        Ok(Registers { count: kernel.registers, stack: kernel.stack_bytes, spills, ..Registers::default() })
+        let spill_instructions = kernel.code.as_ref().map_or(0, Listing::spill_instructions);
+        Ok(Registers { count: kernel.registers, stack_bytes: kernel.stack_bytes, spill_instructions, ..Registers::default() })
     }
 
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        self.write(&mut text).expect("a string can be written to");
+        self.write_text(&mut text).expect("a string can be written to");
         text
     }
 
-    fn write(&self, text: &mut String) -> std::fmt::Result {
+    fn write_text(&self, text: &mut String) -> std::fmt::Result {
         for kernel in &self.kernels {
             writeln!(text, "{}: machine code for {}", kernel.name, self.target)?;
             let Kernel { registers, stack_bytes, shared_bytes, code_bytes, .. } = kernel;
@@ -112,7 +114,7 @@ impl Assembled {
                 _ => writeln!(text, "  the number of threads is unknown; pass --block for the occupancy")?,
             }
             if let Some(listing) = &kernel.code {
-                listing.write(text)?;
+                listing.write_text(text)?;
             }
         }
         if let Some(why) = &self.without_listings {
@@ -125,10 +127,10 @@ impl Assembled {
 /// The listings of nvdisasm by kernel, or the reason why there are none.
 fn listings(bytes: &[u8]) -> std::result::Result<Vec<(String, Listing)>, String> {
     let tool = toolkit::nvdisasm().map_err(|diagnostic| diagnostic.message.clone())?;
-    let failed = |error: std::io::Error| format!("{} cannot be executed: {error}", tool.path.display());
-    let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(failed)?;
-    std::fs::write(file.path(), bytes).map_err(failed)?;
-    let output = child::command(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(failed)?;
+    let execution_error = |error: std::io::Error| format!("{} cannot be executed: {error}", tool.path.display());
+    let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(execution_error)?;
+    std::fs::write(file.path(), bytes).map_err(execution_error)?;
+    let output = child::command(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(execution_error)?;
     if !output.status.success() {
         let reported = String::from_utf8_lossy(&output.stderr);
         return Err(format!("nvdisasm rejects the file: {}", reported.lines().next().unwrap_or("no reason given")));

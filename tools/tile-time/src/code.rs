@@ -1,6 +1,6 @@
 //! The program representation of the timing model: costs, operands, basic blocks, loops.
 
-use crate::cost::{Cost, cost};
+use crate::cost::{Cost, instruction_cost};
 use crate::if_conversion;
 use crate::order;
 use perf_model::Machine;
@@ -9,35 +9,36 @@ use simulator::program::{Op, Program, RegSlot, Space};
 /// Bytes of a machine instruction.
 const INSTRUCTION_BYTES: f64 = 16.0;
 
-/// Line size of the instruction caches, at least one instruction.
+/// Line size of the instruction caches in bytes, at least the size of one instruction.
 pub(crate) fn line_bytes(machine: &Machine) -> f64 {
     machine.code.line.max(INSTRUCTION_BYTES)
 }
 
+/// A program with the data that the timing model needs for each instruction.
 pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
-    /// Registers read and written, without constants.
+    /// The registers that an instruction reads, without constants, and the registers that it writes.
     pub(crate) operands: Vec<(Box<[RegSlot]>, Box<[RegSlot]>)>,
     /// Whether an instruction generates no machine code: a copy, a register pair, a parameter.
     pub(crate) folded: Vec<bool>,
     /// Latency in cycles that the assembler assumes when it orders instructions. For memory it is that of an L2 hit.
     pub(crate) assumed_latency: Vec<f64>,
-    /// Spill instructions per executed instruction.
+    /// The mean number of spill instructions that an execution of the instruction adds.
     pub(crate) spills: Vec<f32>,
     /// The starts of basic blocks, and the end of the program.
     pub(crate) block_starts: Vec<u32>,
-    /// Whether an instruction is a branch that the assembler replaces by predication.
-    pub(crate) if_conversion: Vec<bool>,
+    /// For each instruction, whether it is a branch that the assembler replaces by predication.
+    pub(crate) converted_branches: Vec<bool>,
     /// The starts of scheduling regions, and the end of the program. A region is a basic block, extended across converted branches.
     pub(crate) region_starts: Vec<u32>,
     /// For each position of a scheduling region, the instruction that issues there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
     /// The instruction-cache line of each instruction, and the number of lines.
-    pub(crate) lines: Vec<u32>,
-    pub(crate) line_count: u32,
+    pub(crate) cache_lines: Vec<u32>,
+    pub(crate) cache_line_count: u32,
     /// The innermost loop of each instruction.
-    innermost: Vec<Option<usize>>,
+    innermost_loop: Vec<Option<usize>>,
 }
 
 /// A natural loop: from the target of a backward branch to the branch.
@@ -50,9 +51,9 @@ pub(crate) struct Loop {
 
 impl Code {
     pub(crate) fn new(program: &Program, machine: &Machine) -> Code {
-        let mut costs: Vec<Cost> = program.code.iter().map(|instr| cost(program, instr, machine)).collect();
-        let if_conversion = if_conversion::if_conversion(program, &costs);
-        let mut constants = vec![false; program.slots as usize];
+        let mut costs: Vec<Cost> = program.code.iter().map(|instr| instruction_cost(program, instr, machine)).collect();
+        let converted_branches = if_conversion::converted_branches(program, &costs);
+        let mut constants = vec![false; program.slot_count as usize];
         program.constants.iter().for_each(|&(slot, _)| constants[slot as usize] = true);
         constants[0] = true;
         let mut operands: Vec<(Vec<RegSlot>, Vec<RegSlot>)> = program
@@ -60,13 +61,13 @@ impl Code {
             .iter()
             .map(|instr| {
                 let (mut reads, mut writes) = (Vec::new(), Vec::new());
-                instr.operands(|slot| reads.push(slot), |slot| writes.push(slot));
+                instr.for_each_operand(|slot| reads.push(slot), |slot| writes.push(slot));
                 reads.retain(|&slot| !constants[slot as usize]);
                 (reads, writes)
             })
             .collect();
-        // The skipped instructions depend on the predicate instead of the branch.
-        for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| if_conversion[pc]) {
+        // The instructions that a converted branch skips depend on its predicate.
+        for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| converted_branches[pc]) {
             costs[pc] = Cost::default();
             if let (Op::Branch { target }, Some((predicate, _))) = (&instr.op, instr.guard) {
                 operands[pc + 1..*target as usize].iter_mut().for_each(|(reads, _)| reads.push(predicate));
@@ -75,40 +76,41 @@ impl Code {
         let operands = operands.into_iter().map(|(reads, writes)| (reads.into_boxed_slice(), writes.into_boxed_slice())).collect();
         let assumed_latency =
             program.code.iter().zip(&costs).map(|(instr, cost)| latency_assumed_by_assembler(&instr.op, cost, machine)).collect();
-        let folds = |op: &Op| {
-            let param = matches!(op, Op::Load { space: Space::Param, .. });
-            param || matches!(op, Op::Elementwise { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
+        let is_foldable = |op: &Op| {
+            let is_param_load = matches!(op, Op::Load { space: Space::Param, .. });
+            is_param_load || matches!(op, Op::Elementwise { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
         };
-        let folded = program.code.iter().zip(&costs).map(|(instr, cost)| cost.slots == 0.0 && folds(&instr.op)).collect();
-        let loops = loops(program);
+        let folded =
+            program.code.iter().zip(&costs).map(|(instr, cost)| cost.issue_slots == 0.0 && is_foldable(&instr.op)).collect();
+        let loops = find_loops(program);
         let mut code = Code {
-            innermost: innermost(&loops, program.code.len()),
+            innermost_loop: innermost_loops(&loops, program.code.len()),
             folded,
             costs,
             operands,
             assumed_latency,
             spills: vec![0.0; program.code.len()],
-            block_starts: starts(program, |_| false),
-            region_starts: starts(program, |pc| if_conversion[pc]),
-            if_conversion,
+            block_starts: range_starts(program, |_| false),
+            region_starts: range_starts(program, |pc| converted_branches[pc]),
+            converted_branches,
             order: Vec::new(),
             loops,
-            lines: vec![0; program.code.len()],
-            line_count: 0,
+            cache_lines: vec![0; program.code.len()],
+            cache_line_count: 0,
         };
-        code.order = order::order(program, &code);
+        code.order = order::issue_order(program, &code);
         let (mut bytes, line) = (0.0, line_bytes(machine));
         for &pc in &code.order {
-            code.lines[pc as usize] = (bytes / line) as u32;
-            bytes += INSTRUCTION_BYTES * code.costs[pc as usize].slots;
+            code.cache_lines[pc as usize] = (bytes / line) as u32;
+            bytes += INSTRUCTION_BYTES * code.costs[pc as usize].issue_slots;
         }
-        code.line_count = ((bytes / line) as u32).saturating_add(1);
+        code.cache_line_count = ((bytes / line) as u32).saturating_add(1);
         code
     }
 
-    /// The innermost loop of an instruction.
+    /// Returns the index of the innermost loop of an instruction.
     pub(crate) fn loop_of(&self, pc: u32) -> Option<usize> {
-        self.innermost[pc as usize]
+        self.innermost_loop[pc as usize]
     }
 }
 
@@ -124,8 +126,9 @@ fn latency_assumed_by_assembler(op: &Op, cost: &Cost, machine: &Machine) -> f64 
     }
 }
 
-/// The starts of straight-line code ranges, and the end of the program. Branches for which `is_ignored` holds do not end a range.
-fn starts(program: &Program, is_ignored: impl Fn(usize) -> bool) -> Vec<u32> {
+/// Returns the starts of straight-line code ranges, and the end of the program. Branches for which `is_ignored` holds do not end a
+/// range.
+fn range_starts(program: &Program, is_ignored: impl Fn(usize) -> bool) -> Vec<u32> {
     let mut starts = vec![true];
     starts.resize(program.code.len() + 1, false);
     for (pc, instr) in program.code.iter().enumerate() {
@@ -147,18 +150,18 @@ fn starts(program: &Program, is_ignored: impl Fn(usize) -> bool) -> Vec<u32> {
     (0..starts.len() as u32).filter(|&pc| starts[pc as usize]).collect()
 }
 
-fn innermost(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
+fn innermost_loops(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
     let mut innermost = vec![None; count];
     // Inner loops overwrite outer loops.
-    let mut order: Vec<usize> = (0..loops.len()).collect();
-    order.sort_by_key(|&index| std::cmp::Reverse((loops[index].last - loops[index].first, index)));
-    for index in order {
+    let mut outer_first: Vec<usize> = (0..loops.len()).collect();
+    outer_first.sort_by_key(|&index| std::cmp::Reverse((loops[index].last - loops[index].first, index)));
+    for index in outer_first {
         innermost[loops[index].first as usize..=loops[index].last as usize].fill(Some(index));
     }
     innermost
 }
 
-fn loops(program: &Program) -> Vec<Loop> {
+fn find_loops(program: &Program) -> Vec<Loop> {
     let mut loops: Vec<Loop> = Vec::new();
     for (pc, instr) in program.code.iter().enumerate() {
         if let Op::Branch { target } = instr.op

@@ -1,25 +1,25 @@
 //! Extrapolates the CTAs of one SM to the launch: occupancy, number of waves, time per wave.
 
 use crate::engine::{self, Setup, Statistics};
-use crate::sample::{Sample, length};
+use crate::sample::{Sample, instruction_count};
 use perf_model::Machine;
 
-/// Simulated cycles after which a further wave adds no information.
+/// Number of simulated cycles after which the time per wave no longer changes.
 const STEADY_STATE_CYCLES: f64 = 40_000.0;
 const MAX_WAVES: f64 = 12.0;
 /// Maximum number of records of one simulation.
 const MAX_RECORDS: f64 = 6e6;
-/// Sub-partitions of an SM: each has a quarter of the registers, and takes every fourth warp.
+/// Sub-partitions of an SM. Each has a quarter of the registers and runs every fourth warp.
 const SUB_PARTITIONS: f64 = 4.0;
 /// Bytes of shared memory that the system reserves in every CTA.
 const RESERVED_SHARED_BYTES: f64 = 1024.0;
 
 pub(crate) struct Prediction {
     pub(crate) cycles: f64,
-    /// Cycles of one CTA.
-    pub(crate) cta: f64,
+    /// Mean cycles of one CTA.
+    pub(crate) cta_cycles: f64,
     /// Cycles that each further wave adds.
-    pub(crate) wave: f64,
+    pub(crate) wave_cycles: f64,
     pub(crate) waves: f64,
     pub(crate) resident_ctas: usize,
     pub(crate) limited_by: &'static str,
@@ -29,18 +29,18 @@ pub(crate) struct Prediction {
     pub(crate) l2_bytes: f64,
     pub(crate) memory_bytes: f64,
     pub(crate) statistics: Statistics,
-    /// Cycles and number of SMs that the statistics cover.
-    pub(crate) span: f64,
-    pub(crate) sms: f64,
+    /// The cycles, the number of SMs and the number of waves that `statistics` cover.
+    pub(crate) simulated_cycles: f64,
+    pub(crate) simulated_sms: f64,
     pub(crate) waves_simulated: usize,
 }
 
-/// CTAs per SM, and the limiting resource.
+/// Returns the number of CTAs that an SM holds, and the limiting resource. `tmem_columns` is the TMEM allocation of a CTA.
 pub(crate) fn occupancy(
     threads: u32,
-    shared: f64,
+    shared_bytes: f64,
     registers: u32,
-    (columns, all_columns): (u32, u32),
+    (tmem_columns, sm_tmem_columns): (u32, u32),
     machine: &Machine,
 ) -> (usize, &'static str) {
     let chip = &machine.chip;
@@ -49,13 +49,13 @@ pub(crate) fn occupancy(
     let limits = [
         (chip.ctas, "the number of CTAs"),
         ((chip.warps / warps).floor(), "the number of warps"),
-        ((chip.shared * 1024.0 / (shared.max(RESERVED_SHARED_BYTES))).floor(), "shared memory"),
+        ((chip.shared * 1024.0 / (shared_bytes.max(RESERVED_SHARED_BYTES))).floor(), "shared memory"),
         (((chip.registers / SUB_PARTITIONS / 32.0 / registers).floor() * SUB_PARTITIONS / warps).floor(), "registers"),
         // A CTA that finds no free TMEM columns waits until another CTA frees them.
-        (f64::from(all_columns.checked_div(columns).unwrap_or(u32::MAX)), "tensor memory"),
+        (f64::from(sm_tmem_columns.checked_div(tmem_columns).unwrap_or(u32::MAX)), "tensor memory"),
     ];
-    let (count, why) = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, "registers"));
-    ((count as usize).max(1), why)
+    let (count, limit) = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, "registers"));
+    ((count as usize).max(1), limit)
 }
 
 /// A what-if scenario: changes of the model whose gain the report shows.
@@ -74,12 +74,12 @@ pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Pre
 
 pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, timeline: bool) -> Prediction {
     let chip = &machine.chip;
-    let size = f64::from(sample.program.cluster.iter().product::<u32>());
+    let cluster_size = f64::from(sample.program.cluster_dim.iter().product::<u32>());
     // A group is as many SMs as a cluster has CTAs.
-    let groups = (chip.sms / size).floor().max(1.0);
+    let sm_groups = (chip.sms / cluster_size).floor().max(1.0);
     let mut clusters = sample.clusters as f64;
     // Each SM of a group runs one CTA of each resident cluster, so the limit per SM is also the limit of clusters per group.
-    let (threads, columns) = (sample.program.threads, sample.recording.tmem_columns);
+    let (threads, columns) = (sample.program.cta_threads, sample.recording.tmem_columns);
     let (max_resident, limited_by) =
         occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
     let max_resident = max_resident + what_if.extra_ctas;
@@ -87,19 +87,19 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     // Each CTA of the larger grid has less work, so scale the time by the share of the work.
     let mut work_share = 1.0;
     if what_if.full_waves {
-        let filled = (clusters / (groups * max_resident as f64)).ceil().max(1.0) * groups * max_resident as f64;
-        work_share = clusters / filled;
-        clusters = filled;
+        let filled_clusters = (clusters / (sm_groups * max_resident as f64)).ceil().max(1.0) * sm_groups * max_resident as f64;
+        work_share = clusters / filled_clusters;
+        clusters = filled_clusters;
     }
-    let clusters_per_group = ((clusters / groups).ceil() as usize).max(1);
+    let clusters_per_group = ((clusters / sm_groups).ceil() as usize).max(1);
     let (resident_ctas, limited_by) =
         if clusters_per_group < max_resident { (clusters_per_group, "the grid") } else { (max_resident, limited_by) };
-    let active_sms = chip.sms.min(clusters * size);
+    let active_sms = chip.sms.min(clusters * cluster_size);
     // Read-write turnarounds of DRAM cost most if reads and writes are balanced.
-    let written = sample.written / (sample.read * miss_rate + sample.written).max(1.0);
-    let turning = (2.0 * written.min(1.0 - written)).powi(2);
-    let efficiency = machine.global.read * (1.0 - (1.0 - machine.global.mixed) * turning);
-    let run = |resident_ctas: usize, waves_simulated: usize| {
+    let write_share = sample.written_bytes / (sample.read_bytes * miss_rate + sample.written_bytes).max(1.0);
+    let turnaround_share = (2.0 * write_share.min(1.0 - write_share)).powi(2);
+    let efficiency = machine.global.read * (1.0 - (1.0 - machine.global.mixed) * turnaround_share);
+    let simulate_waves = |resident_ctas: usize, waves_simulated: usize| {
         let setup = Setup {
             machine,
             program: &sample.program,
@@ -109,47 +109,48 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
             waves_simulated,
             active_sms,
             miss_rate,
-            stack: if what_if.no_spills { 0.0 } else { f64::from(sample.registers.stack) * sample.spilling_share },
+            stack_bytes: if what_if.no_spills { 0.0 } else { f64::from(sample.registers.stack_bytes) * sample.spilling_share },
             dram_bandwidth: chip.memory * 1e9 * efficiency,
             frequency: chip.clock * 1e6,
             timeline,
             perfect_banks: what_if.perfect_banks,
-            spills: !what_if.no_spills,
+            spill_traffic: !what_if.no_spills,
         };
-        engine::run(&setup)
+        engine::simulate(&setup)
     };
-    let resident_slots = groups * max_resident as f64;
+    let resident_slots = sm_groups * max_resident as f64;
     let waves = clusters / resident_slots;
-    let mut statistics = run(resident_ctas, 1);
-    let first = statistics.end;
-    let (mut wave, mut waves_simulated) = (first, 1);
-    let records = length(&sample.recording) as f64 * resident_ctas as f64;
-    let waves_wanted =
-        waves.ceil().min(MAX_WAVES).min((STEADY_STATE_CYCLES / first).ceil() + 1.0).min((MAX_RECORDS / records).floor());
-    if waves_wanted >= 2.0 {
-        waves_simulated = waves_wanted as usize;
-        statistics = run(resident_ctas, waves_simulated);
-        wave = (statistics.end - first) / (waves_simulated - 1) as f64;
+    let mut statistics = simulate_waves(resident_ctas, 1);
+    let first_wave = statistics.end;
+    let (mut wave, mut waves_simulated) = (first_wave, 1);
+    let records = instruction_count(&sample.recording) as f64 * resident_ctas as f64;
+    let target_waves =
+        waves.ceil().min(MAX_WAVES).min((STEADY_STATE_CYCLES / first_wave).ceil() + 1.0).min((MAX_RECORDS / records).floor());
+    if target_waves >= 2.0 {
+        waves_simulated = target_waves as usize;
+        statistics = simulate_waves(resident_ctas, waves_simulated);
+        wave = (statistics.end - first_wave) / (waves_simulated - 1) as f64;
     }
-    let is_uneven = waves > 1.0 && sample.longest > 1.05;
+    let is_uneven = waves > 1.0 && sample.longest_ratio > 1.05;
     let cycles = if is_uneven {
-        // CTAs of different length: slots are refilled as they become free, and at the end the SMs wait for the longest CTA.
-        (first + (waves - 1.0).max(0.0) * wave).max(first * sample.longest) + 0.5 * (sample.longest - 1.0) * first
+        // CTAs of different length: an SM starts the next CTA when one ends, and at the end the GPU waits for the longest CTA.
+        (first_wave + (waves - 1.0).max(0.0) * wave).max(first_wave * sample.longest_ratio)
+            + 0.5 * (sample.longest_ratio - 1.0) * first_wave
     } else {
-        let full = waves.floor().max(1.0);
-        let partial_wave = (clusters - full * resident_slots).max(0.0);
-        let last = (partial_wave / groups).ceil() as usize;
-        let part = partial_wave / resident_slots;
-        let of_partial_wave = match (partial_wave > 0.0, waves > MAX_WAVES, last < resident_ctas) {
+        let full_waves = waves.floor().max(1.0);
+        let partial_wave = (clusters - full_waves * resident_slots).max(0.0);
+        let ctas_of_last_wave = (partial_wave / sm_groups).ceil() as usize;
+        let partial_share = partial_wave / resident_slots;
+        let partial_wave_cycles = match (partial_wave > 0.0, waves > MAX_WAVES, ctas_of_last_wave < resident_ctas) {
             (false, ..) => 0.0,
-            // In a long sequence of waves, CTAs do not end together.
-            (_, true, _) => wave * part,
-            (_, false, true) => run(last, 1).end.min(wave),
+            // In a long sequence of waves, CTAs do not end together, so a partial wave takes only its share of a full wave.
+            (_, true, _) => wave * partial_share,
+            (_, false, true) => simulate_waves(ctas_of_last_wave, 1).end.min(wave),
             (_, false, false) => wave,
         };
-        first + (full - 1.0) * wave + of_partial_wave
+        first_wave + (full_waves - 1.0) * wave + partial_wave_cycles
     };
-    prediction(
+    build_prediction(
         sample,
         statistics,
         cycles * work_share,
@@ -163,8 +164,8 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     )
 }
 
-/// Extrapolates a truncated sample linearly in the number of executed MMAs.
-fn prediction(
+/// Builds the prediction. Extrapolates a truncated sample in proportion to the number of executed MMAs.
+fn build_prediction(
     sample: &Sample,
     statistics: Statistics,
     cycles: f64,
@@ -177,36 +178,37 @@ fn prediction(
     waves_simulated: usize,
 ) -> Prediction {
     let clusters = sample.clusters as f64;
-    let scale = 1.0 / sample.executed_share.unwrap_or(1.0);
-    let span = statistics.end;
+    let extrapolation = 1.0 / sample.executed_share.unwrap_or(1.0);
+    let simulated_cycles = statistics.end;
     let runs = (statistics.cluster_times.len() as f64).max(1.0);
-    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters * scale;
+    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters * extrapolation;
     Prediction {
-        cycles: cycles * scale,
-        cta: statistics.cluster_times.iter().map(|(start, end)| end - start).sum::<f64>() / runs * scale,
-        wave: wave * scale,
+        cycles: cycles * extrapolation,
+        cta_cycles: statistics.cluster_times.iter().map(|(start, end)| end - start).sum::<f64>() / runs * extrapolation,
+        wave_cycles: wave * extrapolation,
         waves,
         resident_ctas,
         limited_by,
         active_sms,
         miss_rate,
-        l2_bytes: sum(|traffic| traffic.l2),
-        memory_bytes: sum(|traffic| traffic.memory),
-        sms: statistics.traffic.len() as f64,
+        l2_bytes: sum(|traffic| traffic.l2_bytes),
+        memory_bytes: sum(|traffic| traffic.dram_bytes),
+        simulated_sms: statistics.traffic.len() as f64,
         statistics,
-        span,
+        simulated_cycles,
         waves_simulated,
     }
 }
 
-/// The share of requested lines that come from DRAM. CTAs of a wave share lines. If all data fits L2, waves share lines too.
+/// Returns the share of the requested lines that come from DRAM. The CTAs of a wave share lines. If all data fits L2, different
+/// waves share lines too.
 fn dram_share(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
-    let requested_bytes = sample.read * clusters;
-    let fits = sample.footprint <= 0.8 * machine.chip.l2 * 1e6;
-    let least = (sample.footprint - sample.written * clusters).max(0.0) / requested_bytes.max(1.0);
+    let requested_bytes = sample.read_bytes * clusters;
+    let fits = sample.footprint_bytes <= 0.8 * machine.chip.l2 * 1e6;
+    let compulsory_share = (sample.footprint_bytes - sample.written_bytes * clusters).max(0.0) / requested_bytes.max(1.0);
     match fits {
         true if sample.repeated => 0.0,
-        true => sample.distinct.min(least),
-        false => sample.distinct,
+        true => sample.distinct_share.min(compulsory_share),
+        false => sample.distinct_share,
     }
 }

@@ -15,46 +15,46 @@ use simulator::program::{Op, Program};
 /// The threshold that NVIDIA's programming guide stated for divergent conditions. Today's assembler uses its own heuristics.
 const MAX_PREDICATED: f64 = 7.0;
 
-/// The branches that the assembler converts.
-pub(crate) fn if_conversion(program: &Program, costs: &[Cost]) -> Vec<bool> {
-    let mut if_conversion: Vec<bool> = (0..program.code.len()).map(|pc| is_convertible(program, costs, pc)).collect();
-    // A branch into the range prevents conversion. The unconverted branch may in turn enter another range, so iterate.
+/// Returns for each instruction whether it is a branch that the assembler converts.
+pub(crate) fn converted_branches(program: &Program, costs: &[Cost]) -> Vec<bool> {
+    let mut converted_branches: Vec<bool> = (0..program.code.len()).map(|pc| is_convertible(program, costs, pc)).collect();
+    // A branch into the skipped range prevents conversion. The unconverted branch may in turn enter another range, so iterate.
     loop {
-        let mut entered = vec![0u32; program.code.len() + 1];
+        let mut entry_counts = vec![0u32; program.code.len() + 1];
         for (pc, instr) in program.code.iter().enumerate() {
             match &instr.op {
-                Op::Branch { target } if !if_conversion[pc] => entered[*target as usize] += 1,
-                Op::BranchIndirect { targets, .. } => targets.iter().for_each(|&target| entered[target as usize] += 1),
+                Op::Branch { target } if !converted_branches[pc] => entry_counts[*target as usize] += 1,
+                Op::BranchIndirect { targets, .. } => targets.iter().for_each(|&target| entry_counts[target as usize] += 1),
                 _ => {}
             }
         }
-        for index in 0..entered.len() - 1 {
-            entered[index + 1] += entered[index];
+        for index in 0..entry_counts.len() - 1 {
+            entry_counts[index + 1] += entry_counts[index];
         }
         let mut changed = false;
         for pc in 0..program.code.len() {
             if let Op::Branch { target } = program.code[pc].op
-                && if_conversion[pc]
+                && converted_branches[pc]
             {
                 // The skipped range is after the branch and before the target. The target does not start a basic block either.
-                let inside = &program.code[pc + 1..target as usize];
-                let is_closed = (pc + 1..target as usize).zip(inside).all(|(at, instr)| match instr.op {
-                    Op::Branch { target: other } => if_conversion[at] && other == target,
+                let skipped = &program.code[pc + 1..target as usize];
+                let is_closed = (pc + 1..target as usize).zip(skipped).all(|(at, instr)| match instr.op {
+                    Op::Branch { target: other } => converted_branches[at] && other == target,
                     _ => true,
                 });
-                if !is_closed || entered[target as usize] != entered[pc] {
-                    if_conversion[pc] = false;
+                if !is_closed || entry_counts[target as usize] != entry_counts[pc] {
+                    converted_branches[pc] = false;
                     changed = true;
                 }
             }
         }
         if !changed {
-            return if_conversion;
+            return converted_branches;
         }
     }
 }
 
-/// Whether a branch is forward and conditional, over few instructions that can all be predicated.
+/// Returns whether an instruction is a forward conditional branch over few instructions that can all be predicated.
 fn is_convertible(program: &Program, costs: &[Cost], pc: usize) -> bool {
     let instr = &program.code[pc];
     let Op::Branch { target } = instr.op else { return false };
@@ -62,15 +62,15 @@ fn is_convertible(program: &Program, costs: &[Cost], pc: usize) -> bool {
     if instr.guard.is_none() || target <= pc + 1 || target >= program.code.len() {
         return false;
     }
-    let inside = pc + 1..target;
+    let skipped = pc + 1..target;
     let can_be_predicated = |at: usize| match &program.code[at].op {
         Op::Branch { target: other } => *other as usize == target && program.code[at].guard.is_some(),
         op => !matches!(order_kind(op), OrderKind::Fence | OrderKind::End),
     };
-    let issued = |at: usize| if matches!(program.code[at].op, Op::Branch { .. }) { 0.0 } else { costs[at].slots };
-    inside.len() <= 4 * MAX_PREDICATED as usize
-        && inside.clone().all(can_be_predicated)
-        && inside.map(issued).sum::<f64>() <= MAX_PREDICATED
+    let issue_slots = |at: usize| if matches!(program.code[at].op, Op::Branch { .. }) { 0.0 } else { costs[at].issue_slots };
+    skipped.len() <= 4 * MAX_PREDICATED as usize
+        && skipped.clone().all(can_be_predicated)
+        && skipped.map(issue_slots).sum::<f64>() <= MAX_PREDICATED
 }
 
 #[cfg(test)]
@@ -78,30 +78,30 @@ mod tests {
     use crate::code::Code;
     use perf_model::Machine;
 
-    const HEAD: &str = ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n.reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .pred %p<4>;\nld.param.u64 %rd1, [a];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 3;\nsetp.eq.u32 %p2, %r1, 4;\n";
+    const PROLOGUE: &str = ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n.reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .pred %p<4>;\nld.param.u64 %rd1, [a];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 3;\nsetp.eq.u32 %p2, %r1, 4;\n";
 
-    /// The number of converted branches in a text.
-    fn count(body: &str) -> usize {
-        let text = format!("{HEAD}{body}\nst.global.u32 [%rd1], %r2;\nret;\n}}\n");
+    /// Returns the number of converted branches of a kernel body.
+    fn converted_count(body: &str) -> usize {
+        let text = format!("{PROLOGUE}{body}\nst.global.u32 [%rd1], %r2;\nret;\n}}\n");
         let module = ptx::parse(&text).expect("the text is PTX");
-        let program = simulator::decode(&module, None, simulator::Sizes::default()).expect("the text is a program");
+        let program = simulator::decode(&module, None, simulator::LaunchSizes::default()).expect("the text is a program");
         let machine = Machine::named("h100-sxm").expect("a machine of this name is known");
-        Code::new(&program, &machine).if_conversion.iter().filter(|&&skip| skip).count()
+        Code::new(&program, &machine).converted_branches.iter().filter(|&&skip| skip).count()
     }
 
     #[test]
     fn a_load_under_two_conditions_is_predicated() {
-        assert_eq!(count("@%p1 bra L;\n@%p2 bra L;\nld.global.u32 %r2, [%rd1];\nL:"), 2);
+        assert_eq!(converted_count("@%p1 bra L;\n@%p2 bra L;\nld.global.u32 %r2, [%rd1];\nL:"), 2);
     }
 
     #[test]
     fn a_loop_header_is_not_if_converted() {
-        assert_eq!(count("@%p1 bra L;\nadd.u32 %r2, %r2, 1;\nL:\nadd.u32 %r3, %r3, 1;\n@%p2 bra L;"), 0);
+        assert_eq!(converted_count("@%p1 bra L;\nadd.u32 %r2, %r2, 1;\nL:\nadd.u32 %r3, %r3, 1;\n@%p2 bra L;"), 0);
     }
 
     #[test]
     fn a_barrier_and_long_code_keep_their_branch() {
-        assert_eq!(count("@%p1 bra L;\nbar.sync 0;\nL:"), 0);
-        assert_eq!(count(&format!("@%p1 bra L;\n{}L:", "mul.lo.u32 %r2, %r2, %r2;\n".repeat(9))), 0);
+        assert_eq!(converted_count("@%p1 bra L;\nbar.sync 0;\nL:"), 0);
+        assert_eq!(converted_count(&format!("@%p1 bra L;\n{}L:", "mul.lo.u32 %r2, %r2, %r2;\n".repeat(9))), 0);
     }
 }

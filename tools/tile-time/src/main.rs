@@ -39,7 +39,7 @@ const ABOUT: About = About {
         ("tile-time program --launch launch.json", "for PTX in a fatbin, a host object or an executable"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(Args)]
@@ -108,8 +108,8 @@ fn parse_block(text: &str) -> std::result::Result<[u32; 3], String> {
 
 fn parse_spills(text: &str) -> std::result::Result<(u32, u32), String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is not a number"));
-    let (moves, bytes) = text.split_once(',').ok_or("expected two numbers separated by a comma")?;
-    Ok((number(moves)?, number(bytes)?))
+    let (spill_count, bytes) = text.split_once(',').ok_or("expected two numbers separated by a comma")?;
+    Ok((number(spill_count)?, number(bytes)?))
 }
 
 fn main() -> std::process::ExitCode {
@@ -124,8 +124,8 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
             Diagnostic::unsupported("TIM006", format!("{} has no PTX, and machine code cannot be executed", input.name))
         })?;
     } else if input.bytes.starts_with(b"\x7fELF") {
-        let dynamic = arguments.dynamic_shared.unwrap_or(0);
-        assembled = Some(assembled::Assembled::read(&input.bytes, &input.name, arguments.block, dynamic)?);
+        let dynamic_shared_bytes = arguments.dynamic_shared.unwrap_or(0);
+        assembled = Some(assembled::CubinStatistics::read(&input.bytes, &input.name, arguments.block, dynamic_shared_bytes)?);
         match &arguments.ptx {
             Some(path) => input = common::read_file(Some(path))?,
             None if arguments.launch.is_some() => {
@@ -138,20 +138,20 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         }
     }
     let (module, text) = ptx::open(&input.bytes, &input.name)?;
-    let machine = machine(arguments, module.target.first().map_or("", String::as_str))?;
+    let machine = read_machine(arguments, module.target.first().map_or("", String::as_str))?;
     if let Some(assembled) = &mut assembled {
         assembled.compute_occupancy(&machine);
     }
-    let sample = sample::Sample::take(&module, text, &input.name, arguments, assembled.as_ref(), &machine)?;
+    let sample = sample::Sample::record(&module, text, &input.name, arguments, assembled.as_ref(), &machine)?;
     let prediction = grid::predict(&sample, &machine, arguments.trace.is_some());
     if let Some(path) = &arguments.trace {
-        common::write_file(Some(path), timeline::trace(&sample, &machine, &prediction.statistics).as_bytes())?;
+        common::write_file(Some(path), timeline::chrome_trace(&sample, &machine, &prediction.statistics).as_bytes())?;
     }
     if let (true, [line, ..]) = (sample.complete, &prediction.statistics.stuck[..]) {
         let text = "a warp waits forever in the timing model, but not in execution: a bug of the model, so there is no prediction";
         return Err(Diagnostic::unsupported("TIM004", text).note(format!("line {line} of the PTX")));
     }
-    let advice = if arguments.no_advice { Vec::new() } else { advice::advice(&sample, &machine, &prediction) };
+    let advice = if arguments.no_advice { Vec::new() } else { advice::potential_savings(&sample, &machine, &prediction) };
     let report = report::Report::new(&sample, &simulator::SourceLocations::of(text), &machine, &prediction, advice, assembled);
     write_report(arguments, &report, report::Report::text)
 }
@@ -162,45 +162,46 @@ fn is_host_file(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20).is_some_and(|machine| machine != EM_CUDA)
 }
 
-/// The PTX in a fatbin, a host file or a cubin: that of the launched kernel, for the highest architecture that the GPU supports.
+/// Returns the PTX in a fatbin, a host file or a cubin. If it has several, prefers PTX with the launched kernel, then the highest
+/// architecture that the GPU supports.
 fn embedded_ptx(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<Vec<u8>>>> {
-    let mut found = cubin::ptx(&input.bytes, &input.name)?;
+    let mut candidates = cubin::ptx(&input.bytes, &input.name)?;
     let launch = arguments.launch.as_deref().map(common::launch::Launch::read).transpose()?;
     if let Some(entry) = launch.and_then(|launch| launch.entry) {
         let defines = |text: &str| text.split(|c: char| c.is_whitespace() || c == '(').any(|word| word == entry);
-        if found.iter().any(|ptx| defines(&ptx.text)) {
-            found.retain(|ptx| defines(&ptx.text));
+        if candidates.iter().any(|ptx| defines(&ptx.text)) {
+            candidates.retain(|ptx| defines(&ptx.text));
         }
     }
     if arguments.gpu.is_some() || arguments.machine.is_some() {
-        let most = machine(arguments, "")?.chip.compute_capability as u32;
-        if found.iter().any(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= most)) {
-            found.retain(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= most));
+        let max_architecture = read_machine(arguments, "")?.chip.compute_capability as u32;
+        if candidates.iter().any(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= max_architecture)) {
+            candidates.retain(|ptx| ptx.architecture.is_none_or(|architecture| architecture <= max_architecture));
         }
     }
-    Ok(found.into_iter().max_by_key(|ptx| ptx.architecture).map(|ptx| Arc::new(ptx.text.into_bytes())))
+    Ok(candidates.into_iter().max_by_key(|ptx| ptx.architecture).map(|ptx| Arc::new(ptx.text.into_bytes())))
 }
 
 /// Reports the statistics of a cubin without a launch.
-fn report_cubin(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> Result<()> {
+fn report_cubin(arguments: &Arguments, assembled: Option<assembled::CubinStatistics>) -> Result<()> {
     let Some(mut assembled) = assembled else { return Ok(()) };
-    assembled.compute_occupancy(&machine(arguments, &assembled.target)?);
-    write_report(arguments, &assembled, assembled::Assembled::text)
+    assembled.compute_occupancy(&read_machine(arguments, &assembled.target)?);
+    write_report(arguments, &assembled, assembled::CubinStatistics::text)
 }
 
-/// Writes the report as text, as JSON to a file too if `--json` names one, or only as JSON for `--json -`.
-fn write_report<T: serde::Serialize>(arguments: &Arguments, what: &T, text: fn(&T) -> String) -> Result<()> {
+/// Writes the report as text to standard output. `--json FILE` also writes JSON to the file; `--json -` writes only JSON.
+fn write_report<T: serde::Serialize>(arguments: &Arguments, report: &T, text: fn(&T) -> String) -> Result<()> {
     if let Some(path) = &arguments.json {
-        let json = serde_json::to_string_pretty(what).expect("a report is serializable") + "\n";
+        let json = serde_json::to_string_pretty(report).expect("a report is serializable") + "\n";
         if path.as_os_str() == "-" {
             return common::write_file(None, json.as_bytes());
         }
         common::write_file(Some(path), json.as_bytes())?;
     }
-    common::write_file(None, text(what).as_bytes())
+    common::write_file(None, text(report).as_bytes())
 }
 
-fn machine(arguments: &Arguments, target: &str) -> Result<Machine> {
+fn read_machine(arguments: &Arguments, target: &str) -> Result<Machine> {
     let mut machine = match (&arguments.machine, &arguments.gpu) {
         (Some(path), _) => {
             let file = common::read_file(Some(path))?;

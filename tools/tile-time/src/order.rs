@@ -2,15 +2,15 @@
 //!
 //! PTX ignores latency; the assembler hoists loads and interleaves MMAs with other work. Each scheduling region is list-scheduled
 //! for one warp with the latencies of the machine. Converted branches (`if_conversion.rs`) do not end a region. Barriers, waits,
-//! fences and copies keep their order, and no memory access crosses them. Loads may pass loads; stores pass no access to the same
-//! state space.
+//! fences and asynchronous copies keep their order, and no memory access crosses them. A load may pass other loads. A store passes
+//! no other access, whatever the state space.
 
 use crate::code::Code;
 use crate::cost::{UNITS, Unit};
 use simulator::program::{Op, Program, Space};
 use std::collections::BTreeMap;
 
-/// The scheduler considers this many instructions, from the first that is not scheduled yet.
+/// The number of instructions that the scheduler considers, from the first unscheduled instruction on.
 const WINDOW: usize = 128;
 
 /// The ordering constraints of an instruction.
@@ -45,18 +45,19 @@ pub(crate) fn order_kind(op: &Op) -> OrderKind {
         | Op::MapToCta { .. }
         | Op::CtaRank { .. }
         | Op::ActiveMask { .. } => OrderKind::Plain,
-        Op::Nothing => OrderKind::Plain,
+        Op::Nop => OrderKind::Plain,
         _ => OrderKind::Fence,
     }
 }
 
-/// The issue order: `order[pc]` is the instruction that issues at position `pc` of its region.
-pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
+/// Returns the issue order: element `pc` is the index of the instruction that issues at position `pc`. Only instructions of the
+/// same scheduling region change places.
+pub(crate) fn issue_order(program: &Program, code: &Code) -> Vec<u32> {
     let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
     for window in code.region_starts.windows(2) {
         let region = window[0] as usize..window[1] as usize;
         if region.len() > 2 {
-            schedule(program, code, region.clone(), &mut order[region]);
+            schedule_region(program, code, region.clone(), &mut order[region]);
         }
     }
     order
@@ -66,64 +67,65 @@ struct Node {
     /// Dependent instructions, with the latency to each.
     successors: Vec<(usize, f64)>,
     /// Number of unscheduled predecessors.
-    waits_for: usize,
-    /// Latency of the longest path to the end of the region.
+    unscheduled_predecessors: usize,
+    /// Latency in cycles of the longest path to the end of the region.
     height: f64,
     /// The cycle from which its operands are ready.
     ready: f64,
 }
 
-fn schedule(program: &Program, code: &Code, region: std::ops::Range<usize>, order: &mut [u32]) {
+fn schedule_region(program: &Program, code: &Code, region: std::ops::Range<usize>, order: &mut [u32]) {
     let count = region.len();
-    let mut nodes: Vec<Node> = (0..count).map(|_| Node { successors: Vec::new(), waits_for: 0, height: 0.0, ready: 0.0 }).collect();
-    edges(program, code, region.clone(), &mut nodes);
+    let mut nodes: Vec<Node> =
+        (0..count).map(|_| Node { successors: Vec::new(), unscheduled_predecessors: 0, height: 0.0, ready: 0.0 }).collect();
+    add_dependences(program, code, region.clone(), &mut nodes);
     for index in (0..count).rev() {
-        let longest = nodes[index].successors.iter().map(|&(to, latency)| nodes[to].height + latency).fold(0.0, f64::max);
-        nodes[index].height = longest.max(code.costs[region.start + index].slots);
+        let longest_path = nodes[index].successors.iter().map(|&(to, latency)| nodes[to].height + latency).fold(0.0, f64::max);
+        nodes[index].height = longest_path.max(code.costs[region.start + index].issue_slots);
     }
-    let mut waiting: Vec<usize> = (0..count).filter(|&index| nodes[index].waits_for == 0).collect();
-    let (mut clock, mut first, mut done) = (0.0f64, 0, vec![false; count]);
+    let mut ready_list: Vec<usize> = (0..count).filter(|&index| nodes[index].unscheduled_predecessors == 0).collect();
+    let (mut now, mut first_unscheduled, mut scheduled) = (0.0f64, 0, vec![false; count]);
     let mut units = [0.0f64; UNITS.len()];
     for position in order.iter_mut() {
-        while first < count && done[first] {
-            first += 1;
+        while first_unscheduled < count && scheduled[first_unscheduled] {
+            first_unscheduled += 1;
         }
         // Choose the most urgent ready instruction; if none is ready, the one that becomes ready first.
-        let best = (0..waiting.len()).filter(|&at| waiting[at] < first + WINDOW).max_by(|&a, &b| {
+        let best = (0..ready_list.len()).filter(|&at| ready_list[at] < first_unscheduled + WINDOW).max_by(|&a, &b| {
             let key = |at: usize| {
-                let node = &nodes[waiting[at]];
-                let uses = &code.costs[region.start + waiting[at]].uses;
-                let unit = uses.iter().map(|(unit, _)| units[*unit as usize]).fold(node.ready, f64::max);
-                (-(unit - clock).max(0.0), node.height)
+                let node = &nodes[ready_list[at]];
+                let unit_cycles = &code.costs[region.start + ready_list[at]].unit_cycles;
+                let unit = unit_cycles.iter().map(|(unit, _)| units[*unit as usize]).fold(node.ready, f64::max);
+                (-(unit - now).max(0.0), node.height)
             };
             let (a_key, b_key) = (key(a), key(b));
-            a_key.0.total_cmp(&b_key.0).then(a_key.1.total_cmp(&b_key.1)).then(waiting[b].cmp(&waiting[a]))
+            a_key.0.total_cmp(&b_key.0).then(a_key.1.total_cmp(&b_key.1)).then(ready_list[b].cmp(&ready_list[a]))
         });
         let Some(best) = best else { return };
-        let index = waiting.swap_remove(best);
-        done[index] = true;
+        let index = ready_list.swap_remove(best);
+        scheduled[index] = true;
         *position = (region.start + index) as u32;
-        let slots = code.costs[region.start + index].slots;
+        let issue_slots = code.costs[region.start + index].issue_slots;
         let cost = &code.costs[region.start + index];
-        let start = cost.uses.iter().map(|(unit, _)| units[*unit as usize]).fold(clock.max(nodes[index].ready), f64::max);
-        for (unit, cycles) in &cost.uses {
-            // The port of shared memory serves four warps at a time.
+        let start = cost.unit_cycles.iter().map(|(unit, _)| units[*unit as usize]).fold(now.max(nodes[index].ready), f64::max);
+        for (unit, cycles) in &cost.unit_cycles {
+            // The four SM sub-partitions share the shared-memory port, so a wavefront takes a sub-partition four cycles.
             let cycles = if *unit == Unit::Memory { 4.0 * min_wavefronts(&program.code[region.start + index].op) } else { *cycles };
             units[*unit as usize] = start + cycles;
         }
-        clock = start + slots;
+        now = start + issue_slots;
         for (to, latency) in std::mem::take(&mut nodes[index].successors) {
             let next = &mut nodes[to];
             next.ready = next.ready.max(start + latency);
-            next.waits_for -= 1;
-            if next.waits_for == 0 {
-                waiting.push(to);
+            next.unscheduled_predecessors -= 1;
+            if next.unscheduled_predecessors == 0 {
+                ready_list.push(to);
             }
         }
     }
 }
 
-/// The minimum number of shared-memory wavefronts of an access.
+/// Returns the number of shared-memory wavefronts of an access without bank conflicts.
 fn min_wavefronts(op: &Op) -> f64 {
     match op {
         Op::LoadMatrix { dst, .. } => dst.len() as f64,
@@ -135,15 +137,15 @@ fn min_wavefronts(op: &Op) -> f64 {
     }
 }
 
-fn edges(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: &mut [Node]) {
+fn add_dependences(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: &mut [Node]) {
     let mut writer: BTreeMap<u32, usize> = BTreeMap::new();
     let mut readers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let (mut fence, mut last_store, mut loads): (Option<usize>, Option<usize>, Vec<usize>) = (None, None, Vec::new());
-    let mut memory: Vec<usize> = Vec::new();
-    let add = |nodes: &mut [Node], from: usize, to: usize, latency: f64| {
+    let mut accesses_since_fence: Vec<usize> = Vec::new();
+    let add_edge = |nodes: &mut [Node], from: usize, to: usize, latency: f64| {
         if from != to {
             nodes[from].successors.push((to, latency));
-            nodes[to].waits_for += 1;
+            nodes[to].unscheduled_predecessors += 1;
         }
     };
     for index in 0..nodes.len() {
@@ -151,15 +153,15 @@ fn edges(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: 
         let (reads, writes) = &code.operands[pc];
         for slot in reads.iter() {
             if let Some(&from) = writer.get(slot) {
-                add(nodes, from, index, code.assumed_latency[region.start + from]);
+                add_edge(nodes, from, index, code.assumed_latency[region.start + from]);
             }
         }
         for slot in writes.iter() {
             if let Some(&from) = writer.get(slot) {
-                add(nodes, from, index, 1.0);
+                add_edge(nodes, from, index, 1.0);
             }
             for from in readers.remove(slot).unwrap_or_default() {
-                add(nodes, from, index, 0.0);
+                add_edge(nodes, from, index, 0.0);
             }
             writer.insert(*slot, index);
         }
@@ -168,20 +170,20 @@ fn edges(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: 
         }
         match order_kind(&program.code[pc].op) {
             OrderKind::Plain => {}
-            OrderKind::End if code.if_conversion[pc] => {}
-            OrderKind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
+            OrderKind::End if code.converted_branches[pc] => {}
+            OrderKind::End => (0..index).for_each(|from| add_edge(nodes, from, index, 0.0)),
             OrderKind::Load => {
-                fence.into_iter().chain(last_store).for_each(|from| add(nodes, from, index, 0.0));
+                fence.into_iter().chain(last_store).for_each(|from| add_edge(nodes, from, index, 0.0));
                 loads.push(index);
-                memory.push(index);
+                accesses_since_fence.push(index);
             }
             OrderKind::Store => {
-                fence.into_iter().chain(last_store).chain(loads.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
+                fence.into_iter().chain(last_store).chain(loads.drain(..)).for_each(|from| add_edge(nodes, from, index, 0.0));
                 last_store = Some(index);
-                memory.push(index);
+                accesses_since_fence.push(index);
             }
             OrderKind::Fence => {
-                fence.into_iter().chain(memory.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
+                fence.into_iter().chain(accesses_since_fence.drain(..)).for_each(|from| add_edge(nodes, from, index, 0.0));
                 (fence, last_store) = (Some(index), None);
                 loads.clear();
             }

@@ -1,7 +1,7 @@
-//! Registers per thread and spills, as reported by the assembler, or without an assembler estimated from liveness.
+//! Registers per thread and spills: from the report of ptxas, or estimated from liveness without ptxas.
 
 use crate::code::Code;
-use crate::spilled::{self, Spilled};
+use crate::spilled::{self, SpillPositions};
 use common::{child, toolkit};
 use simulator::program::{Op, Program};
 
@@ -15,13 +15,14 @@ pub(crate) struct Registers {
     /// The register count of warps that raise theirs with `setmaxnreg.inc`; 0 if none does.
     pub(crate) raised_count: u32,
     /// Stack bytes per thread.
-    pub(crate) stack: u32,
+    pub(crate) stack_bytes: u32,
     /// Static number of spill instructions.
-    pub(crate) spills: u32,
+    pub(crate) spill_instructions: u32,
 }
 
-/// The report of `ptxas` for an entry. None if ptxas is missing or rejects the file.
-pub(crate) fn report_of_ptxas(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<Spilled>)> {
+/// Returns the registers that `ptxas` reports for an entry, and the positions of its spills. `None` if ptxas is missing or rejects
+/// the file.
+pub(crate) fn ptxas_report(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<SpillPositions>)> {
     let ptxas = toolkit::ptxas().ok()?;
     let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
     let input = folder.path().join("k.ptx");
@@ -31,52 +32,52 @@ pub(crate) fn report_of_ptxas(text: &str, module: &ptx::Module, entry: &str) -> 
     let output = child::command(ptxas.path).args(arguments).arg(&cubin).arg(&input).output().ok()?;
     let report = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     // "Compiling entry function 'name' ..." comes some lines before "Used 40 registers, ...".
-    let registers = parse(report.split_once(&format!("'{entry}'"))?.1)?;
-    let places = if registers.spills > 0 { spilled::spill_places(&cubin, entry) } else { None };
-    Some((registers, places))
+    let registers = parse_report(report.split_once(&format!("'{entry}'"))?.1)?;
+    let positions = if registers.spill_instructions > 0 { spilled::read_spill_positions(&cubin, entry) } else { None };
+    Some((registers, positions))
 }
 
 /// Parses "16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads", and on a later line "Used 40 registers".
-fn parse(report: &str) -> Option<Registers> {
+fn parse_report(report: &str) -> Option<Registers> {
     let (properties, used) = report.split_once("Used ")?;
-    let before = |words: &str| -> Option<u32> { properties.split_once(words)?.0.rsplit([' ', '\n']).next()?.parse().ok() };
-    let bytes = |words: &str| before(words).unwrap_or(0);
-    let spilled = bytes(" bytes spill stores").saturating_add(bytes(" bytes spill loads"));
+    let number_before = |words: &str| -> Option<u32> { properties.split_once(words)?.0.rsplit([' ', '\n']).next()?.parse().ok() };
+    let bytes = |words: &str| number_before(words).unwrap_or(0);
+    let spilled_bytes = bytes(" bytes spill stores").saturating_add(bytes(" bytes spill loads"));
     let count = used.split_whitespace().next()?.parse().ok()?;
-    Some(Registers { count, raised_count: 0, stack: bytes(" bytes stack frame"), spills: spilled / 4 })
+    Some(Registers { count, raised_count: 0, stack_bytes: bytes(" bytes stack frame"), spill_instructions: spilled_bytes / 4 })
 }
 
 /// Estimates the register count from the register pressure.
-pub(crate) fn estimate(pressure: &[u32]) -> u32 {
-    let most = pressure.iter().copied().max().unwrap_or(0);
-    (most + OVERHEAD).next_multiple_of(8).clamp(16, 255)
+pub(crate) fn estimate_register_count(pressure: &[u32]) -> u32 {
+    let max_pressure = pressure.iter().copied().max().unwrap_or(0);
+    (max_pressure + OVERHEAD).next_multiple_of(8).clamp(16, 255)
 }
 
-/// Distributes the spills over the instructions, in proportion to the register pressure above the register count. If the pressure
-/// never exceeds the count, in proportion to the pressure.
+/// Distributes the spill instructions over the instructions, in proportion to the register pressure above the register count. If
+/// the pressure never exceeds the count, evenly over the instructions with at least 90 % of the maximum pressure.
 pub(crate) fn spread_spills(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
-    let too_many = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.raised_count.max(registers.count));
-    let most = pressure.iter().copied().max().unwrap_or(0);
-    let any = (0..pressure.len()).any(|pc| too_many(pc) > 0);
-    let weight = |pc: usize| match any {
+    let excess = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.raised_count.max(registers.count));
+    let max_pressure = pressure.iter().copied().max().unwrap_or(0);
+    let exceeds_count = (0..pressure.len()).any(|pc| excess(pc) > 0);
+    let weight = |pc: usize| match exceeds_count {
         _ if code.folded[pc] => 0.0,
-        true => f64::from(too_many(pc)),
-        false => f64::from(u8::from(pressure[pc] * 10 >= most * 9)),
+        true => f64::from(excess(pc)),
+        false => f64::from(u8::from(pressure[pc] * 10 >= max_pressure * 9)),
     };
     let sum: f64 = (0..pressure.len()).map(weight).sum();
-    (0..pressure.len()).map(|pc| (f64::from(registers.spills) * weight(pc) / sum.max(1.0)) as f32).collect()
+    (0..pressure.len()).map(|pc| (f64::from(registers.spill_instructions) * weight(pc) / sum.max(1.0)) as f32).collect()
 }
 
-/// The largest register count of a `setmaxnreg.inc` in the text.
+/// Returns the largest register count of a `setmaxnreg.inc` in the text; 0 without one.
 pub(crate) fn max_raised_count(text: &str) -> u32 {
     let raises = text.split("setmaxnreg.inc.sync.aligned.u32").skip(1);
     raises.filter_map(|rest| rest.split(';').next()?.trim().parse().ok()).max().unwrap_or(0)
 }
 
-/// The number of live 32-bit registers before each instruction. Inside a loop only registers that the loop uses count, because the
-/// others can be spilled around the loop.
-pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
-    let words = (program.slots as usize).div_ceil(64);
+/// Returns the number of live 32-bit registers before each instruction. Inside a loop, only registers that the loop uses count,
+/// because the assembler can spill the other registers around the loop.
+pub(crate) fn register_pressure(program: &Program, code: &Code) -> Vec<u32> {
+    let words = (program.slot_count as usize).div_ceil(64);
     let blocks: Vec<std::ops::Range<usize>> = code.block_starts.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect();
     let block_of = |pc: u32| code.block_starts.binary_search(&pc).unwrap_or(blocks.len());
     let successors: Vec<Vec<usize>> = blocks
@@ -94,20 +95,20 @@ pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
         })
         .collect();
     let mut live_in = vec![vec![0u64; words]; blocks.len() + 1];
-    // Constants and special registers need no register.
-    let mut counted = vec![true; program.slots as usize];
-    program.constants.iter().for_each(|&(slot, _)| counted[slot as usize] = false);
-    program.specials.iter().for_each(|&(slot, _)| counted[slot as usize] = false);
-    let step = |live: &mut [u64], pc: usize| {
+    // Constants and special registers take no general-purpose register.
+    let mut is_counted = vec![true; program.slot_count as usize];
+    program.constants.iter().for_each(|&(slot, _)| is_counted[slot as usize] = false);
+    program.specials.iter().for_each(|&(slot, _)| is_counted[slot as usize] = false);
+    let update_live = |live: &mut [u64], pc: usize| {
         let (reads, writes) = &code.operands[pc];
         if program.code[pc].guard.is_none() {
             writes.iter().for_each(|&slot| live[slot as usize / 64] &= !(1 << (slot % 64)));
         }
-        for &slot in reads.iter().filter(|&&slot| counted[slot as usize]) {
+        for &slot in reads.iter().filter(|&&slot| is_counted[slot as usize]) {
             live[slot as usize / 64] |= 1 << (slot % 64);
         }
     };
-    let out = |live_in: &[Vec<u64>], index: usize| {
+    let live_out = |live_in: &[Vec<u64>], index: usize| {
         let mut live = vec![0u64; words];
         for &next in &successors[index] {
             live.iter_mut().zip(&live_in[next.min(live_in.len() - 1)]).for_each(|(to, from)| *to |= from);
@@ -117,8 +118,8 @@ pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
     for _ in 0..64 {
         let mut changed = false;
         for index in (0..blocks.len()).rev() {
-            let mut live = out(&live_in, index);
-            blocks[index].clone().rev().for_each(|pc| step(&mut live, pc));
+            let mut live = live_out(&live_in, index);
+            blocks[index].clone().rev().for_each(|pc| update_live(&mut live, pc));
             changed |= live != live_in[index];
             live_in[index] = live;
         }
@@ -127,7 +128,7 @@ pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
         }
     }
     let weight: Vec<u32> = program
-        .bits
+        .register_bits
         .iter()
         .map(|&bits| match bits {
             1 => 0,
@@ -135,19 +136,20 @@ pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
             _ => 2,
         })
         .collect();
-    let used: Vec<Vec<u64>> = code.loops.iter().map(|l| used_by(code, l.first as usize..=l.last as usize, words)).collect();
+    let used_in_loops: Vec<Vec<u64>> =
+        code.loops.iter().map(|l| registers_used_by(code, l.first as usize..=l.last as usize, words)).collect();
     let mut pressure = vec![0; program.code.len()];
     for index in 0..blocks.len() {
-        let mut live = out(&live_in, index);
+        let mut live = live_out(&live_in, index);
         for pc in blocks[index].clone().rev() {
-            step(&mut live, pc);
+            update_live(&mut live, pc);
             let mut sum = 0;
-            let within = code.loop_of(pc as u32).map(|index| &used[index]);
+            let within = code.loop_of(pc as u32).map(|index| &used_in_loops[index]);
             for (word, &bits) in live.iter().enumerate() {
-                let mut rest = bits & within.map_or(u64::MAX, |used| used[word]);
-                while rest != 0 {
-                    sum += weight[word * 64 + rest.trailing_zeros() as usize];
-                    rest &= rest - 1;
+                let mut remaining_bits = bits & within.map_or(u64::MAX, |used| used[word]);
+                while remaining_bits != 0 {
+                    sum += weight[word * 64 + remaining_bits.trailing_zeros() as usize];
+                    remaining_bits &= remaining_bits - 1;
                 }
             }
             pressure[pc] = sum;
@@ -156,8 +158,8 @@ pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
     pressure
 }
 
-/// The registers that a range of instructions uses.
-fn used_by(code: &Code, pcs: std::ops::RangeInclusive<usize>, words: usize) -> Vec<u64> {
+/// Returns the registers that a range of instructions uses, as a bit set.
+fn registers_used_by(code: &Code, pcs: std::ops::RangeInclusive<usize>, words: usize) -> Vec<u64> {
     let mut used = vec![0; words];
     for (reads, writes) in &code.operands[pcs] {
         reads.iter().chain(writes).for_each(|&slot| used[slot as usize / 64] |= 1 << (slot % 64));
@@ -170,15 +172,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_of_ptxas() {
+    fn parses_a_ptxas_report() {
         let text = " for 'sm_90a'\nptxas info    : Function properties for k\n    2248 bytes stack frame, 400 bytes spill stores, 412 bytes spill loads\nptxas info    : Used 255 registers, used 1 barriers";
-        let Registers { count, stack, spills, .. } = parse(text).unwrap();
-        assert_eq!((count, stack, spills), (255, 2248, 203));
-        assert!(parse("error").is_none());
+        let Registers { count, stack_bytes, spill_instructions, .. } = parse_report(text).unwrap();
+        assert_eq!((count, stack_bytes, spill_instructions), (255, 2248, 203));
+        assert!(parse_report("error").is_none());
     }
 
     #[test]
-    fn warps_that_take_registers() {
+    fn setmaxnreg_raises_are_found() {
         assert_eq!(max_raised_count("setmaxnreg.dec.sync.aligned.u32 \t40;\nsetmaxnreg.inc.sync.aligned.u32 \t232;\n"), 232);
         assert_eq!(max_raised_count("setmaxnreg.inc.sync.aligned.u32"), 0);
     }

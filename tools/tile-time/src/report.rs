@@ -1,7 +1,7 @@
 //! The report of a prediction, as text and as JSON.
 
 use crate::advice::Advice;
-use crate::assembled::Assembled;
+use crate::assembled::CubinStatistics;
 use crate::cost::UNITS;
 use crate::engine::{ENGINES, Engine, InstructionTime, STALL_REASONS};
 use crate::grid::Prediction;
@@ -54,10 +54,10 @@ pub(crate) struct Report {
     advice: Vec<Advice>,
     /// Statistics of the machine code, if a cubin is given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    assembled: Option<Assembled>,
+    assembled: Option<CubinStatistics>,
 }
 
-/// The roofline: the minimum time of the busiest compute unit and of DRAM, and the share of it that the prediction reaches.
+/// The roofline: the minimum times of the busiest compute unit and of DRAM. The larger is the lower bound of the time.
 #[derive(Serialize)]
 struct Roofline {
     /// Source of the operation and byte counts: stated by the launch, or counted in the executed samples.
@@ -68,7 +68,7 @@ struct Roofline {
     compute_seconds: f64,
     memory_seconds: f64,
     limited_by: &'static str,
-    /// The larger of the two times over the predicted time.
+    /// The larger of the two times, divided by the predicted time.
     reached: f64,
 }
 
@@ -90,7 +90,7 @@ impl Roofline {
         let stated = sample.work.as_ref().map(|work| work.flops).filter(|flops| *flops > 0.0);
         Roofline {
             from: if sample.work.is_some() { "stated" } else { "executed" },
-            flops: stated.or(sample.executed.flops).filter(|flops| *flops > 0.0),
+            flops: stated.or(sample.executed_work.flops).filter(|flops| *flops > 0.0),
             bytes,
             compute_seconds,
             memory_seconds,
@@ -102,10 +102,10 @@ impl Roofline {
     fn text(&self) -> String {
         let flops =
             self.flops.map(|flops| format!("{:.3} GFLOP, {:.1} FLOP/B; ", flops / 1e9, flops / self.bytes)).unwrap_or_default();
-        let from = if self.from == "executed" { "(measured in the samples)" } else { "(stated by the launch)" };
+        let source = if self.from == "executed" { "(measured in the samples)" } else { "(stated by the launch)" };
         let (limit, percent) = (self.limited_by, 100.0 * self.reached);
-        let least = format_time(self.compute_seconds.max(self.memory_seconds));
-        format!("roofline {from}: {flops}{:.3} MB; {limit}-bound minimum {least}, {percent:.0} % reached", self.bytes / 1e6)
+        let min_time = format_time(self.compute_seconds.max(self.memory_seconds));
+        format!("roofline {source}: {flops}{:.3} MB; {limit}-bound minimum {min_time}, {percent:.0} % reached", self.bytes / 1e6)
     }
 }
 
@@ -130,7 +130,7 @@ struct Wait {
     #[serde(rename = "for")]
     reason: &'static str,
     part: f64,
-    /// The PTX lines with the longest waits, and their source locations.
+    /// The PTX lines with the longest waits (at most three), and their source locations.
     lines: Vec<u32>,
     source: Vec<String>,
 }
@@ -161,28 +161,29 @@ impl Report {
         machine: &Machine,
         prediction: &Prediction,
         advice: Vec<Advice>,
-        assembled: Option<Assembled>,
+        assembled: Option<CubinStatistics>,
     ) -> Report {
         let seconds = prediction.cycles / (machine.chip.clock * 1e6);
-        let busy = busy(machine, prediction);
+        let busy = unit_utilization(machine, prediction);
         let roofline = Roofline::new(sample, machine, prediction, &busy, seconds);
         Report {
             kernel: sample.program.entry.clone(),
             gpu: machine.name.clone(),
             cycles: prediction.cycles,
             seconds,
-            launch_seconds: 1e-6 * if sample.maps && !sample.repeated { machine.launch.fixed_maps } else { machine.launch.fixed },
+            launch_seconds: 1e-6
+                * if sample.has_tensor_maps && !sample.repeated { machine.launch.fixed_maps } else { machine.launch.fixed },
             tflops: roofline.flops.map(|flops| flops / seconds / 1e12),
             gigabytes_per_second: Some(roofline.bytes / seconds / 1e9),
             roofline,
-            block_cycles: prediction.cta,
-            wave_cycles: prediction.wave,
+            block_cycles: prediction.cta_cycles,
+            wave_cycles: prediction.wave_cycles,
             waves: prediction.waves,
             resident_ctas: prediction.resident_ctas,
             limited_by: prediction.limited_by,
             registers: sample.registers.count,
-            spills: sample.registers.spills,
-            stack_bytes: sample.registers.stack,
+            spills: sample.registers.spill_instructions,
+            stack_bytes: sample.registers.stack_bytes,
             registers_estimated: !sample.registers_reported,
             complete: sample.complete,
             executed_share: sample.executed_share,
@@ -191,8 +192,8 @@ impl Report {
             l2_bytes: prediction.l2_bytes,
             misses: prediction.miss_rate,
             busy,
-            warp_roles: warp_roles(sample, source_locations, prediction),
-            lines: lines(sample, prediction),
+            warp_roles: role_times(sample, source_locations, prediction),
+            lines: line_times(sample, prediction),
             advice,
             assembled,
         }
@@ -200,11 +201,11 @@ impl Report {
 
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        self.write(&mut text).expect("a string can be written to");
+        self.write_text(&mut text).expect("a string can be written to");
         text
     }
 
-    fn write(&self, text: &mut String) -> std::fmt::Result {
+    fn write_text(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "{} on {}", self.kernel, self.gpu)?;
         writeln!(text, "  {:.0} cycles, {}", self.cycles, format_time(self.seconds))?;
         if let Some(tflops) = self.tflops {
@@ -247,7 +248,7 @@ impl Report {
         }
         for warp_role in &self.warp_roles {
             writeln!(text, "warps {}: {}", warp_role.warps, warp_role.what)?;
-            waits(text, "  ", &warp_role.waits)?;
+            write_waits(text, "  ", &warp_role.waits)?;
             for l in &warp_role.loops {
                 writeln!(
                     text,
@@ -259,14 +260,14 @@ impl Report {
                     l.iterations,
                     l.cycles_per_iteration
                 )?;
-                waits(text, "    ", &l.waits)?;
+                write_waits(text, "    ", &l.waits)?;
             }
         }
         if !self.advice.is_empty() {
             writeln!(text, "potential savings")?;
         }
         for advice in &self.advice {
-            writeln!(text, "  {:5.1} %  {}: {}", 100.0 * advice.gain, advice.if_, advice.how)?;
+            writeln!(text, "  {:5.1} %  {}: {}", 100.0 * advice.gain, advice.scenario, advice.how)?;
         }
         if let Some(assembled) = &self.assembled {
             text.push_str(&assembled.text());
@@ -275,7 +276,7 @@ impl Report {
     }
 }
 
-fn waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
+fn write_waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
     for wait in waits {
         let lines: Vec<String> = wait.lines.iter().map(u32::to_string).collect();
         let source = if wait.source.is_empty() { String::new() } else { format!("; {}", wait.source.join(", ")) };
@@ -293,85 +294,85 @@ pub(crate) fn format_time(seconds: f64) -> String {
     }
 }
 
-fn busy(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
+fn unit_utilization(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
     let statistics = &prediction.statistics;
-    let cycles = prediction.span * prediction.sms;
-    let mut busy = vec![Busy { unit: "issue slots", part: statistics.slots / cycles / 4.0 }];
+    let cycles = prediction.simulated_cycles * prediction.simulated_sms;
+    let mut utilization = vec![Busy { unit: "issue slots", part: statistics.issue_slots / cycles / 4.0 }];
     for unit in UNITS {
-        busy.push(Busy { unit: unit.name(), part: statistics.units[unit as usize] / cycles / 4.0 });
+        utilization.push(Busy { unit: unit.name(), part: statistics.unit_cycles[unit as usize] / cycles / 4.0 });
     }
     for (engine, name) in ENGINES {
         let parts = if engine == Engine::TensorMemory { 4.0 } else { 1.0 };
-        busy.push(Busy { unit: name, part: statistics.engines[engine as usize] / cycles / parts });
+        utilization.push(Busy { unit: name, part: statistics.engine_cycles[engine as usize] / cycles / parts });
     }
     let seconds = prediction.cycles / (machine.chip.clock * 1e6);
     let l2 = machine.global.l2_chip_bytes.min(machine.global.l2_bytes * prediction.active_sms);
-    busy.push(Busy { unit: "L2 cache", part: prediction.l2_bytes / prediction.cycles / l2 });
-    busy.push(Busy { unit: "DRAM", part: prediction.memory_bytes / seconds / (machine.chip.memory * 1e9) });
-    busy
+    utilization.push(Busy { unit: "L2 cache", part: prediction.l2_bytes / prediction.cycles / l2 });
+    utilization.push(Busy { unit: "DRAM", part: prediction.memory_bytes / seconds / (machine.chip.memory * 1e9) });
+    utilization
 }
 
-/// Groups warps with the same hot instructions.
-fn warp_roles(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction) -> Vec<RoleTime> {
-    let spent = &prediction.statistics.spent;
+/// Returns the times of each warp role. Warps with the same frequent instructions form a role.
+fn role_times(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction) -> Vec<RoleTime> {
+    let instruction_times = &prediction.statistics.instruction_times;
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    let hot = |warp: usize| -> Vec<bool> {
-        let most = spent[warp].iter().map(|spent| spent.count).max().unwrap_or(0);
-        spent[warp].iter().map(|spent| most > 0 && spent.count * 2 >= most).collect()
+    let hot_instructions = |warp: usize| -> Vec<bool> {
+        let max_count = instruction_times[warp].iter().map(|time| time.count).max().unwrap_or(0);
+        instruction_times[warp].iter().map(|time| max_count > 0 && time.count * 2 >= max_count).collect()
     };
-    for warp in (0..spent.len()).filter(|&warp| !spent[warp].is_empty()) {
-        let mine = hot(warp);
-        match groups.iter_mut().find(|group| hot(group[0]) == mine) {
+    for warp in (0..instruction_times.len()).filter(|&warp| !instruction_times[warp].is_empty()) {
+        let own_instructions = hot_instructions(warp);
+        match groups.iter_mut().find(|group| hot_instructions(group[0]) == own_instructions) {
             Some(group) => group.push(warp),
             None => groups.push(vec![warp]),
         }
     }
-    groups.iter().map(|group| warp_role(sample, source_locations, prediction, group)).collect()
+    groups.iter().map(|group| role_time(sample, source_locations, prediction, group)).collect()
 }
 
-/// The time of the given warps at each instruction.
-fn spent_by(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Vec<InstructionTime> {
-    let spent = |pc: usize| warps.iter().map(move |&warp| &prediction.statistics.spent[warp][pc]);
+/// Returns the total time of the given warps at each instruction.
+fn times_of_warps(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Vec<InstructionTime> {
+    let times = |pc: usize| warps.iter().map(move |&warp| &prediction.statistics.instruction_times[warp][pc]);
     let sum = |pc: usize| {
         let mut sum = InstructionTime::default();
-        for one in spent(pc) {
-            sum.count += one.count;
-            sum.issue += one.issue;
-            sum.waits.iter_mut().zip(one.waits).for_each(|(to, from)| *to += from);
+        for time in times(pc) {
+            sum.count += time.count;
+            sum.issue += time.issue;
+            sum.waits.iter_mut().zip(time.waits).for_each(|(to, from)| *to += from);
         }
         sum
     };
     (0..sample.program.code.len()).map(sum).collect()
 }
 
-/// The PTX lines on which warps spend time, in order.
-fn lines(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
-    let spent = &prediction.statistics.spent;
+/// Returns the PTX lines on which warps spend time, in order of the lines.
+fn line_times(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
+    let spent = &prediction.statistics.instruction_times;
     let warps: Vec<usize> = (0..spent.len()).filter(|&warp| !spent[warp].is_empty()).collect();
-    let all = spent_by(sample, prediction, &warps);
-    let total: f64 = all.iter().map(time_of).sum();
+    let all = times_of_warps(sample, prediction, &warps);
+    let total: f64 = all.iter().map(total_time).sum();
     let mut lines: BTreeMap<u32, InstructionTime> = BTreeMap::new();
     for (instruction, spent) in sample.program.code.iter().zip(&all) {
         let line = lines.entry(instruction.line).or_default();
         line.issue += spent.issue;
         line.waits.iter_mut().zip(spent.waits).for_each(|(to, from)| *to += from);
     }
-    let one = |(line, spent): (u32, InstructionTime)| {
+    let line_time = |(line, spent): (u32, InstructionTime)| {
         let waits = STALL_REASONS.iter().map(|(stall, name)| (f64::from(spent.waits[*stall as usize]), *name));
         let longest = waits.chain([(spent.issue, "issuing")]).max_by(|a, b| a.0.total_cmp(&b.0));
-        LineTime { line, part: time_of(&spent) / total, mostly: longest.map_or("", |(_, name)| name) }
+        LineTime { line, part: total_time(&spent) / total, mostly: longest.map_or("", |(_, name)| name) }
     };
-    lines.into_iter().map(one).filter(|line| line.part > 0.0).collect()
+    lines.into_iter().map(line_time).filter(|line| line.part > 0.0).collect()
 }
 
-fn warp_role(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction, warps: &[usize]) -> RoleTime {
-    let all = spent_by(sample, prediction, warps);
-    let total: f64 = all.iter().map(time_of).sum();
+fn role_time(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction, warps: &[usize]) -> RoleTime {
+    let all = times_of_warps(sample, prediction, warps);
+    let total: f64 = all.iter().map(total_time).sum();
     let mut loops: Vec<LoopTime> = Vec::new();
     for (index, l) in sample.code.loops.iter().enumerate() {
         let inside: Vec<usize> =
             (l.first as usize..=l.last as usize).filter(|&pc| sample.code.loop_of(pc as u32) == Some(index)).collect();
-        let cycles: f64 = inside.iter().map(|&pc| time_of(&all[pc])).sum();
+        let cycles: f64 = inside.iter().map(|&pc| total_time(&all[pc])).sum();
         let iterations = all[l.last as usize].count.max(all[l.first as usize].count) / warps.len() as u64;
         if cycles < 0.03 * total || iterations < 2 {
             continue;
@@ -384,26 +385,26 @@ fn warp_role(sample: &Sample, source_locations: &SourceLocations<'_>, prediction
             iterations: iterations / (prediction.waves_simulated * prediction.resident_ctas) as u64,
             cycles_per_iteration: cycles / (iterations * warps.len() as u64) as f64,
             part: cycles / total,
-            waits: wait_list(sample, source_locations, &all, inside.iter().copied(), cycles),
+            waits: significant_waits(sample, source_locations, &all, inside.iter().copied(), cycles),
         });
     }
     loops.sort_by(|a, b| b.part.total_cmp(&a.part));
     let instructions = all.iter().map(|spent| spent.count).sum();
     RoleTime {
-        warps: ranges(warps),
-        what: purpose(sample, &all),
+        warps: format_ranges(warps),
+        what: describe_work(sample, &all),
         instructions,
-        waits: wait_list(sample, source_locations, &all, 0..all.len(), total),
+        waits: significant_waits(sample, source_locations, &all, 0..all.len(), total),
         loops,
     }
 }
 
-fn time_of(spent: &InstructionTime) -> f64 {
+fn total_time(spent: &InstructionTime) -> f64 {
     spent.issue + spent.waits.iter().map(|&wait| f64::from(wait)).sum::<f64>()
 }
 
-/// The significant waits and the issue time, longest first.
-fn wait_list(
+/// Returns the waits and the issue time that take at least 2 % of the time, longest first.
+fn significant_waits(
     sample: &Sample,
     source_locations: &SourceLocations<'_>,
     all: &[InstructionTime],
@@ -434,11 +435,11 @@ fn wait_list(
     list
 }
 
-/// The kinds of work that the warps do, derived from the opcodes that they execute.
-fn purpose(sample: &Sample, all: &[InstructionTime]) -> String {
+/// Describes the work of warps, from the opcodes that they execute.
+fn describe_work(sample: &Sample, all: &[InstructionTime]) -> String {
     let count = |words: &[&str]| -> u64 {
-        let named = |pc: usize| &sample.program.names[sample.program.code[pc].name as usize];
-        all.iter().enumerate().filter(|(pc, _)| words.iter().any(|word| named(*pc).starts_with(word))).map(|(_, s)| s.count).sum()
+        let opcode = |pc: usize| &sample.program.opcodes[sample.program.code[pc].opcode as usize];
+        all.iter().enumerate().filter(|(pc, _)| words.iter().any(|word| opcode(*pc).starts_with(word))).map(|(_, s)| s.count).sum()
     };
     let kinds: [(&str, &[&str]); 8] = [
         ("MMAs", &["mma.", "wgmma.mma_async", "tcgen05.mma"]),
@@ -454,8 +455,8 @@ fn purpose(sample: &Sample, all: &[InstructionTime]) -> String {
     if parts.is_empty() { "control flow only".into() } else { parts.join(", ") }
 }
 
-/// `0-3, 7`
-fn ranges(numbers: &[usize]) -> String {
+/// Formats ascending numbers as ranges, for example `0-3, 7`.
+fn format_ranges(numbers: &[usize]) -> String {
     let mut parts = Vec::new();
     let mut index = 0;
     while index < numbers.len() {

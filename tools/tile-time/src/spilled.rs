@@ -1,5 +1,5 @@
 //! The positions of spill instructions by PTX line: ptxas records the line of each machine instruction, and nvdisasm prints it.
-//! Without nvdisasm, `registers::spread` estimates the positions.
+//! Without nvdisasm, `registers::spread_spills` estimates the positions.
 
 use crate::code::Code;
 use common::{child, toolkit};
@@ -7,22 +7,27 @@ use simulator::program::{Op, Program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Machine instructions by PTX line: spill stores and reloads (`moves`), and MMAs.
+/// By PTX line: the number of 32-bit registers that spill instructions store or reload, and the number of MMA instructions.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Spilled {
-    moves: BTreeMap<u32, f64>,
+pub(crate) struct SpillPositions {
+    spilled_registers: BTreeMap<u32, f64>,
     mmas: BTreeMap<u32, f64>,
 }
 
-/// Parses nvdisasm's listing of a cubin with PTX line information. None if nvdisasm is missing or rejects the file.
-pub(crate) fn spill_places(cubin: &Path, entry: &str) -> Option<Spilled> {
+/// Parses nvdisasm's listing of a cubin with PTX line information. `None` if nvdisasm is missing, rejects the file, or shows no
+/// spills.
+pub(crate) fn read_spill_positions(cubin: &Path, entry: &str) -> Option<SpillPositions> {
     let tool = toolkit::nvdisasm().ok()?;
     let output = child::command(&tool.path).args(["-c", "-gp"]).arg(cubin).output().ok()?;
-    output.status.success().then(|| parse(&String::from_utf8_lossy(&output.stdout), entry)).filter(|all| !all.moves.is_empty())
+    output
+        .status
+        .success()
+        .then(|| parse_listing(&String::from_utf8_lossy(&output.stdout), entry))
+        .filter(|all| !all.spilled_registers.is_empty())
 }
 
-fn parse(listing: &str, entry: &str) -> Spilled {
-    let mut spilled = Spilled::default();
+fn parse_listing(listing: &str, entry: &str) -> SpillPositions {
+    let mut positions = SpillPositions::default();
     let (mut line, mut inside) = (0, false);
     for text in listing.lines() {
         if let Some(section) = text.trim_start().strip_prefix(".section") {
@@ -31,25 +36,25 @@ fn parse(listing: &str, entry: &str) -> Spilled {
             line = at.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(line);
         } else if let (true, Some((_, instruction))) = (inside, text.split_once("*/")) {
             let opcode = instruction.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or("");
-            let registers = match opcode {
+            let register_count = match opcode {
                 _ if opcode.ends_with(".128") => 4.0,
                 _ if opcode.ends_with(".64") => 2.0,
                 _ => 1.0,
             };
             if text.contains("SpillRefill") {
-                *spilled.moves.entry(line).or_default() += registers;
+                *positions.spilled_registers.entry(line).or_default() += register_count;
             } else if opcode.contains("MMA") {
-                *spilled.mmas.entry(line).or_default() += 1.0;
+                *positions.mmas.entry(line).or_default() += 1.0;
             }
         }
     }
-    spilled
+    positions
 }
 
-impl Spilled {
-    /// For each instruction, the spill instructions per iteration of its loop. The assembler may have unrolled the loop; the number
-    /// of MMAs shows the unroll factor.
-    pub(crate) fn spread(&self, program: &Program, code: &Code) -> Vec<f32> {
+impl SpillPositions {
+    /// Returns for each instruction the spilled registers per iteration of its loop. The assembler may have unrolled the loop. The
+    /// number of MMA instructions per PTX MMA shows the unroll factor.
+    pub(crate) fn spread_spills(&self, program: &Program, code: &Code) -> Vec<f32> {
         let mut iterations = vec![1.0f64; code.loops.len()];
         for (pc, instr) in program.code.iter().enumerate() {
             if let (Op::Mma(_), Some(index)) = (&instr.op, code.loop_of(pc as u32)) {
@@ -58,7 +63,7 @@ impl Spilled {
         }
         let lines: Vec<u32> = program.code.iter().map(|instr| instr.line).collect();
         let mut spills = vec![0.0; lines.len()];
-        for (line, count) in &self.moves {
+        for (line, count) in &self.spilled_registers {
             let at = lines.iter().position(|other| other == line).unwrap_or(0);
             // Folded instructions are never issued: attribute their spills to the next instruction.
             let Some(pc) = (at..lines.len()).find(|&pc| !code.folded[pc]) else { continue };
@@ -74,10 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_of_nvdisasm() {
+    fn parses_an_nvdisasm_listing() {
         let listing = "	.section	.text.k,\"ax\",@progbits\n	//## File \".nv_debug_ptx_txt\", line 62\n        /*0dd0*/                   STL [R1+0x428], RZ   (*\"SpillRefill\"*);\n.L_x_127:\n	//## File \".nv_debug_ptx_txt\", line 70 inlined at \".nv_debug_ptx_txt\", line 9\n        /*0df0*/               @P0 LDL.128 R4, [R1+0x428] (*\"SpillRefill\"*);\n        /*0e00*/                   LDL R4, [R2] ;\n        /*0e10*/                   HMMA.16816.F32 R4, R8, R10, R4 ;\n	.section	.text.other,\"ax\",@progbits\n        /*0000*/                   STL [R1], RZ   (*\"SpillRefill\"*);\n";
-        let spilled = parse(listing, "k");
-        assert_eq!(spilled.moves, BTreeMap::from([(62, 1.0), (70, 4.0)]));
-        assert_eq!(spilled.mmas, BTreeMap::from([(70, 1.0)]));
+        let positions = parse_listing(listing, "k");
+        assert_eq!(positions.spilled_registers, BTreeMap::from([(62, 1.0), (70, 4.0)]));
+        assert_eq!(positions.mmas, BTreeMap::from([(70, 1.0)]));
     }
 }

@@ -1,6 +1,6 @@
 //! Compiles a candidate and predicts or measures its time, by running the tools as processes.
 
-use crate::records::{Failure, FailureKind, Outcome, Ranked};
+use crate::records::{Failure, FailureKind, Outcome, RankedCandidate};
 use base::Target;
 use base::diag::{Diagnostic, Result};
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 /// Timed launches of a measured candidate.
 const TIMED_LAUNCHES: &str = "20";
 
+/// Evaluates candidates for one kernel, launch and target.
 pub(crate) struct Evaluator {
     /// The folder of the tools.
     pub(crate) tools: PathBuf,
@@ -31,34 +32,40 @@ pub(crate) struct Measured {
 
 /// A diagnostic of a tool, as `--error-format=json` prints it.
 #[derive(Deserialize)]
-struct Reported {
+struct ToolDiagnostic {
     kind: String,
     code: Option<String>,
     message: String,
 }
 
 impl Evaluator {
-    /// The predicted time of a candidate. `known_seconds` has the time of each program, by digest, that another candidate has too.
+    /// The predicted time of a candidate. `known_seconds` returns the time of the program with this digest if an earlier candidate
+    /// has the same program.
     pub(crate) fn evaluate(&self, options: &[String], known_seconds: impl Fn(&str) -> Option<f64>) -> Outcome {
-        self.predict(options, known_seconds).unwrap_or_else(Outcome::Failed)
+        self.compile_and_predict(options, known_seconds).unwrap_or_else(Outcome::Failed)
     }
 
-    fn predict(&self, options: &[String], known_seconds: impl Fn(&str) -> Option<f64>) -> std::result::Result<Outcome, Failure> {
+    fn compile_and_predict(
+        &self,
+        options: &[String],
+        known_seconds: impl Fn(&str) -> Option<f64>,
+    ) -> std::result::Result<Outcome, Failure> {
         let ptx = self.compile(options, "ptx")?;
-        let digest = digest(&std::fs::read(&ptx).map_err(|error| failure(&error.to_string()))?);
+        let digest = ptx_digest(&std::fs::read(&ptx).map_err(|error| tool_error(&error.to_string()))?);
         let seconds = match known_seconds(&digest) {
             Some(seconds) => seconds,
-            None => self.time(&ptx)?,
+            None => self.predict_seconds(&ptx)?,
         };
         let _ = std::fs::remove_file(ptx);
         Ok(Outcome::Predicted { seconds, ptx: digest })
     }
 
-    /// Compiles to PTX or to a cubin.
+    /// Compiles the kernel with these options. `kind` is `ptx` or `cubin`. Returns the path of the output.
     fn compile(&self, options: &[String], kind: &str) -> std::result::Result<PathBuf, Failure> {
         let name = format!("{}.{kind}", &blake3::hash(options.join(" ").as_bytes()).to_hex()[..16]);
         let output = self.folder.join(name);
-        let mut arguments: Vec<String> = vec![format!("--gpu-name={}", self.target.name), format!("--max-time={}", self.step_seconds)];
+        let mut arguments: Vec<String> =
+            vec![format!("--gpu-name={}", self.target.name), format!("--max-time={}", self.step_seconds)];
         arguments.extend([format!("--emit={kind}"), "-o".into(), output.display().to_string()]);
         arguments.extend(options.iter().cloned());
         arguments.extend(["--".into(), self.kernel.display().to_string()]);
@@ -66,7 +73,8 @@ impl Evaluator {
         Ok(output)
     }
 
-    fn time(&self, ptx: &Path) -> std::result::Result<f64, Failure> {
+    /// The time that `tile-time` predicts for PTX.
+    fn predict_seconds(&self, ptx: &Path) -> std::result::Result<f64, Failure> {
         #[derive(Deserialize)]
         struct Prediction {
             seconds: f64,
@@ -75,12 +83,12 @@ impl Evaluator {
         arguments.extend(["--no-advice".into(), "--json=-".into(), format!("--max-time={}", self.step_seconds)]);
         arguments.extend(self.gpu.iter().map(|gpu| format!("--gpu={gpu}")));
         let output = self.run("tile-time", &arguments)?;
-        let prediction: Prediction = serde_json::from_slice(&output).map_err(|error| failure(&format!("tile-time: {error}")))?;
+        let prediction: Prediction = serde_json::from_slice(&output).map_err(|error| tool_error(&format!("tile-time: {error}")))?;
         Ok(prediction.seconds)
     }
 
     /// Measures candidates on a GPU and sorts them by time.
-    pub(crate) fn measure(&self, ranking: &[Ranked], driver: Option<&Path>) -> Result<Vec<Measured>> {
+    pub(crate) fn measure(&self, ranking: &[RankedCandidate], driver: Option<&Path>) -> Result<Vec<Measured>> {
         #[derive(Deserialize)]
         struct Launches {
             cubins: Vec<Cubin>,
@@ -100,7 +108,7 @@ impl Evaluator {
         arguments.extend(cubins[1..].iter().map(|cubin| format!("--against={cubin}")));
         let output = self.run("tile-launch", &arguments).map_err(failed)?;
         let launches: Launches =
-            serde_json::from_slice(&output).map_err(|error| failed(failure(&format!("tile-launch: {error}"))))?;
+            serde_json::from_slice(&output).map_err(|error| failed(tool_error(&format!("tile-launch: {error}"))))?;
         let measured = ranking.iter().zip(launches.cubins).map(|(candidate, cubin)| Measured {
             options: candidate.options.clone(),
             predicted_seconds: candidate.seconds,
@@ -116,16 +124,20 @@ impl Evaluator {
         let path = self.tools.join(tool);
         let mut command = common::child::command(&path);
         command.arg("--error-format=json").args(arguments);
-        let output = common::child::output(&mut command, None);
-        let output = output.map_err(|error| failure(&format!("{}: {}", path.display(), common::os_error_text(&error))))?;
-        if output.status.success() { Ok(output.stdout) } else { Err(reported(tool, &String::from_utf8_lossy(&output.stderr))) }
+        let output = common::child::run_captured(&mut command, None);
+        let output = output.map_err(|error| tool_error(&format!("{}: {}", path.display(), common::os_error_text(&error))))?;
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(reported_failure(tool, &String::from_utf8_lossy(&output.stderr)))
+        }
     }
 }
 
 /// The failure that a tool reported.
-fn reported(tool: &str, stderr: &str) -> Failure {
-    let Some(reported) = stderr.lines().find_map(|line| serde_json::from_str::<Reported>(line).ok()) else {
-        return failure(&format!("{tool}: {}", stderr.lines().next().unwrap_or("no message")));
+fn reported_failure(tool: &str, stderr: &str) -> Failure {
+    let Some(reported) = stderr.lines().find_map(|line| serde_json::from_str::<ToolDiagnostic>(line).ok()) else {
+        return tool_error(&format!("{tool}: {}", stderr.lines().next().unwrap_or("no message")));
     };
     let kind = match (reported.code.as_deref(), &*reported.kind) {
         (Some("SC100"), _) => FailureKind::SharedMemory,
@@ -137,12 +149,13 @@ fn reported(tool: &str, stderr: &str) -> Failure {
     Failure { kind, code: reported.code, message: reported.message }
 }
 
-fn failure(message: &str) -> Failure {
+/// A failure without a diagnostic of a tool.
+fn tool_error(message: &str) -> Failure {
     Failure { kind: FailureKind::Error, code: None, message: message.into() }
 }
 
 /// Digest of PTX without comments. Comments contain the options, so they differ between candidates with the same code.
-fn digest(ptx: &[u8]) -> String {
+fn ptx_digest(ptx: &[u8]) -> String {
     let text = String::from_utf8_lossy(ptx);
     let mut hasher = blake3::Hasher::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {

@@ -1,8 +1,8 @@
 //! `tile-tune`: searches the compiler options with which a launch of a kernel is predicted to be fastest.
 //!
-//! Each candidate is a list of options for `tileiras` ([`space`]). [`search`] selects candidates, [`evaluation`] compiles each one to
-//! PTX and predicts its time with `tile-time`, [`records`] keeps every result in a file, so that an interrupted search continues,
-//! and [`report`] prints the ranking. No GPU is needed, except for `--measure`.
+//! Each candidate is a list of options for `tileiras` ([`space`]). [`search`] selects candidates, [`evaluation`] compiles each one
+//! to PTX and predicts its time with `tile-time`, [`records`] keeps every result in a file, so that an interrupted search
+//! continues, and [`report`] prints the ranking. No GPU is needed, except for `--measure`.
 //!
 //! See also: Triton's `autotune`, which measures all configurations on a GPU; the CUTLASS profiler.
 
@@ -36,7 +36,7 @@ const ABOUT: About = About {
         ),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -46,7 +46,8 @@ struct Options {
     /// Launch description: kernel, grid, buffers and arguments
     #[arg(long, value_name = "FILE")]
     launch: PathBuf,
-    /// Values of an option of tileiras to try; repeat for more options [default: the options that override decisions of the compiler]
+    /// Values of an option of tileiras to try; repeat for more options [default: the options that override decisions of the
+    /// compiler]
     #[arg(long, value_name = "OPTION=VALUE,..", value_parser = Dimension::parse)]
     space: Vec<Dimension>,
     /// Which combinations to try: `guided` varies one option after the other and keeps the best value, until no change helps;
@@ -114,10 +115,16 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let identity = records::Identity::new(&input.bytes, &launch.bytes, target, options.gpu.as_deref());
     let records = Records::open(options.results.as_deref(), &identity)?;
     let jobs = options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let mut search = Search { evaluator: &evaluator, records, limit: options.limit as usize, jobs, progress: &|text| session.write_stderr(text) };
+    let mut search = Search {
+        evaluator: &evaluator,
+        records,
+        limit: options.limit as usize,
+        jobs,
+        progress: &|text| session.write_stderr(text),
+    };
     match options.search {
-        search::Strategy::Guided => search.guided(&space)?,
-        search::Strategy::Exhaustive => search.exhaustive(&space)?,
+        search::Strategy::Guided => search.run_guided(&space)?,
+        search::Strategy::Exhaustive => search.run_exhaustive(&space)?,
     }
     let mut ranking = search.records.ranking();
     let Some(fastest) = ranking.first() else { return Err(report::no_candidate(&search.records)) };
@@ -126,9 +133,9 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         ranking.truncate(options.measure);
         let measured = evaluator.measure(&ranking, options.driver.as_deref())?;
         best = measured[0].options.clone();
-        common::write_file(None, report::measured(&measured).as_bytes())?;
+        common::write_file(None, report::measured_table(&measured).as_bytes())?;
     } else {
-        common::write_file(None, report::predicted(&search.records, options.rows).as_bytes())?;
+        common::write_file(None, report::predicted_table(&search.records, options.rows).as_bytes())?;
     }
     if let Some(path) = &options.best {
         common::write_file(Some(path), report::response_file(target, &best).as_bytes())?;

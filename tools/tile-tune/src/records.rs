@@ -1,7 +1,8 @@
 //! The results of a search: in memory, and in the file of `--results`.
 //!
-//! The first line of the file identifies the search: kernel, launch, target and GPU. Each further line is the record of a candidate.
-//! A line is appended when its candidate is done, so after an interruption only the last line can be incomplete. It is dropped.
+//! The first line of the file identifies the search: kernel, launch, target and GPU. Each further line is the record of a
+//! candidate. A line is appended when its candidate is done, so after an interruption only the last line can be incomplete.
+//! [`Records::open`] drops an incomplete line.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
@@ -11,7 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// What a file of results belongs to.
+/// Identifies the search to which a file of results belongs.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// Version of the tools.
@@ -36,8 +37,8 @@ impl Identity {
         }
     }
 
-    /// The first difference, for a message.
-    fn difference(&self, other: &Identity) -> Option<&'static str> {
+    /// The name of the first property that differs, for a message.
+    fn first_difference(&self, other: &Identity) -> Option<&'static str> {
         let parts = [
             ("kernel", self.kernel == other.kernel),
             ("launch", self.launch == other.launch),
@@ -49,7 +50,7 @@ impl Identity {
     }
 }
 
-/// Why a candidate has no time.
+/// The reason why a candidate has no predicted time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FailureKind {
@@ -89,7 +90,10 @@ pub(crate) struct Failure {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// The predicted time, and the digest of the PTX without comments. Candidates with the same digest are the same program.
-    Predicted { seconds: f64, ptx: String },
+    Predicted {
+        seconds: f64,
+        ptx: String,
+    },
     Failed(Failure),
 }
 
@@ -102,7 +106,7 @@ pub(crate) struct Record {
 }
 
 /// A candidate with its predicted time.
-pub(crate) struct Ranked {
+pub(crate) struct RankedCandidate {
     pub(crate) options: Vec<String>,
     pub(crate) seconds: f64,
 }
@@ -114,7 +118,7 @@ pub(crate) struct Records {
 }
 
 /// The key of a candidate: the order of options does not matter.
-fn key(options: &[String]) -> Vec<String> {
+fn options_key(options: &[String]) -> Vec<String> {
     let mut sorted = options.to_vec();
     sorted.sort();
     sorted
@@ -135,12 +139,14 @@ impl Records {
             String::new()
         };
         let complete = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-        records.read(complete, identity).map_err(|message| Diagnostic::usage("TUN004", format!("{}: {message}", path.display())))?;
+        records
+            .read(complete, identity)
+            .map_err(|message| Diagnostic::usage("TUN004", format!("{}: {message}", path.display())))?;
         let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
         // Drop the incomplete last line of an interrupted search.
         file.set_len(complete.len() as u64).map_err(failed)?;
         if complete.is_empty() {
-            writeln!(file, "{}", json(identity)).map_err(failed)?;
+            writeln!(file, "{}", json_line(identity)).map_err(failed)?;
         }
         records.file = Some(file);
         Ok(records)
@@ -149,23 +155,25 @@ impl Records {
     fn read(&mut self, text: &str, identity: &Identity) -> std::result::Result<(), String> {
         let mut lines = text.lines();
         let Some(first) = lines.next() else { return Ok(()) };
-        let found: Identity = serde_json::from_str(first).map_err(|_| "this is not a file of results of tile-tune".to_string())?;
-        if let Some(part) = identity.difference(&found) {
+        let file_identity: Identity =
+            serde_json::from_str(first).map_err(|_| "this is not a file of results of tile-tune".to_string())?;
+        if let Some(part) = identity.first_difference(&file_identity) {
             return Err(format!("these are results for another {part}; name another file, or delete this one"));
         }
         for (index, line) in lines.enumerate() {
             let record: Record = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 2))?;
-            self.outcomes.insert(key(&record.options), record.outcome);
+            self.outcomes.insert(options_key(&record.options), record.outcome);
         }
         Ok(())
     }
 
     pub(crate) fn add(&mut self, record: Record) -> Result<()> {
         if let Some(file) = &mut self.file {
-            let written = writeln!(file, "{}", json(&record)).and_then(|()| file.flush());
-            written.map_err(|error| Diagnostic::io("TUN001", format!("cannot write results: {}", common::os_error_text(&error))))?;
+            let written = writeln!(file, "{}", json_line(&record)).and_then(|()| file.flush());
+            written
+                .map_err(|error| Diagnostic::io("TUN001", format!("cannot write results: {}", common::os_error_text(&error))))?;
         }
-        self.outcomes.insert(key(&record.options), record.outcome);
+        self.outcomes.insert(options_key(&record.options), record.outcome);
         Ok(())
     }
 
@@ -174,7 +182,7 @@ impl Records {
     }
 
     pub(crate) fn outcome(&self, options: &[String]) -> Option<&Outcome> {
-        self.outcomes.get(&key(options))
+        self.outcomes.get(&options_key(options))
     }
 
     pub(crate) fn seconds(&self, options: &[String]) -> Option<f64> {
@@ -184,7 +192,7 @@ impl Records {
         }
     }
 
-    /// The predicted time of a program that another candidate has too.
+    /// The predicted time of the program with this digest, if a candidate has this program.
     pub(crate) fn seconds_of_ptx(&self, digest: &str) -> Option<f64> {
         self.outcomes.values().find_map(|outcome| match outcome {
             Outcome::Predicted { seconds, ptx } if ptx == digest => Some(*seconds),
@@ -192,8 +200,8 @@ impl Records {
         })
     }
 
-    /// The candidates by predicted time, one for each program: that with the fewest options.
-    pub(crate) fn ranking(&self) -> Vec<Ranked> {
+    /// The candidates in order of predicted time. Of the candidates with the same program, only the one with the fewest options.
+    pub(crate) fn ranking(&self) -> Vec<RankedCandidate> {
         let mut shortest: BTreeMap<&str, (&Vec<String>, f64)> = BTreeMap::new();
         for (options, outcome) in &self.outcomes {
             if let Outcome::Predicted { seconds, ptx } = outcome
@@ -202,8 +210,8 @@ impl Records {
                 shortest.insert(ptx, (options, *seconds));
             }
         }
-        let mut ranking: Vec<Ranked> =
-            shortest.into_values().map(|(options, seconds)| Ranked { options: options.clone(), seconds }).collect();
+        let mut ranking: Vec<RankedCandidate> =
+            shortest.into_values().map(|(options, seconds)| RankedCandidate { options: options.clone(), seconds }).collect();
         ranking.sort_by(|one, other| one.seconds.total_cmp(&other.seconds).then_with(|| one.options.cmp(&other.options)));
         ranking
     }
@@ -217,6 +225,6 @@ impl Records {
     }
 }
 
-fn json(value: &impl Serialize) -> String {
+fn json_line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("strings and numbers")
 }

@@ -19,7 +19,7 @@ fn microseconds(seconds: f64) -> String {
 }
 
 /// The ranking by predicted time with a bar for each candidate, and the number of failures of each kind.
-pub(crate) fn predicted(records: &Records, rows: usize) -> String {
+pub(crate) fn predicted_table(records: &Records, rows: usize) -> String {
     let ranking = records.ranking();
     let default_seconds = records.seconds(&[]);
     let slowest_shown = ranking.iter().take(rows).map(|candidate| candidate.seconds).fold(0.0, f64::max);
@@ -46,7 +46,7 @@ pub(crate) fn predicted(records: &Records, rows: usize) -> String {
 }
 
 /// The ranking by measured time.
-pub(crate) fn measured(candidates: &[Measured]) -> String {
+pub(crate) fn measured_table(candidates: &[Measured]) -> String {
     let mut text = format!("{:>14} {:>14}  options\n", "measured", "predicted");
     for candidate in candidates {
         let (measured, predicted) = (microseconds(candidate.seconds), microseconds(candidate.predicted_seconds));

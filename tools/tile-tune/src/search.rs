@@ -13,29 +13,31 @@ pub(crate) enum Strategy {
     Exhaustive,
 }
 
+/// A search and its results.
 pub(crate) struct Search<'a> {
     pub(crate) evaluator: &'a Evaluator,
     pub(crate) records: Records,
     /// Maximum number of candidates.
     pub(crate) limit: usize,
-    /// Candidates at a time.
+    /// The number of candidates that are evaluated at a time.
     pub(crate) jobs: usize,
     /// Receives a line for each evaluated candidate.
     pub(crate) progress: &'a dyn Fn(&str),
 }
 
 impl Search<'_> {
-    pub(crate) fn exhaustive(&mut self, space: &Space) -> Result<()> {
-        self.evaluate(&space.all())
+    /// Evaluates all combinations of values.
+    pub(crate) fn run_exhaustive(&mut self, space: &Space) -> Result<()> {
+        self.evaluate(&space.all_candidates())
     }
 
-    /// Coordinate descent: varies one option after the other from the best candidate so far, until a round over all options finds no
-    /// faster one.
-    pub(crate) fn guided(&mut self, space: &Space) -> Result<()> {
+    /// Coordinate descent: varies one option after the other from the best candidate so far, until a pass over all options finds no
+    /// faster candidate.
+    pub(crate) fn run_guided(&mut self, space: &Space) -> Result<()> {
         let mut best: Vec<String> = Vec::new();
         self.evaluate(&[best.clone()])?;
         loop {
-            let start = best.clone();
+            let previous_best = best.clone();
             for dimension in &space.dimensions {
                 let variants = dimension.variants(&best);
                 self.evaluate(&variants)?;
@@ -46,7 +48,7 @@ impl Search<'_> {
                     }
                 }
             }
-            if best == start || self.records.len() >= self.limit {
+            if best == previous_best || self.records.len() >= self.limit {
                 return Ok(());
             }
         }
@@ -64,13 +66,14 @@ impl Search<'_> {
         let (threads, queue) = (self.jobs.min(queue.len()), Mutex::new(queue));
         let (sender, results) = mpsc::channel::<Record>();
         let Search { evaluator, records, limit, progress, .. } = self;
+        let evaluator: &Evaluator = evaluator;
         let shared_records = Mutex::new(records);
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 let (sender, queue, shared_records) = (sender.clone(), &queue, &shared_records);
                 scope.spawn(move || {
                     loop {
-                        // The lock must not be held during the evaluation.
+                        // This statement releases the lock, so that other threads take candidates during the evaluation.
                         let next = lock(queue).pop_front();
                         let Some(options) = next else { return };
                         let known_seconds = |ptx: &str| lock(shared_records).seconds_of_ptx(ptx);
@@ -84,7 +87,7 @@ impl Search<'_> {
             drop(sender);
             for record in results {
                 let mut records = lock(&shared_records);
-                progress(&format!("{} of at most {limit}: {}", records.len() + 1, describe(&record)));
+                progress(&format!("{} of at most {limit}: {}", records.len() + 1, describe_record(&record)));
                 records.add(record)?;
             }
             Ok(())
@@ -96,7 +99,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
 
-fn describe(record: &Record) -> String {
+fn describe_record(record: &Record) -> String {
     let options = if record.options.is_empty() { "no option".into() } else { record.options.join(" ") };
     match &record.outcome {
         Outcome::Predicted { seconds, .. } => format!("{options}: {:.2} us", seconds * 1e6),

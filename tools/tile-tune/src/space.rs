@@ -18,7 +18,7 @@ const DECISIONS: &[(&str, &[&str])] = &[
     ("mma", &["mma"]),
 ];
 
-/// An option and the values to try. The compiler's own decision is always one of them.
+/// An option and the values to try. A search also tries the option without a value, so that the compiler decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dimension {
     pub(crate) option: String,
@@ -38,15 +38,15 @@ impl Dimension {
         }
     }
 
-    fn argument(&self, value: &str) -> String {
+    fn option_argument(&self, value: &str) -> String {
         format!("--{}={value}", self.option)
     }
 
-    /// The options of a candidate with another value of this dimension; none is the compiler's decision.
+    /// The options of a candidate with another value of this dimension. With `None`, the compiler decides.
     fn with_value(&self, options: &[String], value: Option<&str>) -> Vec<String> {
-        let prefix = self.argument("");
+        let prefix = self.option_argument("");
         let others = options.iter().filter(|option| !option.starts_with(&prefix)).cloned();
-        others.chain(value.map(|value| self.argument(value))).collect()
+        others.chain(value.map(|value| self.option_argument(value))).collect()
     }
 
     /// The candidates that differ from `options` in this dimension only.
@@ -56,6 +56,7 @@ impl Dimension {
     }
 }
 
+/// The options to vary, with their values.
 pub(crate) struct Space {
     pub(crate) dimensions: Vec<Dimension>,
 }
@@ -77,12 +78,13 @@ impl Space {
         Ok(Space { dimensions: DECISIONS.iter().map(dimension).collect() })
     }
 
+    /// The number of combinations of values. Each option can also be absent.
     pub(crate) fn combinations(&self) -> u64 {
         self.dimensions.iter().fold(1, |product, dimension| product.saturating_mul(dimension.values.len() as u64 + 1))
     }
 
     /// All combinations of values.
-    pub(crate) fn all(&self) -> Vec<Vec<String>> {
+    pub(crate) fn all_candidates(&self) -> Vec<Vec<String>> {
         let extend = |candidates: Vec<Vec<String>>, dimension: &Dimension| {
             candidates.iter().flat_map(|options| dimension.variants(options)).collect()
         };
@@ -116,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn an_exhaustive_search_has_all_combinations() {
+    fn a_space_lists_all_combinations_and_rejects_a_repeated_option() {
         let space = Space::new(&[Dimension::parse("warps=4,8").unwrap(), Dimension::parse("tma=off").unwrap()]).unwrap();
         assert_eq!(space.combinations(), 6);
-        let all = space.all();
+        let all = space.all_candidates();
         assert_eq!((all.len(), &all[0], &all[5]), (6, &strings(&[]), &strings(&["--warps=8", "--tma=off"])));
         assert!(Space::new(&[Dimension::parse("warps=4").unwrap(), Dimension::parse("warps=8").unwrap()]).is_err());
     }

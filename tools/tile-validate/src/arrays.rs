@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileir::types::{Attribute, DYNAMIC, Element};
 use tileir::{Function, Module, Op, Type};
 
-/// An extent or stride of a view: a constant or a parameter.
+/// A size or stride of a tensor view: a constant, or the index of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Number {
+pub(crate) enum SizeOrStride {
     Constant(i64),
     Param(usize),
 }
@@ -17,10 +17,10 @@ pub(crate) enum Number {
 /// A tensor view of an array parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    pub(crate) sizes: Vec<Number>,
-    pub(crate) strides: Vec<Number>,
-    /// For each dimension, the largest tile extent of the views based on it; 1 if there is none.
-    pub(crate) tiles: Vec<i64>,
+    pub(crate) sizes: Vec<SizeOrStride>,
+    pub(crate) strides: Vec<SizeOrStride>,
+    /// For each dimension, the largest tile extent among the views based on this tensor view; 1 if there is none.
+    pub(crate) tile_extents: Vec<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,9 +54,9 @@ impl Kernel {
             });
         }
         let ops = function.body.walk(function.region);
-        analysis.divisors(&ops, &mut params);
-        for (root, view) in analysis.views(&ops) {
-            if let Param::Array { views, .. } = &mut params[root] {
+        analysis.record_divisors(&ops, &mut params);
+        for (param_index, view) in analysis.views(&ops) {
+            if let Param::Array { views, .. } = &mut params[param_index] {
                 views.push(view);
             }
         }
@@ -81,9 +81,9 @@ impl KernelAnalysis<'_> {
         };
         let is_store = |op: &Op| matches!(op, Op::StorePtrTko { .. } | Op::StoreViewTko { .. } | Op::MultimemStoreViewTko { .. });
         let non_stores = ops.iter().map(|op| &body.ops[*op].kind).filter(|op| !is_store(op));
-        let used: BTreeSet<Value> = non_stores.flat_map(Operation::operands).collect();
+        let used_outside_stores: BTreeSet<Value> = non_stores.flat_map(Operation::operands).collect();
         let rounding_steps = ops.iter().filter_map(|op| match &body.ops[*op].kind {
-            Op::FToF { from, .. } if used.contains(&body.result(*op)) => {
+            Op::FToF { from, .. } if used_outside_stores.contains(&body.result(*op)) => {
                 type_step(body.result(*op)).filter(|to| Some(*to) > type_step(*from))
             }
             _ => None,
@@ -91,7 +91,7 @@ impl KernelAnalysis<'_> {
         rounding_steps.fold(0.0, f64::max)
     }
 
-    /// The index of the parameter that a value is. Looks through `assume` ops.
+    /// The index of the parameter that a value is, directly or through `assume` ops.
     fn param_of(&self, mut value: Value) -> Option<usize> {
         loop {
             if let Some(index) = self.function.params().iter().position(|param| *param == value) {
@@ -105,7 +105,7 @@ impl KernelAnalysis<'_> {
     }
 
     /// Records the divisor that the kernel assumes of each integer parameter.
-    fn divisors(&self, ops: &[OpId], params: &mut [Param]) {
+    fn record_divisors(&self, ops: &[OpId], params: &mut [Param]) {
         for op in ops {
             if let Op::Assume { predicate: Attribute::DivBy { divisor: by, every: None, .. }, value } =
                 &self.function.body.ops[*op].kind
@@ -120,31 +120,31 @@ impl KernelAnalysis<'_> {
     /// neither a constant nor a parameter.
     fn views(&self, ops: &[OpId]) -> Vec<(usize, View)> {
         let body = &self.function.body;
-        let mut found: BTreeMap<Value, (usize, View)> = BTreeMap::new();
+        let mut views_by_value: BTreeMap<Value, (usize, View)> = BTreeMap::new();
         for op in ops {
             let node = &body.ops[*op];
             match &node.kind {
                 Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
                     let Type::TensorView { shape, strides, .. } = self.module.ty(*body.ty(node.results[0])) else { continue };
-                    let numbers = |fixed: &[i64], values: &[Value]| {
+                    let resolve_all = |fixed: &[i64], values: &[Value]| {
                         let mut values = values.iter();
-                        let one = |number: &i64| match *number {
-                            DYNAMIC => self.param_of(*values.next()?).map(Number::Param),
-                            known => Some(Number::Constant(known)),
+                        let size_or_stride = |number: &i64| match *number {
+                            DYNAMIC => self.param_of(*values.next()?).map(SizeOrStride::Param),
+                            constant => Some(SizeOrStride::Constant(constant)),
                         };
-                        fixed.iter().map(one).collect::<Option<Vec<_>>>()
+                        fixed.iter().map(size_or_stride).collect::<Option<Vec<_>>>()
                     };
-                    if let (Some(root), Some(sizes), Some(strides)) =
-                        (self.param_of(*base), numbers(shape, dynamic_shape), numbers(strides, dynamic_strides))
+                    if let (Some(param_index), Some(sizes), Some(strides)) =
+                        (self.param_of(*base), resolve_all(shape, dynamic_shape), resolve_all(strides, dynamic_strides))
                     {
-                        let tiles = vec![1; sizes.len()];
-                        found.insert(node.results[0], (root, View { sizes, strides, tiles }));
+                        let tile_extents = vec![1; sizes.len()];
+                        views_by_value.insert(node.results[0], (param_index, View { sizes, strides, tile_extents }));
                     }
                 }
                 Op::MakePartitionView { tensor_view }
                 | Op::MakeStridedView { tensor_view }
                 | Op::MakeGatherScatterView { tensor_view } => {
-                    let Some((_, view)) = found.get_mut(tensor_view) else { continue };
+                    let Some((_, view)) = views_by_value.get_mut(tensor_view) else { continue };
                     let (tile, map): (&[i32], Vec<usize>) = match self.module.ty(*body.ty(node.results[0])) {
                         Type::PartitionView { tile, dim_map, .. } | Type::StridedView { tile, dim_map, .. } => {
                             (tile, dim_map.iter().map(|dim| *dim as usize).collect())
@@ -153,27 +153,27 @@ impl KernelAnalysis<'_> {
                         _ => continue,
                     };
                     for (extent, dim) in tile.iter().zip(map) {
-                        view.tiles[dim] = view.tiles[dim].max(i64::from(*extent));
+                        view.tile_extents[dim] = view.tile_extents[dim].max(i64::from(*extent));
                     }
                 }
                 _ => {}
             }
         }
-        found.into_values().collect()
+        views_by_value.into_values().collect()
     }
 
     /// One more than the last axis whose tile block index the kernel uses; 0 if it uses none.
     fn grid_axes(&self, ops: &[OpId]) -> usize {
         let body = &self.function.body;
-        let mut used = std::collections::BTreeSet::new();
+        let mut used_values = std::collections::BTreeSet::new();
         for op in ops {
             base::ir::Operation::for_each_operand(&body.ops[*op].kind, &mut |value| {
-                used.insert(value);
+                used_values.insert(value);
             });
         }
         let block_id_ops = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::GetTileBlockId { .. }));
         let used_axes =
-            block_id_ops.flat_map(|op| body.ops[*op].results.iter().enumerate().filter(|(_, result)| used.contains(result)));
+            block_id_ops.flat_map(|op| body.ops[*op].results.iter().enumerate().filter(|(_, result)| used_values.contains(result)));
         used_axes.map(|(axis, _)| axis + 1).max().unwrap_or(0)
     }
 }
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn rounded_then_stored_values_are_not_intermediate() {
-        let stored = "%u = store_ptr_tko weak %q, %y : tile<ptr<bf16>>, tile<bf16> -> token";
-        assert_eq!(rounding_step("bf16", stored), 0.0);
-        let back = |from: &str| format!("%z = ftof %y rounding<nearest_even> : tile<{from}> -> tile<f32>");
-        assert_eq!(rounding_step("bf16", &back("bf16")), 1.0 / 128.0);
-        assert_eq!(rounding_step("tf32", &back("tf32")), 1.0 / 1024.0);
+        let store_y = "%u = store_ptr_tko weak %q, %y : tile<ptr<bf16>>, tile<bf16> -> token";
+        assert_eq!(rounding_step("bf16", store_y), 0.0);
+        let convert_y_back = |from: &str| format!("%z = ftof %y rounding<nearest_even> : tile<{from}> -> tile<f32>");
+        assert_eq!(rounding_step("bf16", &convert_y_back("bf16")), 1.0 / 128.0);
+        assert_eq!(rounding_step("tf32", &convert_y_back("tf32")), 1.0 / 1024.0);
     }
 }

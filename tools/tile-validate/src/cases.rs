@@ -1,12 +1,12 @@
 //! Generates launches from the inferred parameters of a kernel. The cases have several sizes, full and partial tiles, and several
 //! kinds of array contents.
 
-use crate::arrays::{Kernel, Number, Param, View};
+use crate::arrays::{Kernel, Param, SizeOrStride, View};
 use base::diag::{Diagnostic, Result};
 use differential::Output;
 use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float::{Overflow, encode};
+use numerics::float::{OverflowResult, encode};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -70,14 +70,15 @@ impl Case {
     /// Writes the launch description and the input files to a folder, and returns the outputs to compare. Returns None if a size of
     /// the kernel is unknown, or an array would be too large.
     pub(crate) fn write(&self, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Option<Vec<Output>>> {
-        let Some(numbers) = self.integer_values(kernel) else { return Ok(None) };
+        let Some(param_values) = self.integer_values(kernel) else { return Ok(None) };
         let (mut buffers, mut params, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
         for (index, param) in kernel.params.iter().enumerate() {
             match param {
-                Param::Number { ty, .. } if ty.is_int() => params.push(integer_argument(*ty, numbers[index])),
+                Param::Number { ty, .. } if ty.is_int() => params.push(integer_argument(*ty, param_values[index])),
                 Param::Number { ty, .. } => params.push(json!({ ty.name(): 0.75 })),
                 Param::Array { element, views } => {
-                    let elements = views.iter().map(|view| element_span(view, &numbers)).max().unwrap_or(DEFAULT_ARRAY_ELEMENTS);
+                    let elements =
+                        views.iter().map(|view| element_span(view, &param_values)).max().unwrap_or(DEFAULT_ARRAY_ELEMENTS);
                     if !(0..=MAX_ARRAY_ELEMENTS).contains(&elements) {
                         return Ok(None);
                     }
@@ -102,9 +103,9 @@ impl Case {
         Ok(Some(outputs))
     }
 
-    /// The values of all integer parameters. The function computes the sizes first, because strides depend on them.
+    /// The values of all integer parameters. This function computes the sizes first, because strides depend on them.
     fn integer_values(&self, kernel: &Kernel) -> Option<Vec<i64>> {
-        let mut numbers = vec![None; kernel.params.len()];
+        let mut param_values = vec![None; kernel.params.len()];
         let divisor = |index: usize| match &kernel.params[index] {
             Param::Number { divisor, .. } => *divisor,
             Param::Array { .. } => 1,
@@ -112,31 +113,34 @@ impl Case {
         let views: Vec<&View> =
             kernel.params.iter().flat_map(|param| if let Param::Array { views, .. } = param { &views[..] } else { &[] }).collect();
         for view in &views {
-            for (size, tile) in view.sizes.iter().zip(&view.tiles) {
-                if let Number::Param(index) = size {
-                    let tile = if *tile == 1 { DEFAULT_TILE_EXTENT } else { *tile };
+            for (size, tile_extent) in view.sizes.iter().zip(&view.tile_extents) {
+                if let SizeOrStride::Param(index) = size {
+                    let tile_extent = if *tile_extent == 1 { DEFAULT_TILE_EXTENT } else { *tile_extent };
                     let divisor = divisor(*index);
-                    let full = round_up(tile * self.tiles, divisor);
-                    let requested = if self.is_partial { (full - tile / 3 - 1).max(1) / divisor * divisor } else { full };
-                    numbers[*index] = Some(numbers[*index].unwrap_or(0).max(requested.max(divisor)));
+                    let full_size = round_up(tile_extent * self.tiles, divisor);
+                    let case_size =
+                        if self.is_partial { (full_size - tile_extent / 3 - 1).max(1) / divisor * divisor } else { full_size };
+                    param_values[*index] = Some(param_values[*index].unwrap_or(0).max(case_size.max(divisor)));
                 }
             }
         }
         for view in &views {
-            let mut inner = 1;
+            let mut inner_span = 1;
             for dim in dims_inner_first(view) {
-                let size = known_value(view.sizes[dim], &numbers)?;
+                let size = known_value(view.sizes[dim], &param_values)?;
                 let stride = match view.strides[dim] {
-                    Number::Constant(stride) => stride,
+                    SizeOrStride::Constant(stride) => stride,
                     // In cases with partial tiles, the stride leaves a gap after each row.
-                    Number::Param(index) => *numbers[index].insert(round_up(inner + i64::from(self.is_partial), divisor(index))),
+                    SizeOrStride::Param(index) => {
+                        *param_values[index].insert(round_up(inner_span + i64::from(self.is_partial), divisor(index)))
+                    }
                 };
-                inner = inner.max(stride.checked_mul(size)?);
+                inner_span = inner_span.max(stride.checked_mul(size)?);
             }
         }
         // Other parameters may be counts or offsets, so their values are small.
         Some(
-            numbers
+            param_values
                 .into_iter()
                 .enumerate()
                 .map(|(index, number)| number.unwrap_or_else(|| round_up(self.tiles, divisor(index))))
@@ -146,12 +150,12 @@ impl Case {
 
     /// The contents of an array parameter. The seed selects the pseudo-random sequence.
     fn array_bytes(&self, element: Scalar, count: usize, seed: u64) -> Vec<u8> {
-        let size = element.bytes() as usize;
+        let element_bytes = element.bytes() as usize;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut out = Vec::with_capacity(count * size);
+        let mut out = Vec::with_capacity(count * element_bytes);
         for index in 0..count as u64 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+            let signed_unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
             let bits = match self.contents {
                 InputKind::Edges if element.is_int() && state >> 63 == 0 => {
                     small_integer(index, seed).wrapping_neg() & element.mask()
@@ -160,13 +164,15 @@ impl Case {
                 // Small, because integers may be indices or shift counts. Not zero, because a division by zero is undefined.
                 _ if element.is_int() => small_integer(index, seed) & element.mask(),
                 InputKind::Zeros => 0,
-                InputKind::SignedRange => encode(element, unit, Rounding::NearestEven, Overflow::Saturate),
-                InputKind::SmallIntegers => encode(element, (unit * 4.0).round(), Rounding::NearestEven, Overflow::Saturate),
-                // One in eight, so that most results that depend on a few elements are not NaN.
+                InputKind::SignedRange => encode(element, signed_unit, Rounding::NearestEven, OverflowResult::Saturate),
+                InputKind::SmallIntegers => {
+                    encode(element, (signed_unit * 4.0).round(), Rounding::NearestEven, OverflowResult::Saturate)
+                }
+                // One element in eight is special, so that most results that depend on a few elements are not NaN.
                 InputKind::Edges if state >> 61 == 0 => special_float(element, state >> 58 & 7),
-                InputKind::Edges => encode(element, unit * 4.0, Rounding::NearestEven, Overflow::Saturate),
+                InputKind::Edges => encode(element, signed_unit * 4.0, Rounding::NearestEven, OverflowResult::Saturate),
             };
-            out.extend(&bits.to_le_bytes()[..size]);
+            out.extend(&bits.to_le_bytes()[..element_bytes]);
         }
         out
     }
@@ -178,19 +184,19 @@ fn small_integer(index: u64, seed: u64) -> u64 {
 }
 
 /// The bits of a special float. If the format lacks it, `encode` returns the nearest value that the format has.
-fn special_float(element: Scalar, which: u64) -> u64 {
-    let value = match which {
+fn special_float(element: Scalar, selector: u64) -> u64 {
+    let value = match selector {
         0 => f64::INFINITY,
         1 => f64::NEG_INFINITY,
         2 | 3 => f64::NAN,
         4 | 5 => -0.0,
         _ => 2f64.powi(-1074),
     };
-    encode(element, value, Rounding::PositiveInf, Overflow::Ieee)
+    encode(element, value, Rounding::PositiveInf, OverflowResult::Ieee)
 }
 
-/// The default tolerance of an output type: the error of another accumulation order. Larger if the kernel rounds intermediate
-/// values to a type with coarser steps.
+/// The default tolerance of an output type: the error of another accumulation order. The tolerance is larger if the kernel rounds
+/// intermediate values to a type with coarser steps.
 fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
     const MAX_TOLERANCE: f64 = 0.3;
     /// The expected error of a result in steps of the intermediate type, if its addends are rounded in the other direction.
@@ -209,7 +215,7 @@ fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
 /// others, from last to first.
 fn dims_inner_first(view: &View) -> Vec<usize> {
     let mut dims: Vec<usize> = (0..view.sizes.len()).rev().collect();
-    dims.sort_by_key(|dim| if let Number::Constant(stride) = view.strides[*dim] { stride } else { i64::MAX });
+    dims.sort_by_key(|dim| if let SizeOrStride::Constant(stride) = view.strides[*dim] { stride } else { i64::MAX });
     dims
 }
 
@@ -219,18 +225,18 @@ fn round_up(number: i64, divisor: i64) -> i64 {
 }
 
 /// The value of a constant, or of a parameter if it is already computed.
-fn known_value(number: Number, numbers: &[Option<i64>]) -> Option<i64> {
+fn known_value(number: SizeOrStride, param_values: &[Option<i64>]) -> Option<i64> {
     match number {
-        Number::Constant(number) => Some(number),
-        Number::Param(index) => numbers[index],
+        SizeOrStride::Constant(number) => Some(number),
+        SizeOrStride::Param(index) => param_values[index],
     }
 }
 
 /// The number of elements in memory from the first to the last element of a view.
-fn element_span(view: &View, numbers: &[i64]) -> i64 {
-    let resolve = |number: Number| match number {
-        Number::Constant(number) => number,
-        Number::Param(index) => numbers[index],
+fn element_span(view: &View, param_values: &[i64]) -> i64 {
+    let resolve = |number: SizeOrStride| match number {
+        SizeOrStride::Constant(number) => number,
+        SizeOrStride::Param(index) => param_values[index],
     };
     let last_offset = view.sizes.iter().zip(&view.strides).try_fold(0i64, |sum, (size, stride)| {
         (resolve(*size).max(1) - 1).checked_mul(resolve(*stride)).and_then(|steps| sum.checked_add(steps))
@@ -246,17 +252,17 @@ fn integer_argument(ty: Scalar, number: i64) -> Value {
 /// Copies the user's launch, with its input arrays, to a folder. Returns the outputs to compare.
 pub(crate) fn given_launch_case(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Vec<Output>> {
     let launch = common::launch::Launch::read(path)?;
-    let mut described = serde_json::to_value(&launch).expect("a launch is plain data");
-    for (buffer, row) in launch.buffers.iter().zip(described["buffers"].as_array_mut().into_iter().flatten()) {
+    let mut launch_json = serde_json::to_value(&launch).expect("a launch is plain data");
+    for (buffer, buffer_json) in launch.buffers.iter().zip(launch_json["buffers"].as_array_mut().into_iter().flatten()) {
         let mut bytes = vec![0; buffer.contents.len()];
         buffer.contents.read(0, &mut bytes);
         common::write_file(Some(&folder.join(format!("{}.in", buffer.name))), &bytes)?;
-        *row =
+        *buffer_json =
             json!({ "name": buffer.name, "file": format!("{}.in", buffer.name), "align": buffer.align, "address": buffer.address });
     }
-    described["outputs"] = Value::Null;
-    described["entry"] = json!(kernel.name);
-    common::write_file(Some(&folder.join("launch.json")), described.to_string().as_bytes())?;
+    launch_json["outputs"] = Value::Null;
+    launch_json["entry"] = json!(kernel.name);
+    common::write_file(Some(&folder.join("launch.json")), launch_json.to_string().as_bytes())?;
     let mut outputs: Vec<Output> = Vec::new();
     for (argument, param) in launch.params.iter().zip(&kernel.params) {
         if let (common::launch::Param::Ptr(name), Param::Array { element, .. }) = (argument, param)

@@ -11,7 +11,7 @@ use base::diag::{Diagnostic, Result};
 use cases::CASES;
 use common::options::{GpuName, Lowering, OptLevel, Scheduling};
 use common::{About, Session};
-use differential::{Bench, Outcome, Output};
+use differential::{Outcome, Output, StageRunner};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tileir::enums::Visibility;
@@ -28,7 +28,7 @@ const ABOUT: About = About {
         ),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -75,27 +75,27 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
     let Some(target) = options.target.gpu_name else { return Err(common::options::no_target()) };
     let module = &file.payload;
-    let kernels = kernels(module, options.entry.as_deref())?;
+    let kernels = select_kernels(module, options.entry.as_deref())?;
     if options.launch.is_some() && kernels.len() > 1 {
         return Err(entry_required(module));
     }
     if session.verify_only() {
         return Ok(());
     }
-    let tools = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
-    let bench = Bench {
-        tools,
-        level: options.level.opt_level.unwrap_or(3).to_string(),
+    let tools_folder = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
+    let bench = StageRunner {
+        tools_dir: tools_folder,
+        opt_level: options.level.opt_level.unwrap_or(3).to_string(),
         target: target.name.into(),
-        lowering: options.lowering.to_args(),
-        scheduling: options.scheduling.to_args(),
-        patience: Duration::from_secs(options.step_time),
+        lowering_options: options.lowering.to_args(),
+        scheduling_options: options.scheduling.to_args(),
+        time_limit: Duration::from_secs(options.step_time),
         runs_concurrently: false,
     };
     let program = file.write(base::envelope::Form::Binary)?;
     // If a kernel gets no verdict, validate the other kernels and report the first reason at the end. Stop at the first wrong
     // result.
-    let mut unknown = None;
+    let mut first_without_verdict = None;
     for kernel in &kernels {
         match validate(session, options, &bench, &program, kernel) {
             Ok(launches) => {
@@ -103,19 +103,20 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
                 common::write_file(None, line.as_bytes())?;
             }
             Err(error) if error.code == "VAL001" => return Err(error),
-            Err(error) => _ = unknown.get_or_insert(error),
+            Err(error) => _ = first_without_verdict.get_or_insert(error),
         }
     }
-    unknown.map_or(Ok(()), Err)
+    first_without_verdict.map_or(Ok(()), Err)
 }
 
 /// Returns the kernel that `--entry` names, or all kernels of the file.
-fn kernels(module: &tileir::Module, entry: Option<&str>) -> Result<Vec<Kernel>> {
+fn select_kernels(module: &tileir::Module, entry: Option<&str>) -> Result<Vec<Kernel>> {
     let entries = module.functions.iter().filter(|function| function.visibility == Visibility::Public);
-    let requested = entries.filter(|function| entry.is_none_or(|name| module.string(function.name) == name));
-    let unreadable = || Diagnostic::unsupported("VAL004", "a parameter of the kernel is neither a number nor a pointer");
-    let kernels: Vec<Kernel> =
-        requested.map(|function| Kernel::analyze(module, function).ok_or_else(unreadable)).collect::<Result<_>>()?;
+    let requested_functions = entries.filter(|function| entry.is_none_or(|name| module.string(function.name) == name));
+    let unsupported_param = || Diagnostic::unsupported("VAL004", "a parameter of the kernel is neither a number nor a pointer");
+    let kernels: Vec<Kernel> = requested_functions
+        .map(|function| Kernel::analyze(module, function).ok_or_else(unsupported_param))
+        .collect::<Result<_>>()?;
     if kernels.is_empty() { Err(entry_required(module)) } else { Ok(kernels) }
 }
 
@@ -125,9 +126,9 @@ fn entry_required(module: &tileir::Module) -> Box<Diagnostic> {
 }
 
 /// Compares the stages on all launches of a kernel. Returns the number of launches with defined behaviour.
-fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[u8], kernel: &Kernel) -> Result<usize> {
+fn validate(session: &mut Session, options: &Options, bench: &StageRunner, program: &[u8], kernel: &Kernel) -> Result<usize> {
     let launches: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
-    let (mut same, mut undefined_reason) = (0, String::from("the sizes of its arrays are unknown"));
+    let (mut same_count, mut undefined_reason) = (0, String::from("the sizes of its arrays are unknown"));
     for case in launches {
         let folder = tempfile::Builder::new().prefix("tile-validate-").tempdir();
         let folder =
@@ -139,28 +140,28 @@ fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[
             (None, None) => None,
         };
         let Some(outputs) = outputs else { continue };
-        let name = case.map_or("the launch".to_string(), cases::Case::describe);
-        match session.timed("case", |_| compare_stages(bench, &outputs, folder, options.keep.as_deref(), &name))? {
+        let case_description = case.map_or("the launch".to_string(), cases::Case::describe);
+        match session.timed("case", |_| compare_stages(bench, &outputs, folder, options.keep.as_deref(), &case_description))? {
             Verdict::Same => {
-                same += 1;
-                session.write_stderr(&format!("{name}: the same at every stage"));
+                same_count += 1;
+                session.write_stderr(&format!("{case_description}: the same at every stage"));
             }
             Verdict::Undefined(reason) => {
-                session.write_stderr(&format!("{name}: not defined: {reason}"));
+                session.write_stderr(&format!("{case_description}: not defined: {reason}"));
                 undefined_reason = reason;
             }
         }
     }
-    if same == 0 {
+    if same_count == 0 {
         let message = format!("the program has undefined behaviour on all generated arguments: {undefined_reason}");
         return Err(Diagnostic::usage("VAL002", message).note("--launch FILE provides other arguments"));
     }
-    Ok(same)
+    Ok(same_count)
 }
 
 /// Executes all stages on the launch in a folder and compares their outputs. Keeps the folder if an output is wrong.
 fn compare_stages(
-    bench: &Bench,
+    bench: &StageRunner,
     outputs: &[Output],
     folder: tempfile::TempDir,
     keep: Option<&Path>,
@@ -178,14 +179,14 @@ fn compare_stages(
     if let Some(reason) = message.strip_prefix("k.tile: ") {
         return Ok(Verdict::Undefined(reason.into()));
     }
-    let written_by = [
+    let tool_of_file = [
         ("k.aa", "tile-lower-aa"),
         ("k.as", "tile-lower-as"),
         ("placed.sched", "tile-sched"),
         ("k.sched", "tile-sched"),
         ("k.ptx", "tile-ptx"),
     ];
-    let stage = written_by.iter().find(|(file, _)| message.starts_with(file)).map_or("a stage", |(_, tool)| tool);
+    let stage = tool_of_file.iter().find(|(file, _)| message.starts_with(file)).map_or("a stage", |(_, tool)| tool);
     let mut error = Diagnostic::invalid("VAL001", format!("the output of {stage} is not equivalent to the program: {message}"));
     error = error.note(format!("with {case}"));
     let path = folder.keep();

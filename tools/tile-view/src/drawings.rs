@@ -1,7 +1,7 @@
 //! Data of the drawings: layouts, buffers with live ranges and bank conflicts, warp roles, pipelines and loop schedules.
 
 use crate::model::{
-    AccessView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PipelineView, RoleSpanView,
+    AccessView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, OccupiedSpan, PipelineView, RoleSpanView,
     RoleView, ScheduledOp,
 };
 use crate::panes::SourceTable;
@@ -12,25 +12,29 @@ use layout_drawing::layouts::Uses;
 use layout_drawing::{banks, live_ranges};
 use sched::{Function, LoopSchedule, Module};
 use tileas::effects::{AccessKind, BufferAccess, Proxy};
-use tileas::verify::Program;
+use tileas::verify::TileAsOp;
 use tileas::{CopyAtom, Layout, Space};
 
 /// The layouts of a module, each with the tile types that use it.
-pub(crate) fn layouts(module: &Module) -> Vec<LayoutView> {
+pub(crate) fn layout_views(module: &Module) -> Vec<LayoutView> {
     let mut uses = Uses::default();
     module.functions.iter().for_each(|function| uses.add(&function.body, &function.attrs.program));
-    let view = |(id, layout): (tileas::LayoutId, &Layout)| LayoutView {
+    let layout_view = |(id, layout): (tileas::LayoutId, &Layout)| LayoutView {
         name: id.to_string(),
         register: layout.register.clone(),
         lane: layout.lane.clone(),
         warp: layout.warp.clone(),
-        uses: uses.of(id).iter().map(|of| LayoutUse { shape: of.shape.to_vec(), elem: of.elem.clone(), count: of.count }).collect(),
+        uses: uses
+            .of(id)
+            .iter()
+            .map(|tile_use| LayoutUse { shape: tile_use.shape.to_vec(), elem: tile_use.elem.clone(), count: tile_use.count })
+            .collect(),
     };
-    module.layouts.iter().map(view).collect()
+    module.layouts.iter().map(layout_view).collect()
 }
 
 /// The view of a function. `rows` are the rows of its ops in the text pane.
-pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -> FunctionView {
+pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usize>) -> FunctionView {
     let attrs = &function.attrs;
     let live_ranges = live_ranges::live_ranges(function);
     let accesses = live_ranges::accesses(function);
@@ -54,7 +58,7 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
                 .map(|live_range| [live_range.first, live_range.last])
                 .collect(),
             accesses: buffer_accesses
-                .map(|(number, op, buffer_access)| access(module, function, *number, *op, buffer_access))
+                .map(|(number, op, buffer_access)| access_view(module, function, *number, *op, buffer_access))
                 .collect(),
         }
     });
@@ -74,9 +78,9 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
         full: info.full,
         empty: info.empty,
     });
-    let parts = live_ranges::role_spans(function).into_iter();
-    let parts =
-        parts.map(|part| RoleSpanView { warp_role: part.warp_role.map(|warp_role| warp_role.0), ops: [part.first, part.last] });
+    let role_spans = live_ranges::role_spans(function).into_iter();
+    let role_spans = role_spans
+        .map(|part| RoleSpanView { warp_role: part.warp_role.map(|warp_role| warp_role.0), ops: [part.first, part.last] });
     FunctionView {
         name: function.name.clone(),
         warps: attrs.program.warps,
@@ -84,7 +88,7 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
         tmem_columns: attrs.tensor.map_or(0, |tensor| tensor.columns),
         ops: function.body.walk(function.region).len(),
         rows,
-        parts: parts.collect(),
+        parts: role_spans.collect(),
         buffers: buffers.collect(),
         warp_roles: warp_roles.collect(),
         pipelines: pipelines.collect(),
@@ -92,12 +96,12 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
     }
 }
 
-fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op, access: &BufferAccess) -> AccessView {
+fn access_view(module: &Module, function: &Function, op_number: usize, op: base::ir::Op, access: &BufferAccess) -> AccessView {
     let node = &function.body.ops[op];
     let layout_and_copy_atom = layout_and_copy_atom(module, function, op);
     let info = &function.attrs.program.buffers[access.buffer];
     AccessView {
-        op: number,
+        op: op_number,
         mnemonic: node.kind.mnemonic(),
         does: match access.access_kind {
             AccessKind::Reads => "reads",
@@ -114,7 +118,7 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
         },
         atom: layout_and_copy_atom
             .map(|(_, atom)| to_text(&atom))
-            .or_else(|| mma_or_tmem_atom(node.kind.program()?))
+            .or_else(|| mma_or_tmem_atom(node.kind.tileas_op()?))
             .unwrap_or_default(),
         passes: layout_and_copy_atom.and_then(|(layout, atom)| banks::wavefronts(info, layout, atom)),
     }
@@ -125,7 +129,7 @@ fn layout_and_copy_atom<'a>(module: &'a Module, function: &Function, op: base::i
     use tileas::Op as TileasOp;
     let node = &function.body.ops[op];
     let layout_of = |value: base::Value| -> Option<&'a Layout> { module.layout_of(function.body.ty(value)) };
-    match node.kind.program()? {
+    match node.kind.tileas_op()? {
         TileasOp::SharedStore { x, atom, .. } => Some((layout_of(*x)?, *atom)),
         TileasOp::SharedLoad { atom, .. } => Some((layout_of(node.results[0])?, *atom)),
         TileasOp::CopyView { layout, atom, .. } => Some((&module.layouts[*layout], *atom)),
@@ -145,10 +149,10 @@ fn mma_or_tmem_atom(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// The schedules of the loops that the file still contains, each with its function name. `trace` is the file that
-/// `tile-sched --schedule-trace` writes: how long each op occupies a unit.
-pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
-    let occupied = occupied(trace);
+/// The schedules of the loops that are not materialized yet, each with the name of its function. `trace` is the file that
+/// `tile-sched --schedule-trace` writes. It gives the cycles in which each op occupies a unit.
+pub(crate) fn loop_views(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
+    let occupied = occupied_spans(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(loop_index, schedule)| {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function)?;
         let block = sched::loop_body(function, schedule.index)?;
@@ -166,8 +170,8 @@ pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut So
         };
         let ops = schedule.entries.iter().map(op).collect::<Option<Vec<_>>>()?;
         let LoopSchedule { index, interval, resource_bound, recurrence_bound, in_flight, .. } = *schedule;
-        let of_loop = occupied.iter().filter(|(of, _)| *of == loop_index).map(|(_, occupied)| occupied.clone()).collect();
-        let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied: of_loop };
+        let occupied_by_loop = occupied.iter().filter(|(of, _)| *of == loop_index).map(|(_, occupied)| occupied.clone()).collect();
+        let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied: occupied_by_loop };
         Some((schedule.function.clone(), view))
     });
     views.collect()
@@ -175,24 +179,26 @@ pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut So
 
 /// The events of the first iteration in a trace, each with the index of its loop. The trace shows a loop as a process (`pid`), and
 /// a unit as a thread (`tid`).
-fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
+fn occupied_spans(trace: &[u8]) -> Vec<(usize, OccupiedSpan)> {
     let events: Vec<serde_json::Value> = serde_json::from_slice(trace).unwrap_or_default();
-    let number = |event: &serde_json::Value, field: &str| event[field].as_i64();
+    let integer_field = |event: &serde_json::Value, field: &str| event[field].as_i64();
     let units: Vec<(i64, i64, String)> = events
         .iter()
         .filter(|event| event["name"] == "thread_name")
-        .filter_map(|event| Some((number(event, "pid")?, number(event, "tid")?, event["args"]["name"].as_str()?.to_string())))
+        .filter_map(|event| {
+            Some((integer_field(event, "pid")?, integer_field(event, "tid")?, event["args"]["name"].as_str()?.to_string()))
+        })
         .collect();
-    let occupancy = |event: &serde_json::Value| {
-        let (pid, tid) = (number(event, "pid")?, number(event, "tid")?);
+    let occupied_span = |event: &serde_json::Value| {
+        let (pid, tid) = (integer_field(event, "pid")?, integer_field(event, "tid")?);
         // `mma 12 of 0`: the op's position in the loop body is 12, and the iteration is 0.
         let mut words = event["name"].as_str().filter(|_| event["ph"] == "X")?.rsplit(' ');
         let (iteration, _, op) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
         let unit = units.iter().find(|unit| (unit.0, unit.1) == (pid, tid))?.2.clone();
-        let occupied = Occupied { op, unit, start: number(event, "ts")?, cycles: number(event, "dur")? };
+        let occupied = OccupiedSpan { op, unit, start: integer_field(event, "ts")?, cycles: integer_field(event, "dur")? };
         (iteration == "0").then_some((pid as usize, occupied))
     };
-    events.iter().filter_map(occupancy).collect()
+    events.iter().filter_map(occupied_span).collect()
 }
 
 /// The decisions in the pass log.
@@ -212,17 +218,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_is_read_back() {
+    fn the_first_iteration_of_a_trace_is_read() {
         let trace = br#"[
             {"name":"process_name","ph":"M","pid":0,"tid":0,"args":{"name":"k loop 0, interval 57"}},
             {"name":"thread_name","ph":"M","pid":0,"tid":1,"args":{"name":"shared memory"}},
             {"name":"copy_view 3 of 0","ph":"X","pid":0,"tid":1,"ts":7,"dur":16},
             {"name":"copy_view 3 of 1","ph":"X","pid":0,"tid":1,"ts":64,"dur":16}
         ]"#;
-        let read = occupied(trace);
-        assert_eq!(read.len(), 1, "one iteration");
-        let Occupied { op, unit, start, cycles } = &read[0].1;
+        let spans = occupied_spans(trace);
+        assert_eq!(spans.len(), 1, "one iteration");
+        let OccupiedSpan { op, unit, start, cycles } = &spans[0].1;
         assert_eq!((*op, unit.as_str(), *start, *cycles), (3, "shared memory", 7, 16));
-        assert!(occupied(b"nonsense").is_empty());
+        assert!(occupied_spans(b"nonsense").is_empty());
     }
 }

@@ -13,7 +13,7 @@ use common::options::{GpuName, OptLevel};
 use common::{About, Session};
 use model::Model;
 use panes::SourceTable;
-use stages::{Files, StageRequest};
+use stages::{StageFiles, StageRequest};
 use std::path::PathBuf;
 
 const ABOUT: About = About {
@@ -27,7 +27,7 @@ const ABOUT: About = About {
         ("tile-view k.tileirbc --gpu-name sm_90 --json k.json -o k.html", "with the page's data as JSON"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -59,57 +59,57 @@ fn main() -> std::process::ExitCode {
             launch: options.launch.clone(),
             gpu: options.gpu.clone(),
         };
-        let files = stages::compile(session, &input, &request)?;
+        let files = stages::generate_files(session, &input, &request)?;
         if session.verify_only() {
             return Ok(());
         }
-        let model = model(session, files, &options.source)?;
+        let model = build_model(session, files, &options.source)?;
         if let Some(path) = &options.json {
-            common::write_file(Some(path), page::json(&model)?.as_bytes())?;
+            common::write_file(Some(path), page::model_json(&model)?.as_bytes())?;
         }
-        session.write_bytes(page::page(&model)?.as_bytes(), false)
+        session.write_bytes(page::render_page(&model)?.as_bytes(), false)
     })
 }
 
 /// Builds the model from all files.
-fn model(session: &Session, mut files: Files, folders: &[PathBuf]) -> Result<Model> {
+fn build_model(session: &Session, mut files: StageFiles, folders: &[PathBuf]) -> Result<Model> {
     let mut source_positions = SourceTable::default();
     let mut model = Model { producer: session.producer(), time: files.time.take(), missing: files.missing, ..Model::default() };
     if let Some(bytes) = &files.tile {
-        model.panes.push(panes::tile(&File::read(bytes, "k.tile")?, &mut source_positions));
+        model.panes.push(panes::tile_pane(&File::read(bytes, "k.tile")?, &mut source_positions));
     }
     if let Some(bytes) = &files.aa {
         let file = File::<tileaa::Module>::read(bytes, "k.aa")?;
-        model.panes.push(panes::stage("aa", ".aa: memory explicit", &file, &mut source_positions));
+        model.panes.push(panes::stage_pane("aa", ".aa: memory explicit", &file, &mut source_positions));
     }
     if let Some(bytes) = &files.as_file {
         let file = File::<tileas::Module>::read(bytes, "k.as")?;
-        model.panes.push(panes::stage("as", ".as: layouts and instructions", &file, &mut source_positions));
+        model.panes.push(panes::stage_pane("as", ".as: layouts and instructions", &file, &mut source_positions));
     }
     if let Some(bytes) = &files.sched {
         let file = File::<sched::Module>::read(bytes, "k.sched")?;
-        let pane = panes::stage("sched", ".sched: schedules, buffers, barriers", &file, &mut source_positions);
+        let pane = panes::stage_pane("sched", ".sched: schedules, buffers, barriers", &file, &mut source_positions);
         let rows = panes::op_rows(&pane);
         model.panes.push(pane);
-        model.layouts = drawings::layouts(&file.payload);
+        model.layouts = drawings::layout_views(&file.payload);
         model.log = drawings::decisions(&file.envelope, &mut source_positions);
         model.target = file.envelope.target.map(|target| target.name.into());
         let functions = file.payload.functions.iter().zip(rows);
-        model.functions = functions.map(|(function, rows)| drawings::function(&file.payload, function, rows)).collect();
+        model.functions = functions.map(|(function, rows)| drawings::function_view(&file.payload, function, rows)).collect();
     }
     if let Some((scheduled, trace)) = &files.scheduled {
-        for (name, view) in drawings::loops(&File::read(scheduled, "placed.sched")?, trace, &mut source_positions) {
+        for (name, view) in drawings::loop_views(&File::read(scheduled, "placed.sched")?, trace, &mut source_positions) {
             if let Some(function) = model.functions.iter_mut().find(|function| function.name == name) {
                 function.loops.push(view);
             }
         }
     }
-    model.panes.push(panes::ptx(&files.ptx, &mut source_positions));
+    model.panes.push(panes::ptx_pane(&files.ptx, &mut source_positions));
     if let Some(bytes) = &files.sass {
-        model.panes.push(panes::sass(bytes, &mut source_positions));
+        model.panes.push(panes::sass_pane(bytes, &mut source_positions));
     }
     source_positions.finish(&mut model);
-    panes::sources(&mut model, folders)?;
+    panes::add_source_panes(&mut model, folders)?;
     let names: Vec<&str> = model.functions.iter().map(|function| function.name.as_str()).collect();
     model.title = if names.is_empty() { "PTX".into() } else { names.join(", ") };
     Ok(model)

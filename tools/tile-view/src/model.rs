@@ -10,7 +10,7 @@ pub(crate) struct Model {
     pub(crate) producer: String,
     /// Names of source files.
     pub(crate) files: Vec<String>,
-    /// All source positions. The lines of the panes refer to them by index, so lines with one index come from one position.
+    /// All source positions. A line of a pane refers to its position by index, so lines with equal indices have the same position.
     pub(crate) source_positions: Vec<SourcePosition>,
     pub(crate) panes: Vec<Pane>,
     pub(crate) layouts: Vec<LayoutView>,
@@ -70,7 +70,7 @@ pub(crate) struct FunctionView {
     pub(crate) ops: usize,
     /// The row of each op in the `.sched` pane.
     pub(crate) rows: Vec<usize>,
-    /// The spans of ops that all warps execute, and those that one warp role executes.
+    /// Spans of ops. Either all warps or one warp role executes a span.
     pub(crate) parts: Vec<RoleSpanView>,
     pub(crate) buffers: Vec<BufferView>,
     pub(crate) warp_roles: Vec<RoleView>,
@@ -113,6 +113,7 @@ pub(crate) struct AccessView {
     /// Number of the op.
     pub(crate) op: usize,
     pub(crate) mnemonic: &'static str,
+    /// The access kind as a verb, such as `reads`.
     pub(crate) does: &'static str,
     pub(crate) proxy: &'static str,
     pub(crate) atom: String,
@@ -146,15 +147,17 @@ pub(crate) struct PipelineView {
 #[derive(Debug, Serialize)]
 pub(crate) struct LoopView {
     pub(crate) index: u32,
-    /// The initiation interval, in cycles; the bounds are lower bounds of it.
+    /// The initiation interval, in cycles.
     pub(crate) interval: u32,
+    /// Lower bound of the interval from the units that the ops occupy, in cycles.
     pub(crate) resource_bound: u32,
+    /// Lower bound of the interval from dependences between iterations, in cycles.
     pub(crate) recurrence_bound: u32,
     /// Whether `wgmma` ops stay in flight until those of the next iteration are issued.
     pub(crate) in_flight: bool,
     pub(crate) ops: Vec<ScheduledOp>,
     /// How long the ops of one iteration occupy the units.
-    pub(crate) occupied: Vec<Occupied>,
+    pub(crate) occupied: Vec<OccupiedSpan>,
 }
 
 #[derive(Debug, Serialize)]
@@ -167,7 +170,7 @@ pub(crate) struct ScheduledOp {
 
 /// A span of cycles in which an op occupies a unit.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Occupied {
+pub(crate) struct OccupiedSpan {
     /// Position of the op in the loop body.
     pub(crate) op: usize,
     pub(crate) unit: String,

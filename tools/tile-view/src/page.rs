@@ -18,24 +18,25 @@ const SCRIPTS: [&str; 8] = [
 ];
 
 /// The data of the page as JSON.
-pub(crate) fn json(model: &Model) -> Result<String> {
+pub(crate) fn model_json(model: &Model) -> Result<String> {
     serde_json::to_string(model).map_err(|error| Diagnostic::io("VIW004", format!("the model cannot be written: {error}")))
 }
 
-/// Generates the page: fills the marks `{{...}}` of the template.
-pub(crate) fn page(model: &Model) -> Result<String> {
+/// Generates the page: fills the placeholders `{{...}}` of the template.
+pub(crate) fn render_page(model: &Model) -> Result<String> {
     // Without `<` the model can neither close its script element nor open a comment.
-    let data = json(model)?.replace('<', "\\u003c");
-    let parts = [
+    let data = model_json(model)?.replace('<', "\\u003c");
+    let replacements = [
         ("{{title}}", escape_html(&model.title)),
         ("{{style}}", STYLE.into()),
         ("{{model}}", data),
         ("{{script}}", SCRIPTS.join("\n")),
     ];
-    // Replace each mark once, in the order of the template. Inserted text may contain a mark, and must not be scanned.
+    // Replace each placeholder once, in the order of the template. Inserted text may contain a placeholder, so the search continues
+    // after it.
     let (mut out, mut rest) = (String::new(), TEMPLATE);
-    for (mark, text) in parts {
-        let (before, after) = rest.split_once(mark).expect("the template has each mark, in order");
+    for (placeholder, text) in replacements {
+        let (before, after) = rest.split_once(placeholder).expect("the template has each placeholder, in order");
         out.push_str(before);
         out.push_str(&text);
         rest = after;
@@ -53,20 +54,20 @@ mod tests {
     use crate::model::Pane;
 
     #[test]
-    fn nothing_in_a_program_ends_the_script_or_fills_a_mark() {
+    fn program_text_cannot_end_the_script_or_fill_a_placeholder() {
         let pane = Pane { lines: vec!["</script><!-- {{script}}".into()], ..Pane::default() };
         let model = Model { title: "<k> {{model}}".into(), panes: vec![pane], ..Model::default() };
-        let page = page(&model).unwrap();
+        let page = render_page(&model).unwrap();
         assert!(page.contains("<title>&lt;k&gt; {{model}}"), "{}", &page[..200]);
         assert_eq!(page.matches("</script>").count(), TEMPLATE.matches("</script>").count());
         let (_, rest) = page.split_once("id=\"model\">").unwrap();
-        let read: serde_json::Value = serde_json::from_str(rest.split("</script>").next().unwrap()).unwrap();
-        assert_eq!(read["panes"][0]["lines"][0], "</script><!-- {{script}}");
+        let parsed: serde_json::Value = serde_json::from_str(rest.split("</script>").next().unwrap()).unwrap();
+        assert_eq!(parsed["panes"][0]["lines"][0], "</script><!-- {{script}}");
     }
 
     #[test]
     fn the_page_is_self_contained() {
-        let page = page(&Model::default()).unwrap();
+        let page = render_page(&Model::default()).unwrap();
         for word in ["http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
             assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(word), "{word}");
         }

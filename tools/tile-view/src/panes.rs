@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct SourceTable {
     files: Vec<String>,
     source_positions: Vec<SourcePosition>,
-    known: BTreeMap<SourcePosition, i64>,
+    index_of_position: BTreeMap<SourcePosition, i64>,
 }
 
 /// The index of a line that has no source position.
@@ -30,7 +30,7 @@ impl SourceTable {
             self.files.len() - 1
         });
         let source_position = SourcePosition { file, line, column };
-        *self.known.entry(source_position).or_insert_with(|| {
+        *self.index_of_position.entry(source_position).or_insert_with(|| {
             self.source_positions.push(source_position);
             self.source_positions.len() as i64 - 1
         })
@@ -55,13 +55,13 @@ impl Pane {
 }
 
 /// The pane of the Tile IR program, in the reference printer's format.
-pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTable) -> Pane {
+pub(crate) fn tile_pane(file: &File<tileir::Module>, source_positions: &mut SourceTable) -> Pane {
     let text = tileir::text::print(&file.payload, Some(&file.envelope.debug));
-    let definitions = aliases(&text);
+    let definitions = location_aliases(&text);
     let mut pane = Pane::new("tile", "Tile IR");
     for (number, line) in text.lines().take_while(|line| !line.starts_with('#')).enumerate() {
         let (text, alias) = line.rsplit_once(" loc(").map_or((line, None), |(text, rest)| (text, rest.strip_suffix(')')));
-        let source_position = alias.and_then(|alias| resolve(&definitions, alias));
+        let source_position = alias.and_then(|alias| resolve_alias(&definitions, alias));
         let source_position =
             source_position.map_or(NO_SOURCE_POSITION, |(file, line, column)| source_positions.intern(file, line, column));
         pane.push(number + 1, text, source_position);
@@ -70,12 +70,12 @@ pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTab
 }
 
 /// Parses the location aliases that follow the program text.
-fn aliases(text: &str) -> BTreeMap<&str, &str> {
+fn location_aliases(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(" = ")).collect()
 }
 
 /// Resolves a location alias to its innermost source position.
-fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<(&'a str, u32, u32)> {
+fn resolve_alias<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<(&'a str, u32, u32)> {
     let mut definition = *definitions.get(alias)?;
     // Definitions may form cycles, so the number of steps is limited.
     for _ in 0..64 {
@@ -93,7 +93,7 @@ fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<
 }
 
 /// The pane of a stage file, without its envelope.
-pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, source_positions: &mut SourceTable) -> Pane {
+pub(crate) fn stage_pane<P: Payload>(name: &str, title: &str, file: &File<P>, source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new(name, title);
     for (number, line) in file.payload.print(&file.envelope, Locations::Named).lines().enumerate() {
         let (text, loc) = split_location(line);
@@ -121,13 +121,13 @@ fn split_location(line: &str) -> (String, Option<Loc>) {
 /// For each function, the rows of a stage's pane that contain its ops, in program order.
 pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     let mut functions: Vec<Vec<usize>> = Vec::new();
-    let mut in_head = false;
+    let mut in_header = false;
     for (row, line) in pane.lines.iter().enumerate() {
         if line.starts_with("func ") {
             functions.push(Vec::new());
-            in_head = true;
+            in_header = true;
         }
-        let is_in_body = line.starts_with("  ") && !in_head;
+        let is_in_body = line.starts_with("  ") && !in_header;
         let text = line.trim_start();
         let is_not_op = ["type !", "(", "}"].iter().any(|start| text.starts_with(start));
         if let Some(rows) = functions.last_mut()
@@ -137,9 +137,9 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
             rows.push(row);
         }
         // The function header ends with the brace that opens the body.
-        in_head &= !(line.ends_with(") {") && !line.starts_with(' ') || line.starts_with("func ") && line.ends_with(" {"));
+        in_header &= !(line.ends_with(") {") && !line.starts_with(' ') || line.starts_with("func ") && line.ends_with(" {"));
         if line == "}" {
-            in_head = true;
+            in_header = true;
         }
     }
     functions
@@ -147,13 +147,13 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
 
 /// The pane of PTX, without its envelope and location directives. An instruction that LLVM moved has no directive of its own; it
 /// gets the position of the preceding `.loc`.
-pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
+pub(crate) fn ptx_pane(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let text = String::from_utf8_lossy(bytes);
-    let mut names: BTreeMap<u32, String> = BTreeMap::new();
+    let mut file_names: BTreeMap<u32, String> = BTreeMap::new();
     for line in text.lines().filter_map(|line| line.trim_start().strip_prefix(".file")) {
         let mut words = line.split_whitespace();
         if let (Some(Ok(number)), Some(name)) = (words.next().map(str::parse), line.split('"').nth(1)) {
-            names.insert(number, name.into());
+            file_names.insert(number, name.into());
         }
     }
     let mut pane = Pane::new("ptx", "PTX");
@@ -164,13 +164,14 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
             if let [file, line, column, ..] = numbers[..]
                 && line > 0
             {
-                source_position = names.get(&file).map_or(NO_SOURCE_POSITION, |name| source_positions.intern(name, line, column));
+                source_position =
+                    file_names.get(&file).map_or(NO_SOURCE_POSITION, |name| source_positions.intern(name, line, column));
             }
             continue;
         }
         let code = line.trim();
-        let about_locations = [".file", ".section", "$L__tmp", "$L__func", "// begin inline", "// end inline"];
-        if code.is_empty() || about_locations.iter().any(|start| code.starts_with(start)) {
+        let omitted_prefixes = [".file", ".section", "$L__tmp", "$L__func", "// begin inline", "// end inline"];
+        if code.is_empty() || omitted_prefixes.iter().any(|start| code.starts_with(start)) {
             continue;
         }
         let is_code = line.starts_with(['\t', ' ']) && !code.starts_with("//");
@@ -180,15 +181,15 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
 }
 
 /// The pane of the SASS that nvdisasm prints, without the location comments.
-pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
+pub(crate) fn sass_pane(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new("sass", "SASS");
     let mut source_position = NO_SOURCE_POSITION;
     for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let code = line.trim();
         if let Some(position) = code.strip_prefix("//## File \"") {
             let mut parts = position.split('"');
-            let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            let line = rest.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+            let (name, after_name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let line = after_name.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
             // After an inlined location, nvdisasm prints its call sites ("inlined at"). Keep the inlined location.
             if !position.contains("inlined at") || source_position == NO_SOURCE_POSITION {
                 source_position = line.map_or(NO_SOURCE_POSITION, |line| source_positions.intern(name, line, 0));
@@ -205,13 +206,13 @@ pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
 
 /// Adds a pane for each source file that is found in one of the folders or at its own path. The file with the most source
 /// positions comes first.
-pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
+pub(crate) fn add_source_panes(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
     let count_positions =
         |file: usize| model.source_positions.iter().filter(|source_position| source_position.file == file).count();
-    let mut order: Vec<usize> = (0..model.files.len()).collect();
-    order.sort_by_key(|file| std::cmp::Reverse(count_positions(*file)));
-    let mut found = Vec::new();
-    for file in order {
+    let mut files_by_use: Vec<usize> = (0..model.files.len()).collect();
+    files_by_use.sort_by_key(|file| std::cmp::Reverse(count_positions(*file)));
+    let mut source_panes = Vec::new();
+    for file in files_by_use {
         let name = &model.files[file];
         let file_name = Path::new(name).file_name().map(PathBuf::from).unwrap_or_default();
         let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(&file_name) });
@@ -221,21 +222,21 @@ pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
             model.missing.push(format!("the source {name} was not found; pass its folder with --source FOLDER"));
             continue;
         };
-        let text = common::read_file(Some(&path))?;
-        let number = if found.is_empty() { String::new() } else { (found.len() + 1).to_string() };
-        let mut pane = Pane::new(&format!("source{number}"), &file_name.to_string_lossy());
+        let contents = common::read_file(Some(&path))?;
+        let suffix = if source_panes.is_empty() { String::new() } else { (source_panes.len() + 1).to_string() };
+        let mut pane = Pane::new(&format!("source{suffix}"), &file_name.to_string_lossy());
         let mut first_position: BTreeMap<u32, i64> = BTreeMap::new();
         for (number, source_position) in
             model.source_positions.iter().enumerate().filter(|(_, source_position)| source_position.file == file)
         {
             first_position.entry(source_position.line).or_insert(number as i64);
         }
-        for (row, line) in String::from_utf8_lossy(&text.bytes).lines().enumerate() {
+        for (row, line) in String::from_utf8_lossy(&contents.bytes).lines().enumerate() {
             pane.push(row + 1, line, first_position.get(&(row as u32 + 1)).copied().unwrap_or(NO_SOURCE_POSITION));
         }
-        found.push(pane);
+        source_panes.push(pane);
     }
-    model.panes.splice(0..0, found);
+    model.panes.splice(0..0, source_panes);
     Ok(())
 }
 
@@ -255,19 +256,19 @@ mod tests {
     fn location_aliases_resolve_to_the_innermost_location() {
         let text = "op loc(#loc2)\n#di_file = #cuda_tile.di_file<\"k.py\" in \"/d\">\n#loc = loc(\"/d/k.py\":12:3)\n#loc1 = loc(unknown)\n\
                     #loc2 = loc(callsite(#loc3 at #loc1))\n#loc3 = #cuda_tile.di_loc<#loc in #di_subprogram>\n#loc4 = loc(fused[#loc4])\n";
-        let definitions = aliases(text);
+        let definitions = location_aliases(text);
         for alias in ["#loc", "#loc2", "#loc3"] {
-            assert_eq!(resolve(&definitions, alias), Some(("/d/k.py", 12, 3)), "{alias}");
+            assert_eq!(resolve_alias(&definitions, alias), Some(("/d/k.py", 12, 3)), "{alias}");
         }
-        assert_eq!(resolve(&definitions, "#loc1"), None);
-        assert_eq!(resolve(&definitions, "#loc4"), None, "a name that refers to itself");
+        assert_eq!(resolve_alias(&definitions, "#loc1"), None);
+        assert_eq!(resolve_alias(&definitions, "#loc4"), None, "a name that refers to itself");
     }
 
     #[test]
     fn ptx_lines_have_the_preceding_location() {
         let text = "//!tile ptx 1 final\n.file 1 \"/d/k.py\"\n.loc 1 3 4\n\tadd.s32 %r1, %r2, %r3;\n\t.loc 1 0 4\n\tret;\n";
         let mut source_positions = SourceTable::default();
-        let pane = ptx(text.as_bytes(), &mut source_positions);
+        let pane = ptx_pane(text.as_bytes(), &mut source_positions);
         assert_eq!(pane.lines, ["    add.s32 %r1, %r2, %r3;", "    ret;"]);
         assert_eq!((pane.numbers, pane.source_positions), (vec![4, 6], vec![0, 0]));
         assert_eq!(source_positions.source_positions, [SourcePosition { file: 0, line: 3, column: 4 }]);
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn sass_lines_have_the_preceding_location() {
         let text = "\t.section\t.text.k\n.text.k:\n\t//## File \"/d/k.py\", line 3\n        /*0010*/                   MOV R1, R2 ;\n.L_x_0:\n";
-        let pane = sass(text.as_bytes(), &mut SourceTable::default());
+        let pane = sass_pane(text.as_bytes(), &mut SourceTable::default());
         assert_eq!(pane.lines, [".text.k:", "/*0010*/  MOV R1, R2", ".L_x_0:"]);
         assert_eq!(pane.source_positions, [NO_SOURCE_POSITION, 0, NO_SOURCE_POSITION]);
     }

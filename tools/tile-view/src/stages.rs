@@ -18,7 +18,7 @@ pub(crate) struct StageRequest {
 
 /// The files of all stages, from the stage of the input on.
 #[derive(Debug, Default)]
-pub(crate) struct Files {
+pub(crate) struct StageFiles {
     /// The `.tile` file; the next fields are the files of the later stages.
     pub(crate) tile: Option<Vec<u8>>,
     pub(crate) aa: Option<Vec<u8>>,
@@ -37,7 +37,7 @@ pub(crate) struct Files {
 /// The folder in which the stage tools run, and the folder of the tools themselves.
 struct ToolFolder {
     folder: tempfile::TempDir,
-    tools: PathBuf,
+    tools_folder: PathBuf,
 }
 
 impl ToolFolder {
@@ -46,30 +46,30 @@ impl ToolFolder {
         let folder =
             folder.map_err(|error| Diagnostic::io("VIW001", format!("no folder to work in: {}", common::os_error_text(&error))))?;
         let own_path = std::env::current_exe().ok();
-        let tools = own_path.and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
-        Ok(ToolFolder { folder, tools })
+        let tools_folder = own_path.and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
+        Ok(ToolFolder { folder, tools_folder })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn path_of(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     fn write_input(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        common::write_file(Some(&self.path(name)), bytes)
+        common::write_file(Some(&self.path_of(name)), bytes)
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {
-        Ok(common::read_file(Some(&self.path(name)))?.bytes.to_vec())
+        Ok(common::read_file(Some(&self.path_of(name)))?.bytes.to_vec())
     }
 
     /// Runs a tool of Tileworks in the folder. Returns the error that the tool reports.
     fn run_tool(&self, tool: &str, words: &[&str]) -> Result<()> {
-        self.run_command(tool, Command::new(self.tools.join(tool)).args(["--error-format=json"]).args(words)).map(|_| ())
+        self.run_command(tool, Command::new(self.tools_folder.join(tool)).args(["--error-format=json"]).args(words)).map(|_| ())
     }
 
     /// Runs a command in the folder and returns its standard output.
     fn run_command(&self, name: &str, command: &mut Command) -> Result<Vec<u8>> {
-        let output = common::child::output(command.current_dir(self.folder.path()), None);
+        let output = common::child::run_captured(command.current_dir(self.folder.path()), None);
         let output =
             output.map_err(|error| Diagnostic::io("VIW002", format!("cannot run {name}: {}", common::os_error_text(&error))))?;
         if output.status.success() {
@@ -80,23 +80,23 @@ impl ToolFolder {
         match diagnostics.find(|diagnostic| diagnostic.severity == base::Severity::Error) {
             Some(error) => Err(Box::new(error)),
             None => {
-                let input_stage = stderr.lines().next().unwrap_or_default();
-                let ended = common::child::describe(output.status);
-                Err(Diagnostic::io("VIW002", format!("{name} ends with {ended}: {input_stage}")))
+                let first_line = stderr.lines().next().unwrap_or_default();
+                let end_description = common::child::describe(output.status);
+                Err(Diagnostic::io("VIW002", format!("{name} ends with {end_description}: {first_line}")))
             }
         }
     }
 }
 
-/// The position of the input's stage in the pipeline: 0 for a program, then `.aa`, `.as`, `.sched` and PTX.
+/// The position of the input's stage in the pipeline: 0 for a program, 1 for `.aa`, 2 for `.as`, 3 for `.sched`, 4 for PTX.
 fn stage_index(input: &Input) -> Result<usize> {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text => Ok(0),
         Sniffed::Ptx => Ok(4),
         Sniffed::Stage { format, .. } => {
             let formats = ["tileir", "tileaa", "tileas", "sched", "ptx"];
-            let known = formats.iter().position(|known| *known == format);
-            known.ok_or_else(|| Diagnostic::invalid("VIW003", format!("{} is a file of an unknown format '{format}'", input.name)))
+            let stage = formats.iter().position(|known| *known == format);
+            stage.ok_or_else(|| Diagnostic::invalid("VIW003", format!("{} is a file of an unknown format '{format}'", input.name)))
         }
         other => {
             let message = format!("{} is {}; this tool shows programs, stage files and PTX", input.name, other.describe());
@@ -106,33 +106,33 @@ fn stage_index(input: &Input) -> Result<usize> {
 }
 
 /// Generates the files of all stages from the input on.
-pub(crate) fn compile(session: &mut Session, input: &Input, request: &StageRequest) -> Result<Files> {
+pub(crate) fn generate_files(session: &mut Session, input: &Input, request: &StageRequest) -> Result<StageFiles> {
     let (tool_folder, input_stage) = (ToolFolder::new()?, stage_index(input)?);
-    let names = ["k.tile", "k.aa", "k.as", "k.sched", "k.ptx"];
-    let mut files = Files::default();
+    let file_names = ["k.tile", "k.aa", "k.as", "k.sched", "k.ptx"];
+    let mut files = StageFiles::default();
     if input_stage == 0 {
         let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
-        tool_folder.write_input(names[0], &file.write(Form::Binary)?)?;
-        files.tile = Some(tool_folder.read(names[0])?);
+        tool_folder.write_input(file_names[0], &file.write(Form::Binary)?)?;
+        files.tile = Some(tool_folder.read(file_names[0])?);
     } else {
-        tool_folder.write_input(names[input_stage], &input.bytes)?;
+        tool_folder.write_input(file_names[input_stage], &input.bytes)?;
     }
-    let level = request.level.map(|level| format!("-O{level}"));
-    let target = request.target.as_ref().map(|target| format!("--gpu-name={target}"));
+    let level_option = request.level.map(|level| format!("-O{level}"));
+    let target_option = request.target.as_ref().map(|target| format!("--gpu-name={target}"));
     let words_with = |words: &[&'static str], option: &Option<String>| -> Vec<String> {
         words.iter().map(|word| word.to_string()).chain(option.clone()).collect()
     };
     // If the input is a `.sched` file, `tile-sched` reads it. An edited schedule therefore gets the passes that it still lacks.
     let stage_commands: [(usize, &str, Vec<String>); 4] = [
-        (1, "tile-lower-aa", words_with(&["k.tile", "-o", "k.aa"], &level)),
-        (2, "tile-lower-as", words_with(&["k.aa", "-o", "k.as"], &target)),
+        (1, "tile-lower-aa", words_with(&["k.tile", "-o", "k.aa"], &level_option)),
+        (2, "tile-lower-as", words_with(&["k.aa", "-o", "k.as"], &target_option)),
         (3, "tile-sched", words_with(&[if input_stage == 3 { "k.sched" } else { "k.as" }, "-o", "done.sched"], &None)),
         (4, "tile-ptx", words_with(&["--lineinfo", "done.sched", "-o", "k.ptx"], &None)),
     ];
     for (output_stage, tool, words) in stage_commands {
         if output_stage > input_stage || output_stage == 3 && input_stage == 3 {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            session.timed(stage_name(output_stage), |_| tool_folder.run_tool(tool, &words))?;
+            let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
+            session.timed(stage_name(output_stage), |_| tool_folder.run_tool(tool, &arguments))?;
         }
     }
     files.aa = tool_folder.read("k.aa").ok();
@@ -163,7 +163,7 @@ fn stage_name(number: usize) -> &'static str {
 }
 
 /// Assembles the PTX and disassembles the cubin, if ptxas and nvdisasm are installed.
-fn disassemble(tool_folder: &ToolFolder, files: &mut Files) -> Result<()> {
+fn disassemble(tool_folder: &ToolFolder, files: &mut StageFiles) -> Result<()> {
     let ptxas = match common::toolkit::ptxas() {
         Ok(found) => found.path,
         Err(error) => {
@@ -176,13 +176,14 @@ fn disassemble(tool_folder: &ToolFolder, files: &mut Files) -> Result<()> {
         return Ok(());
     };
     tool_folder.run_tool("tile-link", &["k.ptx", "-o", "k.cubin"])?;
-    let out = std::fs::File::create(tool_folder.path("k.sass"));
-    let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::os_error_text(&error))))?;
+    let sass_file = std::fs::File::create(tool_folder.path_of("k.sass"));
+    let sass_file =
+        sass_file.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::os_error_text(&error))))?;
     // Write to a file, because captured output of children is bounded.
     let status = common::child::command(&nvdisasm)
         .args(["-g", "-c", "k.cubin"])
         .current_dir(tool_folder.folder.path())
-        .stdout(out)
+        .stdout(sass_file)
         .stderr(std::process::Stdio::null())
         .status();
     match status {
@@ -193,8 +194,8 @@ fn disassemble(tool_folder: &ToolFolder, files: &mut Files) -> Result<()> {
 }
 
 fn nvdisasm(ptxas: &Path) -> Option<PathBuf> {
-    let on_path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = ptxas.parent().map(PathBuf::from).into_iter().chain(std::env::split_paths(&on_path));
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = ptxas.parent().map(PathBuf::from).into_iter().chain(std::env::split_paths(&search_path));
     folders.map(|folder| folder.join("nvdisasm")).find(|path| path.is_file())
 }
 

@@ -12,7 +12,7 @@ const ABOUT: About = About {
         ("tile-write k.mlir --bytecode-version=13.1 -o k.tileirbc", "text to bytecode 13.1"),
     ],
     passes: &[],
-    forms: false,
+    writes_stage_files: false,
 };
 
 #[derive(clap::Args)]
@@ -40,8 +40,8 @@ fn main() -> std::process::ExitCode {
         let version = match &options.bytecode_version {
             None => file.payload.version,
             Some(text) => Version::parse(text).ok_or_else(|| {
-                let known = Version::ALL.iter().map(Version::to_string).collect::<Vec<_>>().join(", ");
-                Diagnostic::usage("CLI007", format!("there is no bytecode version {text}; the versions are {known}"))
+                let known_versions = Version::ALL.iter().map(Version::to_string).collect::<Vec<_>>().join(", ");
+                Diagnostic::usage("CLI007", format!("there is no bytecode version {text}; the versions are {known_versions}"))
             })?,
         };
         let bytes = session.timed("encode", |_| match options.container {

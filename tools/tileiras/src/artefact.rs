@@ -3,7 +3,7 @@
 
 use base::envelope::is_truncated;
 
-/// Describes the defect of a file of this kind, if it has one.
+/// Describes the defect of a stage output, if it has one. `kind` is the kind of file that the stage should write.
 pub(crate) fn describe_defect(kind: &str, bytes: &[u8]) -> Option<String> {
     match kind {
         _ if bytes.is_empty() => Some(format!("it reported success, but wrote no {kind}")),

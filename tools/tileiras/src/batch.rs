@@ -20,7 +20,7 @@ pub(crate) struct Job {
 }
 
 /// The jobs of a command line: one for each input, target and optimization level, each with its own output.
-pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, DriverError> {
+pub(crate) fn plan_jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, DriverError> {
     for (option, reason) in [
         ("output-file", "names a single output, but --out-dir can produce several"),
         ("MF", "names a single depfile, but --out-dir can produce several; -MD writes one next to each output"),
@@ -31,32 +31,36 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, DriverErro
             return Err(DriverError::new(exit::USAGE, format!("{} {reason}", dashed(option))));
         }
     }
-    let configuration = |message| DriverError::new(exit::CONFIGURATION, message);
-    let steps = Pipeline::load(parsed.get("pipeline")).and_then(|(pipeline, _)| pipeline.plan(parsed)).map_err(configuration)?;
+    let configuration_error = |message| DriverError::new(exit::CONFIGURATION, message);
+    let steps =
+        Pipeline::load(parsed.get("pipeline")).and_then(|(pipeline, _)| pipeline.plan(parsed)).map_err(configuration_error)?;
     let kind = match steps.last().map_or("cubin", |step| &step.writes) {
         _ if is_cpu_module(parsed) => "cubin",
         "host-object" => "o",
         kind => kind,
     };
     let path_in_folder = |name: &str| Path::new(folder).join(name).to_string_lossy().into_owned();
-    let levels = distinct(parsed, "opt-level");
+    let levels = distinct_values(parsed, "opt-level");
     let mut jobs = Vec::new();
     let mut input_of_output: BTreeMap<String, &str> = BTreeMap::new();
     for input in &parsed.positional {
         let stem = Path::new(input).file_stem().unwrap_or_default().to_string_lossy();
-        for target in distinct(parsed, "gpu-name") {
+        for target in distinct_values(parsed, "gpu-name") {
             for level in &levels {
                 let mut name = stem.to_string();
                 name.extend(target.map(|target| format!(".{target}")));
                 name.extend(level.filter(|_| levels.len() > 1).map(|level| format!(".O{level}")));
                 let output = path_in_folder(&format!("{name}.{kind}"));
-                if let Some(other) = input_of_output.insert(output.clone(), input) {
-                    return Err(DriverError::new(exit::USAGE, format!("'{other}' and '{input}' have the same output '{output}'")));
+                if let Some(other_input) = input_of_output.insert(output.clone(), input) {
+                    return Err(DriverError::new(
+                        exit::USAGE,
+                        format!("'{other_input}' and '{input}' have the same output '{output}'"),
+                    ));
                 }
                 let mut parsed = parsed.clone();
-                parsed.given.extend(target.map(|target| ("gpu-name", target.to_string())));
-                parsed.given.extend(level.map(|level| ("opt-level", level.to_string())));
-                parsed.given.push(("remarks-output-file", format!("{}.remarks.yaml", path_in_folder(&name))));
+                parsed.option_values.extend(target.map(|target| ("gpu-name", target.to_string())));
+                parsed.option_values.extend(level.map(|level| ("opt-level", level.to_string())));
+                parsed.option_values.push(("remarks-output-file", format!("{}.remarks.yaml", path_in_folder(&name))));
                 jobs.push(Job { input: input.clone(), output, parsed });
             }
         }
@@ -65,9 +69,9 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, DriverErro
 }
 
 /// The distinct values of an option, or a single `None` if the command line does not have the option.
-fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> {
+fn distinct_values<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> {
     let mut values: Vec<Option<&str>> = Vec::new();
-    for value in parsed.all(name).map(Some) {
+    for value in parsed.values_of(name).map(Some) {
         if !values.contains(&value) {
             values.push(value);
         }
@@ -77,7 +81,7 @@ fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> 
 
 /// Runs all jobs. The exit code is that of the first failed job in command-line order.
 pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverError> {
-    let jobs = jobs(parsed, folder)?;
+    let jobs = plan_jobs(parsed, folder)?;
     if !parsed.flag("dry-run") {
         compile::make_folder(folder)?;
     }
@@ -85,11 +89,11 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverErr
         || std::thread::available_parallelism().map_or(1, usize::from),
         |jobs| usize::try_from(jobs).unwrap_or(1).max(1),
     );
-    let (next_job, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (next_job, finished_jobs) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failures: Mutex<BTreeMap<usize, u8>> = Mutex::new(BTreeMap::new());
     let style = style(parsed);
-    let terminal = style != Style::Json && std::io::stderr().is_terminal();
-    let progress = Progress { total: jobs.len(), style, terminal };
+    let is_terminal = style != Style::Json && std::io::stderr().is_terminal();
+    let progress = Progress { total: jobs.len(), style, is_terminal };
     std::thread::scope(|scope| {
         for _ in 0..workers.min(jobs.len()) {
             scope.spawn(|| {
@@ -103,12 +107,12 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverErr
                     if code != exit::OK {
                         failures.lock().expect("no worker panics").insert(index, code);
                     }
-                    progress.show(done.fetch_add(1, Ordering::Relaxed) + 1, job, &text, code);
+                    progress.report(finished_jobs.fetch_add(1, Ordering::Relaxed) + 1, job, &text, code);
                 }
             });
         }
     });
-    if progress.terminal {
+    if progress.is_terminal {
         crate::print(&mut std::io::stderr(), "\n");
     }
     let failures = failures.into_inner().expect("no worker panics");
@@ -122,21 +126,21 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverErr
 struct Progress {
     total: usize,
     style: Style,
-    terminal: bool,
+    is_terminal: bool,
 }
 
 impl Progress {
     /// Reports a finished job. On a terminal, the report overwrites the status line of the previous job, but not its messages.
-    fn show(&self, done: usize, job: &Job, text: &str, code: u8) {
-        let shown = match self.style {
-            Style::Json => self.json(done, job, text, code),
-            Style::Human | Style::Terminal | Style::Reference => self.text(done, job, text, code),
+    fn report(&self, finished_jobs: usize, job: &Job, text: &str, code: u8) {
+        let report = match self.style {
+            Style::Json => self.job_as_json(finished_jobs, job, text, code),
+            Style::Human | Style::Terminal | Style::Reference => self.job_as_text(finished_jobs, job, text, code),
         };
-        crate::print(&mut std::io::stderr(), &shown);
+        crate::print(&mut std::io::stderr(), &report);
     }
 
-    /// One line per object that the job printed, with its input added, and one line for its end.
-    fn json(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
+    /// Renders a finished job as JSON lines: each message of the job with the input of the job, then a summary of the job.
+    fn job_as_json(&self, finished_jobs: usize, job: &Job, text: &str, code: u8) -> String {
         let with_input = |line: &str| match serde_json::from_str(line) {
             Ok(serde_json::Value::Object(mut object)) => {
                 object.insert("input".into(), job.input.as_str().into());
@@ -145,16 +149,15 @@ impl Progress {
             _ => serde_json::json!({ "line": line, "input": job.input }),
         };
         let messages: String = text.lines().map(|line| format!("{}\n", with_input(line))).collect();
-        let end =
-            serde_json::json!({ "done": done, "of": self.total, "input": job.input, "output": job.output, "exit_code": code });
-        format!("{messages}{end}\n")
+        let summary = serde_json::json!({ "done": finished_jobs, "of": self.total, "input": job.input, "output": job.output, "exit_code": code });
+        format!("{messages}{summary}\n")
     }
 
-    fn text(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
-        let failed = if code == exit::OK { "" } else { " failed" };
-        let line = format!("[{done}/{}] {}{failed}", self.total, job.output);
+    fn job_as_text(&self, finished_jobs: usize, job: &Job, text: &str, code: u8) -> String {
+        let failed_suffix = if code == exit::OK { "" } else { " failed" };
+        let line = format!("[{finished_jobs}/{}] {}{failed_suffix}", self.total, job.output);
         let stage_output: String = text.lines().map(|line| format!("{}: {line}\n", job.input)).collect();
-        match (self.terminal, stage_output.is_empty()) {
+        match (self.is_terminal, stage_output.is_empty()) {
             (true, true) => format!("\r\x1b[K{line}"),
             (true, false) => format!("\r\x1b[K{stage_output}{line}"),
             (false, _) => format!("{stage_output}{line}\n"),

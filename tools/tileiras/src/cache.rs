@@ -1,8 +1,8 @@
 //! Content-addressed cache of outputs: `--cache DIR`.
 //!
 //! The key is a hash of the input, of all commands and options, and of every program and library involved, so an entry never goes
-//! stale. An entry is written under a temporary name and then renamed, so processes can share a cache and be killed at any time.
-//! Each entry carries a hash of its key and content, and is dropped if the hash does not match.
+//! stale. An entry is written under a temporary name and then renamed, so several processes can share a cache, and a killed process
+//! leaves no partial entry. Each entry carries a hash of its key and content, and is dropped if the hash does not match.
 
 use crate::compile::Compiled;
 use crate::failure::{DriverError, exit};
@@ -18,14 +18,14 @@ const HASH_BYTES: usize = 32;
 
 pub(crate) struct Cache {
     folder: PathBuf,
-    limit: u64,
+    limit_bytes: u64,
 }
 
 pub(crate) struct Key(blake3::Hash);
 
 impl Key {
     /// A prefix of the key for messages.
-    pub(crate) fn name(&self) -> String {
+    pub(crate) fn hex_prefix(&self) -> String {
         self.0.to_hex()[..16].to_string()
     }
 }
@@ -40,18 +40,18 @@ impl Cache {
         }
         let folder_error = |message: String| DriverError::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
         let megabytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
-        let limit = u64::try_from(megabytes).map_err(|_| folder_error("its size cannot be negative".into()))? << 20;
+        let limit_bytes = u64::try_from(megabytes).map_err(|_| folder_error("its size cannot be negative".into()))? << 20;
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)
             .map_err(|error| folder_error(common::os_error_text(&error)))?;
-        let data = fs::metadata(folder).map_err(|error| folder_error(common::os_error_text(&error)))?;
-        let own_uid = fs::metadata("/proc/self").map_or(data.uid(), |process| process.uid());
-        if data.uid() != own_uid || data.mode() & 0o077 != 0 {
+        let metadata = fs::metadata(folder).map_err(|error| folder_error(common::os_error_text(&error)))?;
+        let own_uid = fs::metadata("/proc/self").map_or(metadata.uid(), |process| process.uid());
+        if metadata.uid() != own_uid || metadata.mode() & 0o077 != 0 {
             return Err(folder_error("other users own it or can access it; use your own folder with mode 700".into()));
         }
-        Ok(Some(Cache { folder: folder.into(), limit }))
+        Ok(Some(Cache { folder: folder.into(), limit_bytes }))
     }
 
     /// The key: a hash of everything that determines the output. Returns None if a file cannot be read; the stages report the
@@ -88,10 +88,10 @@ impl Cache {
 
     /// The hash of a program. A file in the cache memoizes it together with the program's size and times.
     fn content_hash(&self, path: &Path) -> Option<String> {
-        let data = fs::metadata(path).ok()?;
+        let metadata = fs::metadata(path).ok()?;
         // A program can set the mtime of a file to an earlier time, but not the ctime.
-        let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
-        let file_state = format!("{} {} {} {times:?}\n", data.dev(), data.ino(), data.size());
+        let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+        let file_state = format!("{} {} {} {times:?}\n", metadata.dev(), metadata.ino(), metadata.size());
         let name = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
         let memo_file = self.folder.join("programs").join(&name.as_str()[..32]);
         if let Some(hash) = fs::read_to_string(&memo_file).ok().and_then(|text| text.strip_prefix(&file_state).map(str::to_string))
@@ -107,8 +107,8 @@ impl Cache {
     /// A summary of the cache for messages.
     pub(crate) fn summary(&self) -> String {
         let entries = self.entries();
-        let bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
-        format!("{} entries, {:.1} of {} MB", entries.len(), bytes as f64 / 1e6, self.limit >> 20)
+        let total_bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
+        format!("{} entries, {:.1} of {} MB", entries.len(), total_bytes as f64 / 1e6, self.limit_bytes >> 20)
     }
 
     /// All entries, with time of last use and size.
@@ -116,22 +116,22 @@ impl Cache {
         let folders = fs::read_dir(self.folder.join("entries")).into_iter().flatten().flatten();
         let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
         let entries = files.filter_map(|file| {
-            let data = file.metadata().ok()?;
-            Some((data.modified().ok()?, data.len(), file.path()))
+            let metadata = file.metadata().ok()?;
+            Some((metadata.modified().ok()?, metadata.len(), file.path()))
         });
         entries.collect()
     }
 
-    fn path(&self, key: &Key) -> PathBuf {
+    fn entry_path(&self, key: &Key) -> PathBuf {
         let name = key.0.to_hex();
         self.folder.join("entries").join(&name.as_str()[..2]).join(&name.as_str()[2..])
     }
 
     /// Returns the entry of a key, and removes it if it is damaged.
     pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
-        let path = self.path(key);
+        let path = self.entry_path(key);
         let bytes = fs::read(&path).ok()?;
-        let Some(compiled) = unpack(key, &bytes) else {
+        let Some(compiled) = decode_entry(key, &bytes) else {
             let _ = fs::remove_file(&path);
             return None;
         };
@@ -142,40 +142,40 @@ impl Cache {
 
     /// Stores an output. A failed write is ignored, because the compilation has succeeded.
     pub(crate) fn put(&self, key: &Key, compiled: &Compiled) {
-        let path = self.path(key);
+        let path = self.entry_path(key);
         let _ = path.parent().map(fs::create_dir_all);
-        if common::write_file(Some(&path), &pack(key, compiled)).is_ok() {
+        if common::write_file(Some(&path), &encode_entry(key, compiled)).is_ok() {
             self.evict();
         }
     }
 
-    /// Evicts the least recently used entries while the cache exceeds its limit.
+    /// If the cache exceeds its limit, evicts the least recently used entries until at most 90 % of the limit is used.
     fn evict(&self) {
         let mut entries = self.entries();
-        let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
-        if total <= self.limit {
+        let mut total_bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
+        if total_bytes <= self.limit_bytes {
             return;
         }
         entries.sort();
         for (_, size, path) in entries {
-            if total <= self.limit / 10 * 9 {
+            if total_bytes <= self.limit_bytes / 10 * 9 {
                 break;
             }
             let _ = fs::remove_file(path);
-            total -= size;
+            total_bytes -= size;
         }
     }
 }
 
-/// An entry: magic number, keyed hash, length of the warnings, warnings, output.
-fn pack(key: &Key, compiled: &Compiled) -> Vec<u8> {
+/// An entry consists of the magic number, the keyed hash, the length of the warnings (8 bytes), the warnings and the output.
+fn encode_entry(key: &Key, compiled: &Compiled) -> Vec<u8> {
     let mut content = (compiled.warnings.len() as u64).to_le_bytes().to_vec();
     content.extend(compiled.warnings.as_bytes());
     content.extend(&compiled.output);
     [MAGIC, blake3::keyed_hash(key.0.as_bytes(), &content).as_bytes(), &content].concat()
 }
 
-fn unpack(key: &Key, bytes: &[u8]) -> Option<Compiled> {
+fn decode_entry(key: &Key, bytes: &[u8]) -> Option<Compiled> {
     let (hash, content) = bytes.strip_prefix(MAGIC)?.split_at_checked(HASH_BYTES)?;
     if blake3::keyed_hash(key.0.as_bytes(), content).as_bytes() != hash {
         return None;
@@ -191,8 +191,8 @@ fn unpack(key: &Key, bytes: &[u8]) -> Option<Compiled> {
 mod tests {
     use super::*;
 
-    fn cache(folder: &Path, limit: u64) -> Cache {
-        Cache { folder: folder.into(), limit }
+    fn cache(folder: &Path, limit_bytes: u64) -> Cache {
+        Cache { folder: folder.into(), limit_bytes }
     }
 
     fn entry(size: usize) -> Compiled {
@@ -200,28 +200,28 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_entry_is_no_entry() {
+    fn a_damaged_entry_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (cache, key) = (cache(folder.path(), 1 << 20), Key(blake3::hash(b"key")));
         assert!(cache.get(&key).is_none());
         cache.put(&key, &entry(100));
         let found = cache.get(&key).unwrap();
         assert_eq!((found.output.len(), found.text.as_str()), (100, "warning: x\n"));
-        let path = cache.path(&key);
-        let whole = fs::read(&path).unwrap();
-        for cut in [0, 10, whole.len() - 1] {
-            fs::write(&path, &whole[..cut]).unwrap();
+        let path = cache.entry_path(&key);
+        let entry_bytes = fs::read(&path).unwrap();
+        for length in [0, 10, entry_bytes.len() - 1] {
+            fs::write(&path, &entry_bytes[..length]).unwrap();
             assert!(cache.get(&key).is_none() && !path.exists());
         }
-        let mut changed = whole;
-        *changed.last_mut().unwrap() ^= 1;
-        fs::write(&path, changed).unwrap();
+        let mut corrupted = entry_bytes;
+        *corrupted.last_mut().unwrap() ^= 1;
+        fs::write(&path, corrupted).unwrap();
         assert!(cache.get(&key).is_none());
-        // The entry of another key counts as damaged too.
-        let other = Key(blake3::hash(b"other"));
+        // An entry at the path of another key counts as damaged, because its hash depends on the key.
+        let other_key = Key(blake3::hash(b"other"));
         cache.put(&key, &entry(100));
-        cache.put(&other, &entry(200));
-        fs::rename(cache.path(&other), &path).unwrap();
+        cache.put(&other_key, &entry(200));
+        fs::rename(cache.entry_path(&other_key), &path).unwrap();
         assert!(cache.get(&key).is_none());
     }
 
@@ -237,7 +237,12 @@ mod tests {
             cache.put(key, &entry(900));
             let age = std::time::Duration::from_secs(100 - index as u64);
             if index < 3 {
-                fs::File::options().append(true).open(cache.path(key)).unwrap().set_modified(SystemTime::now() - age).unwrap();
+                fs::File::options()
+                    .append(true)
+                    .open(cache.entry_path(key))
+                    .unwrap()
+                    .set_modified(SystemTime::now() - age)
+                    .unwrap();
             }
         }
         assert!(cache.get(&keys[0]).is_some() && cache.get(&keys[3]).is_some());

@@ -44,15 +44,15 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     let remarks = RemarkFilter::from_options(parsed)?;
     let cache = if remarks.is_none() { Cache::from_options(parsed)? } else { None };
     let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, &source.bytes)?)));
-    let found = entry.as_ref().and_then(|(cache, key)| cache.get(key));
+    let cached = entry.as_ref().and_then(|(cache, key)| cache.get(key));
     let cache_message = match &entry {
         Some((_, key)) if parsed.flag("verbose") => {
-            let line = format!("tileiras: cache: {} {}", if found.is_some() { "hit" } else { "miss" }, key.name());
+            let line = format!("tileiras: cache: {} {}", if cached.is_some() { "hit" } else { "miss" }, key.hex_prefix());
             plain_line(&line, style(parsed))
         }
         _ => String::new(),
     };
-    let compiled = match found {
+    let compiled = match cached {
         Some(compiled) => compiled,
         None => {
             let compiled = run_steps(parsed, &steps, &source, output, remarks.as_ref())?;
@@ -64,8 +64,8 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
         true => cubin::program::cpu_module(&[&compiled.output]),
         false => compiled.output,
     };
-    let validated = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
-    let text = cache_message + &compiled.text + &validated;
+    let verdict_text = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
+    let text = cache_message + &compiled.text + &verdict_text;
     // Write the depfile first. If only the output were written, a build tool would later miss changed dependencies.
     let written = depfile.map_or(Ok(()), |depfile| depfile.write());
     match written.and_then(|()| write_output(output, &output_bytes)) {
@@ -74,41 +74,50 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     }
 }
 
-/// Runs `tile-validate` on the stages and returns its output. If it reaches no verdict, its errors become warnings.
+/// Runs `tile-validate` on the stages and returns its output. If `tile-validate` reaches no verdict, its errors become warnings.
 fn validate(parsed: &Parsed, source: &Source) -> Result<String, DriverError> {
-    let failed = |error: std::io::Error| {
+    let spawn_error = |error: std::io::Error| {
         DriverError::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::os_error_text(&error)))
     };
-    let input = MemoryFile::new("input", &source.bytes).map_err(failed)?;
+    let input = MemoryFile::new("input", &source.bytes).map_err(spawn_error)?;
     let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
     command.arg(JSON_MESSAGES).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
     command.arg(format!("--gpu-name={}", parsed.get("gpu-name").unwrap_or_default())).arg(input.path());
     let overrides = DECISION_OVERRIDES.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
     command.args(overrides);
-    let finished = child::output(&mut command, None).map_err(failed)?;
-    let stage_output = String::from_utf8_lossy(&finished.stderr);
-    let mut diagnostics: Vec<Diagnostic> = stage_output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    match finished.status.code() {
+    let validator_output = child::run_captured(&mut command, None).map_err(spawn_error)?;
+    let stderr_text = String::from_utf8_lossy(&validator_output.stderr);
+    let mut diagnostics: Vec<Diagnostic> = stderr_text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    match validator_output.status.code() {
         Some(0) => {
-            return Ok(String::from_utf8_lossy(&finished.stdout).lines().map(|line| plain_line(line, style(parsed))).collect());
+            return Ok(String::from_utf8_lossy(&validator_output.stdout)
+                .lines()
+                .map(|line| plain_line(line, style(parsed)))
+                .collect());
         }
         // No verdict: the kernel has undefined behaviour on the generated arguments, a feature is not supported, or a limit ended
         // the run.
         Some(2..=4) => diagnostics.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
         Some(_) if !diagnostics.is_empty() => {}
-        _ => return Err(DriverError::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(finished.status)))),
+        _ => {
+            return Err(DriverError::new(
+                exit::COMPILE,
+                format!("tile-validate failed: {}", child::describe(validator_output.status)),
+            ));
+        }
     }
     let text = diagnostics.iter().map(|diagnostic| render_diagnostic(diagnostic, style(parsed))).collect();
-    if finished.status.code() == Some(1) { Err(DriverError::reported(text, exit::COMPILE)) } else { Ok(text) }
+    if validator_output.status.code() == Some(1) { Err(DriverError::reported(text, exit::COMPILE)) } else { Ok(text) }
 }
 
-/// Returns the error for a tile library, because libraries are not supported. Errors of the input take precedence, as in NVIDIA's.
+/// Returns the error for a tile library, because libraries are not supported. Errors of the input take precedence, as in NVIDIA's
+/// tileiras.
 fn reject_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> DriverError {
     let outcome = run(&steps[..1], &source.bytes, Some(source.path));
     if let Some(failure) = &outcome.failed {
         return compile_error(failure, steps, source, &outcome.stage_output, style(parsed), render_messages(parsed, &outcome));
     }
-    let why = match std::fs::read(library) {
+    let message = match std::fs::read(library) {
         _ if parsed.get("preview").is_none() => "libraries require the 'simt' preview feature".into(),
         Err(_) => "failed to open tile library: No such file or directory".into(),
         Ok(bytes) if !bytes.starts_with(b"\x7fELF") => {
@@ -116,14 +125,14 @@ fn reject_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &st
         }
         Ok(_) => format!("linking with tile libraries is not supported: {library}"),
     };
-    DriverError::new(exit::COMPILE, why)
+    DriverError::new(exit::COMPILE, message)
 }
 
 /// Creates the folder that an option names, with its parents.
 pub(crate) fn make_folder(path: &str) -> Result<(), DriverError> {
-    let failed =
+    let create_error =
         |error| DriverError::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::os_error_text(&error)));
-    std::fs::create_dir_all(path).map_err(failed)
+    std::fs::create_dir_all(path).map_err(create_error)
 }
 
 fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
@@ -165,12 +174,12 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn read(path: &'a str) -> Result<Source<'a>, DriverError> {
-        const HEAD: u64 = 10;
+        const HEADER_BYTES: u64 = 10;
         let unreadable = |reason: String| DriverError::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
         let read_error = |error: std::io::Error| unreadable(common::os_error_text(&error));
         let mut file = std::fs::File::open(path).map_err(read_error)?;
         let mut bytes = Vec::new();
-        file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(read_error)?;
+        file.by_ref().take(HEADER_BYTES).read_to_end(&mut bytes).map_err(read_error)?;
         let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
             // A missing byte counts as zero, as in the reader.
             Some(version) => (version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)),
@@ -189,7 +198,7 @@ impl<'a> Source<'a> {
 /// Describes the detected format of a file that is not bytecode, and names the tool that reads it. None if the format is uncertain.
 fn describe_other_format(bytes: &[u8]) -> Option<String> {
     let kind = sniff(bytes);
-    let reader = match &kind {
+    let reading_tool = match &kind {
         _ if bytes.starts_with(b"ML\xefR") => return Some("it looks like MLIR bytecode instead".into()),
         Sniffed::Stage { format, .. } => match format.as_str() {
             "tileir" => "tile-lower-aa",
@@ -202,7 +211,7 @@ fn describe_other_format(bytes: &[u8]) -> Option<String> {
         Sniffed::Elf => "tile-dump",
         Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => return None,
     };
-    Some(format!("it is {}, which {reader} reads", kind.describe()))
+    Some(format!("it is {}, which {reading_tool} reads", kind.describe()))
 }
 
 /// Runs the plan as one pipeline of processes, or in groups if `--save-temps` or remarks need the files between the stages.
@@ -214,15 +223,15 @@ fn run_steps(
     remarks: Option<&RemarkFilter>,
 ) -> Result<Compiled, DriverError> {
     let start = Instant::now();
-    let program = steps.iter().any(Step::reads_input).then(|| MemoryFile::new("program", &source.bytes)).transpose();
-    let program = program.map_err(|error| {
+    let program_file = steps.iter().any(Step::reads_input).then(|| MemoryFile::new("program", &source.bytes)).transpose();
+    let program_file = program_file.map_err(|error| {
         DriverError::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::os_error_text(&error)))
     })?;
-    let on_input: Vec<Step> = match &program {
+    let steps_on_input: Vec<Step> = match &program_file {
         Some(file) => steps.iter().map(|step| step.on_input(&file.path())).collect(),
         None => steps.to_vec(),
     };
-    let plan = &on_input;
+    let plan = &steps_on_input;
     let mut outcome = match (parsed.get("save-temps"), remarks) {
         (Some(folder), _) => {
             if !folder.is_empty() {
@@ -248,7 +257,8 @@ fn run_steps(
     }
 }
 
-/// Runs the stages in groups. With `stem`, each stage is a group, and its output is kept at `stem` with the kind as extension.
+/// Runs the stages in groups. With `stem`, each stage is a group, and the driver writes its output to `stem` with the kind as
+/// extension. Without `stem`, the stage that writes PTX ends the first group.
 /// Remarks come from the log of the PTX file, or of the output if the plan ends earlier.
 fn run_in_groups(
     steps: &[Step],
@@ -256,37 +266,39 @@ fn run_in_groups(
     stem: Option<&Path>,
     remarks: Option<&RemarkFilter>,
 ) -> Result<Outcome, DriverError> {
-    let mut all = Outcome::default();
+    let mut combined = Outcome::default();
     let mut finished_stages = 0;
     let groups = steps.split_inclusive(|step| stem.is_some() || step.writes == "ptx");
     for (index, group) in groups.enumerate() {
-        let group_outcome = if index == 0 { run(group, &source.bytes, Some(source.path)) } else { run(group, &all.output, None) };
-        let failed = group_outcome.failed.map(|failure| Failure { index: finished_stages + failure.index, ..failure });
-        all = Outcome {
+        let group_outcome =
+            if index == 0 { run(group, &source.bytes, Some(source.path)) } else { run(group, &combined.output, None) };
+        let group_failure = group_outcome.failed.map(|failure| Failure { index: finished_stages + failure.index, ..failure });
+        combined = Outcome {
             output: group_outcome.output,
-            failed,
-            stage_output: all.stage_output.into_iter().chain(group_outcome.stage_output).collect(),
+            failed: group_failure,
+            stage_output: combined.stage_output.into_iter().chain(group_outcome.stage_output).collect(),
         };
         finished_stages += group.len();
-        if all.failed.is_some() {
+        if combined.failed.is_some() {
             break;
         }
         let last = group.last().expect("a group has a stage");
         if let Some(stem) = stem {
             let path = stem.with_added_extension(&last.writes);
-            common::write_file(Some(&path), &all.output).map_err(|error| DriverError::new(exit::CONFIGURATION, error.message))?;
+            common::write_file(Some(&path), &combined.output)
+                .map_err(|error| DriverError::new(exit::CONFIGURATION, error.message))?;
         }
         let has_log = last.writes == "ptx" || steps.last() == Some(last);
-        remarks.filter(|_| has_log).map_or(Ok(()), |remarks| remarks.show(&all.output))?;
+        remarks.filter(|_| has_log).map_or(Ok(()), |remarks| remarks.show(&combined.output))?;
     }
-    Ok(all)
+    Ok(combined)
 }
 
-/// The path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The file
-/// name is that of the input. In a batch it is that of the output, because an input may have several outputs.
+/// The path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The files
+/// are named after the input, but in a batch after the output, because an input may have several outputs.
 fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
-    let source = if parsed.get("out-dir").is_some() { output } else { input };
-    let name = Path::new(source).file_stem().unwrap_or_default();
+    let named_after = if parsed.get("out-dir").is_some() { output } else { input };
+    let name = Path::new(named_after).file_stem().unwrap_or_default();
     match folder {
         "" => Path::new(output).with_file_name(name),
         folder => Path::new(folder).join(name),
@@ -323,10 +335,10 @@ fn compile_error(
     style: Style,
     mut text: String,
 ) -> DriverError {
-    let explained = stage_output
+    let has_error_message = stage_output
         .iter()
         .any(|stage_output| matches!(stage_output, StageOutput::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error));
-    if !explained {
+    if !has_error_message {
         let cause = Diagnostic::io("DRI006", format!("{} failed: {}", failure.tool, failure.status));
         text += &render_diagnostic(&cause, style);
     }
@@ -353,22 +365,22 @@ fn compile_error(
 /// The plan as a shell pipeline, for `--dry-run`.
 fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     let mut line = String::new();
-    let named = crate::run::as_file(input);
-    for (index, step) in steps.iter().map(|step| step.on_input(&named)).enumerate() {
+    let input_path = crate::run::as_file(input);
+    for (index, step) in steps.iter().map(|step| step.on_input(&input_path)).enumerate() {
         let arguments = step.arguments.iter().filter(|argument| *argument != JSON_MESSAGES);
-        let args: Vec<String> = std::iter::once(&step.printed_program).chain(arguments).map(|arg| quote(arg)).collect();
+        let args: Vec<String> = std::iter::once(&step.printed_program).chain(arguments).map(|arg| shell_quote(arg)).collect();
         line += if index == 0 { "" } else { " | " };
         line += &args.join(" ");
         if index == 0 {
-            line += &format!(" {}", quote(&crate::run::as_file(input).to_string_lossy()));
+            line += &format!(" {}", shell_quote(&crate::run::as_file(input).to_string_lossy()));
         }
     }
     let output = if output == "-" { PathBuf::from(output) } else { crate::run::as_file(output) };
-    format!("{line} -o {}\n", quote(&output.to_string_lossy()))
+    format!("{line} -o {}\n", shell_quote(&output.to_string_lossy()))
 }
 
-/// Quotes an argument for a shell.
-pub(crate) fn quote(arg: &str) -> String {
+/// Quotes an argument for a shell, if it needs quotes.
+pub(crate) fn shell_quote(arg: &str) -> String {
     let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
     if !arg.is_empty() && arg.chars().all(needs_no_quotes) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
 }

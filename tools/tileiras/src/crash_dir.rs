@@ -1,6 +1,6 @@
 //! Crash directories for stages that a signal terminated. Such a stage cannot write its own crash directory, so the driver does.
 
-use crate::compile::{Source, quote};
+use crate::compile::{Source, shell_quote};
 use crate::pipeline::Step;
 use crate::run::{JSON_MESSAGES, run};
 use std::fs;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 pub(crate) fn write_crash_dir(steps: &[Step], failed: usize, source: &Source, message: &str) -> Option<PathBuf> {
     let step = &steps[failed];
     // Several compilations of a batch may fail in the same stage, so the name has a number.
-    let name = |number| std::env::temp_dir().join(format!("{}-bug-{}-{number}", step.name(), std::process::id()));
-    let folder = (0..100).map(name).find(|folder| fs::create_dir(folder).is_ok())?;
-    let filled = write_files(&folder, steps, failed, source, message);
-    if filled.is_err() {
+    let folder_path = |number| std::env::temp_dir().join(format!("{}-bug-{}-{number}", step.name(), std::process::id()));
+    let folder = (0..100).map(folder_path).find(|folder| fs::create_dir(folder).is_ok())?;
+    let written = write_files(&folder, steps, failed, source, message);
+    if written.is_err() {
         let _ = fs::remove_dir_all(&folder);
     }
-    filled.ok().map(|()| folder)
+    written.ok().map(|()| folder)
 }
 
 fn write_files(folder: &Path, steps: &[Step], failed: usize, source: &Source, message: &str) -> std::io::Result<()> {
@@ -29,7 +29,7 @@ fn write_files(folder: &Path, steps: &[Step], failed: usize, source: &Source, me
     }
     let args = std::iter::once(step.program.to_string_lossy().into_owned())
         .chain(step.arguments.iter().filter(|argument| *argument != JSON_MESSAGES).cloned());
-    let line: Vec<String> = args.map(|arg| quote(&arg)).collect();
+    let line: Vec<String> = args.map(|arg| shell_quote(&arg)).collect();
     fs::write(folder.join("message"), format!("{message}\n"))?;
     fs::write(folder.join("command"), format!("cd \"$(dirname \"$0\")\" && {} -o output {failed_input}\n", line.join(" ")))
 }

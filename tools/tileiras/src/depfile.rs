@@ -22,8 +22,8 @@ pub(crate) fn requested_depfile(parsed: &Parsed, steps: &[Step], input: &str, ou
     };
     let mut text = escape(parsed.get("MT").unwrap_or(output), "")? + ":";
     let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)?].concat();
-    let mut listed = BTreeSet::new();
-    sources.retain(|source| listed.insert(source.clone()));
+    let mut seen_sources = BTreeSet::new();
+    sources.retain(|source| seen_sources.insert(source.clone()));
     // If the first word after a target contains `=`, make parses an assignment.
     sources.sort_by_key(|source| source.contains('='));
     for source in sources {
@@ -43,20 +43,20 @@ impl Depfile {
 pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> {
     let plan_has = |tool: &str| steps.iter().any(|step| step.tool == tool);
     let components = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
-    let found = components.into_iter().filter(|(tool, _)| plan_has(tool)).filter_map(|(_, find)| find().ok());
-    let programs = steps.iter().map(|step| step.program.clone()).chain(found.map(|found| found.path));
+    let found_components = components.into_iter().filter(|(tool, _)| plan_has(tool)).filter_map(|(_, find)| find().ok());
+    let programs = steps.iter().map(|step| step.program.clone()).chain(found_components.map(|found| found.path));
     let pipeline = parsed.get("pipeline").map(|path| Ok(path.to_string()));
-    pipeline.into_iter().chain(programs.map(utf8)).collect()
+    pipeline.into_iter().chain(programs.map(path_to_utf8)).collect()
 }
 
 /// Converts a path to UTF-8, for text files.
-pub(crate) fn utf8(path: PathBuf) -> Result<String> {
+pub(crate) fn path_to_utf8(path: PathBuf) -> Result<String> {
     let text = path.into_os_string().into_string();
     text.map_err(|path| Diagnostic::usage("DEP002", format!("the name {path:?} is not UTF-8")))
 }
 
 /// Escapes a file name for make and ninja; if their rules differ, for make. `special` lists further characters to escape. In make,
-/// `|` has a meaning among the sources but not in the target, and `%` has none in explicit rules.
+/// `|` is special among the prerequisites but not in the target, and `%` is not special in explicit rules.
 fn escape(name: &str, special: &str) -> Result<String> {
     if name.contains(['\n', '\r', ';']) {
         return Err(Diagnostic::usage(
@@ -70,8 +70,8 @@ fn escape(name: &str, special: &str) -> Result<String> {
             '$' => out += "$$",
             c if " #:\t".contains(c) || special.contains(c) => {
                 // Make parses a backslash before an escaped character as an escape too, so double it.
-                let before = name[..index].chars().rev().take_while(|c| *c == '\\').count();
-                out.extend(std::iter::repeat_n('\\', before + 1));
+                let backslashes = name[..index].chars().rev().take_while(|c| *c == '\\').count();
+                out.extend(std::iter::repeat_n('\\', backslashes + 1));
                 out.push(c);
             }
             c => out.push(c),

@@ -7,7 +7,7 @@ use crate::pipeline::tools_folder;
 use base::Diagnostic;
 use common::child;
 use common::cl::Parsed;
-use common::toolkit::{self, Found};
+use common::toolkit::{self, Component};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,15 +37,15 @@ for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nv
 
 /// The state of a component, and how to install or repair it.
 struct Finding {
-    what: &'static str,
-    state: State,
+    label: &'static str,
+    state: ComponentState,
     text: String,
     /// How to install or repair the component.
     help: Option<String>,
 }
 
 #[derive(PartialEq)]
-enum State {
+enum ComponentState {
     Good,
     /// Compilation works without the component, but another feature does not.
     Absent,
@@ -53,64 +53,73 @@ enum State {
     Broken,
 }
 
-/// Prints the findings. Fails if cubins cannot be generated.
-pub(crate) fn examine(parsed: &Parsed) -> Result<String, DriverError> {
-    let findings: Vec<Finding> =
-        [driver(), tools(), assembler(), library(), search_path(), clients(), cache(parsed), temporary_files(), gpu()]
-            .into_iter()
-            .flatten()
-            .collect();
-    let shown: String = findings.iter().map(Finding::show).collect();
-    crate::write_answer(&shown)?;
-    match findings.iter().filter(|finding| finding.state == State::Broken).count() {
+/// Checks all components and prints the findings. Fails if cubins cannot be generated.
+pub(crate) fn check_installation(parsed: &Parsed) -> Result<String, DriverError> {
+    let findings: Vec<Finding> = [
+        check_driver(),
+        check_tools(),
+        check_ptxas(),
+        check_libdevice(),
+        check_search_path(),
+        check_clients(),
+        check_cache(parsed),
+        check_temporary_files(),
+        check_gpu_driver(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let report: String = findings.iter().map(Finding::render).collect();
+    crate::write_answer(&report)?;
+    match findings.iter().filter(|finding| finding.state == ComponentState::Broken).count() {
         0 => Ok(String::new()),
         _ => Err(DriverError::new(exit::CONFIGURATION, "cannot generate cubins until the problems above are fixed")),
     }
 }
 
 impl Finding {
-    fn good(what: &'static str, text: impl Into<String>) -> Finding {
-        Finding { what, state: State::Good, text: text.into(), help: None }
+    fn good(label: &'static str, text: impl Into<String>) -> Finding {
+        Finding { label, state: ComponentState::Good, text: text.into(), help: None }
     }
-    fn absent(what: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
-        Finding { what, state: State::Absent, text: text.into(), help: Some(help.into()) }
+    fn absent(label: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
+        Finding { label, state: ComponentState::Absent, text: text.into(), help: Some(help.into()) }
     }
-    fn broken(what: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
-        Finding { what, state: State::Broken, text: text.into(), help: Some(help.into()) }
+    fn broken(label: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
+        Finding { label, state: ComponentState::Broken, text: text.into(), help: Some(help.into()) }
     }
-    fn show(&self) -> String {
-        let mark = match self.state {
-            State::Good => "ok",
-            State::Absent => "-",
-            State::Broken => "NO",
+    fn render(&self) -> String {
+        let status = match self.state {
+            ComponentState::Good => "ok",
+            ComponentState::Absent => "-",
+            ComponentState::Broken => "NO",
         };
         let help = self.help.as_ref().map_or(String::new(), |help| format!("{:16}{help}\n", ""));
-        format!("{mark:3} {:11} {}\n{help}", self.what, self.text)
+        format!("{status:3} {:11} {}\n{help}", self.label, self.text)
     }
 }
 
-fn driver() -> Vec<Finding> {
-    let version =
+fn check_driver() -> Vec<Finding> {
+    let description =
         format!("Tileworks {}, build {}, in {}", env!("CARGO_PKG_VERSION"), env!("SOURCE_HASH"), tools_folder().display());
-    vec![Finding::good("tileiras", version)]
+    vec![Finding::good("tileiras", description)]
 }
 
-fn tools() -> Vec<Finding> {
+fn check_tools() -> Vec<Finding> {
     let version_suffix = format!(" {}", env!("CARGO_PKG_VERSION"));
-    let missing: Vec<&(&str, bool)> = TOOLS
+    let missing_tools: Vec<&(&str, bool)> = TOOLS
         .iter()
         .filter(|(name, _)| !last_output_line(&tools_folder().join(name), "--version").ends_with(&version_suffix))
         .collect();
-    let listed = |needed: bool| {
-        missing.iter().filter(|(_, is_required)| *is_required == needed).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    let missing_names = |needed: bool| {
+        missing_tools.iter().filter(|(_, is_required)| *is_required == needed).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     };
     let help = "build or install all tools of one version into one folder";
-    match (listed(true), listed(false)) {
-        (stages, others) if stages.is_empty() && others.is_empty() => {
+    match (missing_names(true), missing_names(false)) {
+        (stages, optional) if stages.is_empty() && optional.is_empty() => {
             vec![Finding::good("tools", format!("all {} of this version are next to the driver", TOOLS.len()))]
         }
-        (stages, others) if stages.is_empty() => {
-            vec![Finding::absent("tools", format!("missing next to the driver, or of another version: {others}"), help)]
+        (stages, optional) if stages.is_empty() => {
+            vec![Finding::absent("tools", format!("missing next to the driver, or of another version: {optional}"), help)]
         }
         (stages, _) => vec![Finding::broken("tools", format!("missing next to the driver, or of another version: {stages}"), help)],
     }
@@ -118,31 +127,35 @@ fn tools() -> Vec<Finding> {
 
 /// Runs a program with an option, and returns the last non-empty line of its output.
 fn last_output_line(program: &Path, option: &str) -> String {
-    let output = child::output(Command::new(program).arg(option), None);
+    let output = child::run_captured(Command::new(program).arg(option), None);
     let version_text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     version_text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_string()
 }
 
-fn assembler() -> Vec<Finding> {
-    vec![component("ptxas", toolkit::ptxas(), |found| {
+fn check_ptxas() -> Vec<Finding> {
+    vec![toolkit_finding("ptxas", toolkit::ptxas(), |found| {
         let version_text = last_output_line(&found.path, "--version");
         if version_text.is_empty() { " but it does not run".into() } else { format!(": {version_text}") }
     })]
 }
 
-fn library() -> Vec<Finding> {
-    vec![component("libdevice", toolkit::libdevice(), |_| String::new())]
+fn check_libdevice() -> Vec<Finding> {
+    vec![toolkit_finding("libdevice", toolkit::libdevice(), |_| String::new())]
 }
 
-fn component(what: &'static str, found: Result<Found, Box<Diagnostic>>, more: impl Fn(&Found) -> String) -> Finding {
+fn toolkit_finding(
+    label: &'static str,
+    found: Result<Component, Box<Diagnostic>>,
+    suffix: impl Fn(&Component) -> String,
+) -> Finding {
     match found {
-        Ok(found) => Finding::good(what, format!("{}, by {}{}", found.path.display(), found.by, more(&found))),
-        Err(error) => Finding::broken(what, &error.message, toolkit::HOW_TO_GET),
+        Ok(found) => Finding::good(label, format!("{}, by {}{}", found.path.display(), found.found_by, suffix(&found))),
+        Err(error) => Finding::broken(label, &error.message, toolkit::HOW_TO_INSTALL),
     }
 }
 
 /// All programs with this name, in PATH order.
-fn on_path(name: &str) -> Vec<PathBuf> {
+fn programs_on_path(name: &str) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file()).collect()
 }
@@ -152,9 +165,9 @@ fn is_this_driver(path: &Path) -> bool {
     this_driver.is_some() && std::fs::canonicalize(path).ok() == this_driver
 }
 
-fn search_path() -> Vec<Finding> {
-    let all = on_path("tileiras");
-    vec![match all.first() {
+fn check_search_path() -> Vec<Finding> {
+    let drivers_on_path = programs_on_path("tileiras");
+    vec![match drivers_on_path.first() {
         Some(first) if is_this_driver(first) => {
             Finding::good("PATH", format!("the first tileiras is this one, as {}", first.display()))
         }
@@ -171,16 +184,16 @@ fn search_path() -> Vec<Finding> {
     }]
 }
 
-fn clients() -> Vec<Finding> {
-    let python = on_path("python3").into_iter().chain(on_path("python")).next();
+fn check_clients() -> Vec<Finding> {
+    let python = programs_on_path("python3").into_iter().chain(programs_on_path("python")).next();
     let mut findings = Vec::new();
-    let packages = python.as_ref().and_then(|python| child::output(Command::new(python).args(["-c", PACKAGES]), None).ok());
+    let packages = python.as_ref().and_then(|python| child::run_captured(Command::new(python).args(["-c", PACKAGES]), None).ok());
     let packages = packages.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let version = |name: &str| packages.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    let nvidia = ["nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm"].map(version);
+    let version_of = |name: &str| packages.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let nvidia_packages = ["nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm"].map(version_of);
     let (python, release) = (python.unwrap_or_default(), |text: &str| text.split('.').take(2).collect::<Vec<_>>().join("."));
-    if let Some(cutile) = version("cuda-tile") {
-        findings.push(match nvidia {
+    if let Some(cutile) = version_of("cuda-tile") {
+        findings.push(match nvidia_packages {
             [Some(a), Some(b), Some(c)] if release(a) == release(b) && release(b) == release(c) => Finding::absent(
                 "cuTile",
                 format!(
@@ -193,10 +206,10 @@ fn clients() -> Vec<Finding> {
         });
     }
     for (name, variable) in [("triton", "TRITON_TILEIRAS_PATH"), ("tilelang", "TILELANG_TILEIRAS")] {
-        let set = std::env::var_os(variable).map(PathBuf::from);
-        let program = set.as_ref().map(|path| if path.is_dir() { path.join("tileiras") } else { path.clone() });
+        let configured = std::env::var_os(variable).map(PathBuf::from);
+        let program = configured.as_ref().map(|path| if path.is_dir() { path.join("tileiras") } else { path.clone() });
         let label = if name == "triton" { "Triton" } else { "TileLang" };
-        match (program, version(name)) {
+        match (program, version_of(name)) {
             (Some(program), _) if is_this_driver(&program) => {
                 findings.push(Finding::good(label, format!("{variable} points to this driver")))
             }
@@ -216,7 +229,7 @@ fn clients() -> Vec<Finding> {
     findings
 }
 
-fn cache(parsed: &Parsed) -> Vec<Finding> {
+fn check_cache(parsed: &Parsed) -> Vec<Finding> {
     let Some(folder) = parsed.get("cache") else { return Vec::new() };
     vec![match Cache::from_options(parsed) {
         Ok(Some(cache)) => Finding::good("cache", format!("{folder}: {}", cache.summary())),
@@ -229,7 +242,7 @@ fn cache(parsed: &Parsed) -> Vec<Finding> {
     }]
 }
 
-fn temporary_files() -> Vec<Finding> {
+fn check_temporary_files() -> Vec<Finding> {
     let folder = std::env::temp_dir();
     let memory_file = common::child::MemoryFile::new("doctor", b"x");
     vec![match memory_file {
@@ -240,7 +253,7 @@ fn temporary_files() -> Vec<Finding> {
     }]
 }
 
-fn gpu() -> Vec<Finding> {
+fn check_gpu_driver() -> Vec<Finding> {
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib"];
     let library = folders.iter().map(|folder| Path::new(folder).join("libcuda.so.1")).find(|path| path.exists());
     vec![match library {

@@ -31,13 +31,13 @@ impl DriverError {
 
     /// An error that follows already rendered messages.
     pub(crate) fn after_messages(text: String, code: u8, message: impl Display) -> DriverError {
-        let name = match code {
+        let diagnostic_code = match code {
             exit::USAGE => "DRI001",
             exit::INPUT => "DRI003",
             exit::COMPILE => "DRI005",
             _ => "DRI002",
         };
-        DriverError { code, text, error: Some(Diagnostic::usage(name, message.to_string())), note: None }
+        DriverError { code, text, error: Some(Diagnostic::usage(diagnostic_code, message.to_string())), note: None }
     }
 
     /// Adds a note that NVIDIA's tileiras does not print.
@@ -60,12 +60,12 @@ impl DriverError {
         if style == Style::Reference {
             return DriverError::reported(mistakes.iter().map(|line| format!("{line}\n")).collect(), exit::USAGE);
         }
-        let start = format!("{}: ", common::cl::file_name(program));
+        let program_prefix = format!("{}: ", common::cl::file_name(program));
         let mut errors: Vec<Box<Diagnostic>> = Vec::new();
-        for line in mistakes.iter().map(|line| line.strip_prefix(&start).unwrap_or(line).trim_end()) {
+        for line in mistakes.iter().map(|line| line.strip_prefix(&program_prefix).unwrap_or(line).trim_end()) {
             match errors.pop() {
                 Some(error) if line.starts_with("Did you mean") => errors.push(error.note(line)),
-                before => errors.extend(before.into_iter().chain([Diagnostic::usage("CLI008", line)])),
+                previous => errors.extend(previous.into_iter().chain([Diagnostic::usage("CLI008", line)])),
             }
         }
         DriverError::reported(errors.iter().map(|error| render_diagnostic(error, style)).collect(), exit::USAGE)
@@ -91,8 +91,8 @@ pub(crate) fn style(parsed: &Parsed) -> Style {
 pub(crate) fn render_diagnostic(diagnostic: &Diagnostic, style: Style) -> String {
     let text = match style {
         // JSON carries a single wording of the message.
-        Style::Json => Diagnostic { reference: Vec::new(), ..diagnostic.clone() }.render(style, json),
-        _ => diagnostic.render(style, json),
+        Style::Json => Diagnostic { reference: Vec::new(), ..diagnostic.clone() }.render(style, diagnostic_to_json),
+        _ => diagnostic.render(style, diagnostic_to_json),
     };
     match &diagnostic.place {
         // NVIDIA's message does not name the input.
@@ -101,7 +101,7 @@ pub(crate) fn render_diagnostic(diagnostic: &Diagnostic, style: Style) -> String
     }
 }
 
-fn json(diagnostic: &Diagnostic) -> String {
+fn diagnostic_to_json(diagnostic: &Diagnostic) -> String {
     serde_json::to_string(diagnostic).expect("a diagnostic is plain data")
 }
 

@@ -39,13 +39,13 @@ pub(crate) const VERSIONS: &str = "13.1\n13.2\n13.3\n13.4\n13.5\n";
 
 /// The version, in the shape of NVIDIA's output: clients parse the release and use the full text as a cache key. The build name is
 /// a hash of this project's sources and of the detected ptxas, so it changes whenever the generated code can change.
-pub(crate) fn version(toolchain: &str) -> String {
+pub(crate) fn version(toolchain_hash: &str) -> String {
     format!(
         "tileiras: Tileworks, an open CUDA Tile IR assembler\n\
          This is not NVIDIA's tileiras; it takes the same options and bytecode.\n\
          Tileworks {}\n\
          Cuda compilation tools, release 13.5, V13.5.37\n\
-         Build tileworks.{}.{toolchain}\n",
+         Build tileworks.{}.{toolchain_hash}\n",
         env!("CARGO_PKG_VERSION"),
         env!("SOURCE_HASH")
     )

@@ -40,8 +40,8 @@ pub fn main() -> ExitCode {
     let (style, result) = match cl::args() {
         Err(message) => (Style::Reference, Err(DriverError::new(exit::USAGE, message))),
         Ok((program, args)) => {
-            let line = cl::parse(options::OPTIONS, &program, &args);
-            match with_environment(line, std::env::var_os(EXTRA_OPTIONS_VARIABLE)) {
+            let command_line = cl::parse(options::OPTIONS, &program, &args);
+            match with_environment(command_line, std::env::var_os(EXTRA_OPTIONS_VARIABLE)) {
                 Ok(parsed) => {
                     watch_memory(&parsed);
                     (style(&parsed), execute(&program, &parsed))
@@ -60,24 +60,24 @@ pub fn main() -> ExitCode {
 
 /// Prepends the options of the environment to a command line, so the command line overrides them. If a pipeline stage started this
 /// driver, it ignores the environment: the outer driver has already applied the options.
-fn with_environment(line: Parsed, extra: Option<OsString>) -> Result<Parsed, DriverError> {
-    let Some(extra) = extra.filter(|_| std::env::var_os(pipeline::NESTED_VARIABLE).is_none()) else { return Ok(line) };
-    let invalid = |what: &str| DriverError::new(exit::USAGE, format!("{EXTRA_OPTIONS_VARIABLE}: {what}"));
-    let extra = extra.into_string().map_err(|_| invalid("it is not UTF-8"))?;
-    let extra = cl::parse(options::OPTIONS, EXTRA_OPTIONS_VARIABLE, &cl::split(&extra));
+fn with_environment(command_line: Parsed, extra: Option<OsString>) -> Result<Parsed, DriverError> {
+    let Some(extra) = extra.filter(|_| std::env::var_os(pipeline::NESTED_VARIABLE).is_none()) else { return Ok(command_line) };
+    let variable_error = |message: &str| DriverError::new(exit::USAGE, format!("{EXTRA_OPTIONS_VARIABLE}: {message}"));
+    let extra = extra.into_string().map_err(|_| variable_error("it is not UTF-8"))?;
+    let extra = cl::parse(options::OPTIONS, EXTRA_OPTIONS_VARIABLE, &cl::split_arguments(&extra));
     if !extra.errors.is_empty() {
-        return Err(DriverError::usage(EXTRA_OPTIONS_VARIABLE, &extra.errors, style(&line)));
+        return Err(DriverError::usage(EXTRA_OPTIONS_VARIABLE, &extra.errors, style(&command_line)));
     }
     if let Some(name) = extra.immediate {
-        return Err(invalid(&format!("{} is allowed on the command line only", cl::dashed(name))));
+        return Err(variable_error(&format!("{} is allowed on the command line only", cl::dashed(name))));
     }
     if let Some(arg) = extra.positional.first() {
-        return Err(invalid(&format!("'{arg}' is not an option")));
+        return Err(variable_error(&format!("'{arg}' is not an option")));
     }
     Ok(Parsed {
-        given: extra.given.into_iter().chain(line.given).collect(),
-        response_files: extra.response_files.into_iter().chain(line.response_files).collect(),
-        ..line
+        option_values: extra.option_values.into_iter().chain(command_line.option_values).collect(),
+        response_files: extra.response_files.into_iter().chain(command_line.response_files).collect(),
+        ..command_line
     })
 }
 
@@ -99,7 +99,7 @@ fn execute(program: &str, parsed: &Parsed) -> Result<String, DriverError> {
     if let Some(name) = parsed.immediate {
         print(&mut std::io::stderr(), &DriverError::usage(program, &errors, style(parsed)).render(style(parsed)));
         return match name {
-            "doctor" => doctor::examine(parsed),
+            "doctor" => doctor::check_installation(parsed),
             _ => write_answer(&information_text(name)),
         };
     }
@@ -111,8 +111,8 @@ fn execute(program: &str, parsed: &Parsed) -> Result<String, DriverError> {
         return Err(DriverError::usage(program, &errors, style(parsed)));
     }
     if let Some(code) = parsed.get("explain") {
-        let unknown = || DriverError::new(exit::USAGE, format!("there is no code '{code}'; --explain list lists all codes"));
-        let text = common::explain::explain(code).ok_or_else(unknown)?;
+        let unknown_code = || DriverError::new(exit::USAGE, format!("there is no code '{code}'; --explain list lists all codes"));
+        let text = common::explain::explain(code).ok_or_else(unknown_code)?;
         return write_answer(&text);
     }
     if parsed.flag("preview-create-tile-lib") {
@@ -141,30 +141,30 @@ fn execute(program: &str, parsed: &Parsed) -> Result<String, DriverError> {
 
 fn information_text(name: &str) -> String {
     match name {
-        "version" => help::version(&toolchain()),
+        "version" => help::version(&toolchain_hash()),
         "list-versions" => help::VERSIONS.to_string(),
         _ => help::HELP.text(name),
     }
 }
 
-/// A short hash for the version text: of the selected ptxas and libdevice and of the options in the environment, because they affect
-/// the generated code. Clients use the version in the keys of their caches.
-fn toolchain() -> String {
+/// For the version text: a short hash of the paths, sizes and times of the selected ptxas and libdevice, and of the options in the
+/// environment. All of them affect the generated code, and clients use the version text in their cache keys.
+fn toolchain_hash() -> String {
     use common::toolkit::{libdevice, ptxas};
-    let described = [ptxas(), libdevice()].map(|found| {
+    let toolkit_states = [ptxas(), libdevice()].map(|found| {
         let path = found.ok()?.path;
-        let data = std::fs::metadata(&path).ok()?;
-        let modified = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-        Some(format!("{} {} {}", path.display(), data.len(), modified.as_nanos()))
+        let metadata = std::fs::metadata(&path).ok()?;
+        let modified = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(format!("{} {} {}", path.display(), metadata.len(), modified.as_nanos()))
     });
-    let short = |data: String| blake3::hash(data.as_bytes()).to_hex()[..8].to_string();
+    let short_hash = |data: String| blake3::hash(data.as_bytes()).to_hex()[..8].to_string();
     let options = std::env::var_os(EXTRA_OPTIONS_VARIABLE).filter(|options| !options.is_empty());
-    let tools = match &described {
+    let toolkit_hash = match &toolkit_states {
         [None, _] => "no-ptxas".into(),
         [_, None] => "no-libdevice".into(),
-        known => short(format!("{known:?}")),
+        known => short_hash(format!("{known:?}")),
     };
-    options.map_or(tools.clone(), |options| format!("{tools}-{}", short(format!("{options:?}"))))
+    options.map_or(toolkit_hash.clone(), |options| format!("{toolkit_hash}-{}", short_hash(format!("{options:?}"))))
 }
 
 /// Writes information that the user requested to standard output. A write error is a failure.

@@ -7,7 +7,7 @@ use common::cl::{Parsed, dashed};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-const DEFAULT: &str = include_str!("../../../pipeline.toml");
+const DEFAULT_PIPELINE: &str = include_str!("../../../pipeline.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,8 +17,8 @@ pub(crate) struct Pipeline {
 
 /// The environment variable that the driver sets for every stage. A driver that a stage starts detects it.
 pub(crate) const NESTED_VARIABLE: &str = "TILEWORKS_NESTED";
-/// The argument by which `tile-link` embeds the program. Its value is the input, which [`Step::on_input`] names.
-const PROGRAM: &str = "--program=";
+/// The option with which `tile-link` embeds the program in the cubin. [`Step::on_input`] appends its value, the path of the input.
+const PROGRAM_OPTION: &str = "--program=";
 /// Kinds of files to which `--format` does not apply, because they have a single format.
 const SINGLE_FORMAT_KINDS: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
 /// Size limit of a pipeline file, in bytes.
@@ -55,17 +55,17 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The step with the name of the input in its arguments.
+    /// Returns the step with the path of the input appended to `--program=`, if the step has this option.
     pub(crate) fn on_input(&self, path: &Path) -> Step {
-        let named = |argument: &String| match argument == PROGRAM {
-            true => format!("{PROGRAM}{}", path.display()),
+        let with_input_path = |argument: &String| match argument == PROGRAM_OPTION {
+            true => format!("{PROGRAM_OPTION}{}", path.display()),
             false => argument.clone(),
         };
-        Step { arguments: self.arguments.iter().map(named).collect(), ..self.clone() }
+        Step { arguments: self.arguments.iter().map(with_input_path).collect(), ..self.clone() }
     }
     /// Whether the step reads the input besides the output of the step before it.
     pub(crate) fn reads_input(&self) -> bool {
-        self.arguments.iter().any(|argument| argument == PROGRAM)
+        self.arguments.iter().any(|argument| argument == PROGRAM_OPTION)
     }
     /// The tool without a path.
     pub(crate) fn name(&self) -> &str {
@@ -86,7 +86,7 @@ impl Pipeline {
                 let bytes = common::read_at_most(file, path, MAX_PIPELINE_FILE_BYTES).map_err(|error| read_error(error.message))?;
                 (String::from_utf8(bytes).map_err(|_| read_error("it is not text".into()))?, path)
             }
-            None => (DEFAULT.to_string(), "the pipeline"),
+            None => (DEFAULT_PIPELINE.to_string(), "the pipeline"),
         };
         let folder = path.and_then(|path| Path::new(path).parent()).unwrap_or(Path::new(""));
         let pipeline = Pipeline::parse(&text, name, folder)?;
@@ -127,21 +127,21 @@ impl Pipeline {
             let mut arguments = vec![crate::run::JSON_MESSAGES.to_string()];
             arguments.extend(stage.options.iter().filter_map(|name| stage_option(name, parsed)));
             arguments.extend(stage.arguments.iter().cloned());
-            let limits = ["max-memory", "max-time"].iter().filter(|_| stage.is_stage_tool());
-            arguments.extend(limits.filter_map(|name| stage_option(name, parsed)));
+            let limit_options = ["max-memory", "max-time"].iter().filter(|_| stage.is_stage_tool());
+            arguments.extend(limit_options.filter_map(|name| stage_option(name, parsed)));
             for (option, argument) in [("time", "--time"), ("verbose", "--verbose")] {
                 arguments.extend(parsed.flag(option).then(|| argument.to_string()));
             }
             if parsed.flag("print-changed") && stage.has_pass("all") {
                 arguments.push("--print-changed".to_string());
             }
-            for requested in parsed.all("print-after") {
+            for requested in parsed.values_of("print-after") {
                 let (tool, pass) = requested.split_once(':').map_or((None, requested), |(tool, pass)| (Some(tool), pass));
                 let in_this_stage = tool.map_or_else(|| stage.has_pass(pass), |tool| tool == stage.tool);
                 arguments.extend(in_this_stage.then(|| format!("--print-after={pass}")));
             }
             if stage.tool == "tile-link" && parsed.get("embed-program") != Some("off") {
-                arguments.push(PROGRAM.to_string());
+                arguments.push(PROGRAM_OPTION.to_string());
             }
             let (tool, program, writes) = (stage.tool.clone(), stage.program.clone(), stage.writes.clone());
             let printed_program = if stage.is_stage_tool() { tool.clone() } else { program.to_string_lossy().into_owned() };
@@ -149,7 +149,7 @@ impl Pipeline {
         }
         let step = steps.last_mut().expect("a plan has the last stage");
         step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
-        if let Some(kind) = emitted(parsed).filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
+        if let Some(kind) = requested_kind(parsed).filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
             step.arguments.push(format!("--emit={kind}"));
             step.writes = kind.to_string();
         }
@@ -180,13 +180,13 @@ impl Pipeline {
             let index = self.stage.iter().position(|stage| pass.is_none() && stage.has_pass(stop));
             return index.map(|index| (index, Some(stop))).ok_or_else(|| format!("the pipeline has no tool or pass '{stop}'"));
         }
-        let Some(kind) = emitted(parsed) else { return Ok((self.stage.len() - 1, None)) };
+        let Some(kind) = requested_kind(parsed) else { return Ok((self.stage.len() - 1, None)) };
         let index = self.stage.iter().position(|stage| stage.writes == kind || stage.emits.iter().any(|emitted| emitted == kind));
         index.map(|index| (index, None)).ok_or_else(|| format!("no tool of the pipeline writes '{kind}'"))
     }
 
     fn check_print_after(&self, parsed: &Parsed, steps: &[Step]) -> Result<(), String> {
-        for requested in parsed.all("print-after").filter(|pass| *pass != "all") {
+        for requested in parsed.values_of("print-after").filter(|pass| *pass != "all") {
             let pass = requested.rsplit(':').next().unwrap_or(requested);
             let argument = format!("--print-after={pass}");
             if !steps.iter().any(|step| step.arguments.contains(&argument)) {
@@ -204,8 +204,8 @@ pub(crate) fn is_cpu_module(parsed: &Parsed) -> bool {
     parsed.get("emit") == Some("cpu-module")
 }
 
-/// The kind of file that the last stage writes on request.
-fn emitted(parsed: &Parsed) -> Option<&str> {
+/// The kind of file that `--emit` requests; for a module for the CPU device, the kind of its stage.
+fn requested_kind(parsed: &Parsed) -> Option<&str> {
     if is_cpu_module(parsed) { Some(parsed.get("cpu-stage").unwrap_or("tile")) } else { parsed.get("emit") }
 }
 
@@ -233,10 +233,14 @@ impl Stage {
     }
 
     fn check(&self) -> Result<(), String> {
-        let built_in: Pipeline = toml::from_str(DEFAULT).expect("the built-in pipeline is well formed");
-        let known: Vec<&str> = built_in.stage.iter().map(|stage| stage.tool.as_str()).collect();
-        if self.is_stage_tool() && !known.contains(&self.tool.as_str()) {
-            return Err(format!("'{}' is not one of the stages {}; use a path for another program", self.tool, known.join(", ")));
+        let built_in: Pipeline = toml::from_str(DEFAULT_PIPELINE).expect("the built-in pipeline is well formed");
+        let tool_names: Vec<&str> = built_in.stage.iter().map(|stage| stage.tool.as_str()).collect();
+        if self.is_stage_tool() && !tool_names.contains(&self.tool.as_str()) {
+            return Err(format!(
+                "'{}' is not one of the stages {}; use a path for another program",
+                self.tool,
+                tool_names.join(", ")
+            ));
         }
         let real_path = |path: &Path| std::fs::canonicalize(path).ok();
         if let (Some(program), Ok(driver)) = (real_path(&self.program), std::env::current_exe())
@@ -265,17 +269,17 @@ impl Stage {
 /// Whether a pipeline file may pass this argument to a stage. It must be an option, and must not name an output file.
 fn is_allowed_argument(argument: &str) -> bool {
     let name = argument.split('=').next().unwrap_or(argument);
-    let writes = argument.starts_with("-o") || ["--output", "--out-dir", "--stats", "--input-name"].contains(&name);
-    name.len() > 1 && name.starts_with('-') && name != "--" && !writes
+    let names_output = argument.starts_with("-o") || ["--output", "--out-dir", "--stats", "--input-name"].contains(&name);
+    name.len() > 1 && name.starts_with('-') && name != "--" && !names_output
 }
 
 /// The pass names in a tool's help text.
 fn pass_names(program: &Path) -> Vec<String> {
-    let output = common::child::output(std::process::Command::new(program).arg("--help"), None);
+    let output = common::child::run_captured(std::process::Command::new(program).arg("--help"), None);
     let help = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     // The list may span several lines and ends at an empty line.
-    let listed = help.split_once("Passes: ").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
-    listed.split([',', ' ', '\n']).filter(|name| !name.is_empty()).map(str::to_string).collect()
+    let pass_list = help.split_once("Passes: ").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+    pass_list.split([',', ' ', '\n']).filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
 /// The folder with the stage tools: the folder of the driver's real path.
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pipeline_file_is_refused() {
+    fn invalid_pipeline_files_are_rejected() {
         for text in ["", "[[stage]]\ntool='rm'\nreads='x'\nwrites='y'", "[[stage]]\ntool='a'\nreads='x'\nwrites='y'\nspeed=1"] {
             let pipeline = toml::from_str::<Pipeline>(text);
             assert!(pipeline.map_err(|error| error.to_string()).and_then(|pipeline| pipeline.check()).is_err(), "{text}");

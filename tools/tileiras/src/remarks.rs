@@ -32,13 +32,13 @@ impl RemarkFilter {
             }
             categories
         };
-        let names = [
+        let option_of_kind = [
             ("passed", "remarks-passed"),
             ("missed", "remarks-missed"),
             ("failed", "remarks-failed"),
             ("analysis", "remarks-analysis"),
         ];
-        let kinds: Vec<_> = names.map(|(name, option)| (name, categories_of(option))).into();
+        let kinds: Vec<_> = option_of_kind.map(|(name, option)| (name, categories_of(option))).into();
         if kinds.iter().all(|(_, categories)| categories.is_empty()) {
             return Ok(None);
         }
@@ -54,7 +54,7 @@ impl RemarkFilter {
         Ok(Some(RemarkFilter { kinds, file }))
     }
 
-    /// Prints the selected remarks of a stage file's log.
+    /// Prints the selected remarks of a stage file's log, or writes them to the YAML file.
     pub(crate) fn show(&self, stage_file: &[u8]) -> Result<(), DriverError> {
         let Some(envelope) = envelope_of(stage_file) else { return Ok(()) };
         let entries: Vec<&LogEntry> = envelope.log.iter().filter(|entry| self.matches(entry)).collect();
@@ -152,9 +152,9 @@ fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
 
 /// A plain YAML scalar if possible, else a quoted one.
 fn yaml_scalar(text: &str) -> String {
-    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-    if plain { text.to_string() } else { yaml_quoted(text) }
+    if is_plain { text.to_string() } else { yaml_quoted(text) }
 }
 
 fn yaml_quoted(text: &str) -> String {
@@ -167,7 +167,7 @@ mod tests {
     use base::loc::LocData;
     use base::{DebugInfo, Loc};
 
-    fn example() -> Envelope {
+    fn example_envelope() -> Envelope {
         let mut debug = DebugInfo::default();
         let file = debug.names.push("it's.py".into());
         let loc = debug.locs.push(LocData::Source { file, line: 4, column: 9, scope: None });
@@ -190,22 +190,22 @@ mod tests {
 
     #[test]
     fn categories_and_kinds_are_chosen_by_the_options() {
-        let envelope = example();
-        let shown = |args: &[&str]| {
+        let envelope = example_envelope();
+        let shown_count = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
             let filter = RemarkFilter::from_options(&common::cl::parse(crate::options::OPTIONS, "tileiras", &args)).unwrap();
             filter.map_or(0, |filter| envelope.log.iter().filter(|entry| filter.matches(entry)).count())
         };
-        assert_eq!(shown(&["--remarks=all"]), 2);
-        assert_eq!(shown(&["--remarks=memory"]), 1);
-        assert_eq!(shown(&["--remarks-failed=tensorcore"]), 1);
-        assert_eq!(shown(&["--remarks-missed=all"]), 0);
-        assert_eq!(shown(&["--remarks=all", "--remarks=none"]), 0);
+        assert_eq!(shown_count(&["--remarks=all"]), 2);
+        assert_eq!(shown_count(&["--remarks=memory"]), 1);
+        assert_eq!(shown_count(&["--remarks-failed=tensorcore"]), 1);
+        assert_eq!(shown_count(&["--remarks-missed=all"]), 0);
+        assert_eq!(shown_count(&["--remarks=all", "--remarks=none"]), 0);
     }
 
     #[test]
-    fn both_forms() {
-        let envelope = example();
+    fn text_and_yaml_formats() {
+        let envelope = example_envelope();
         let entries: Vec<&LogEntry> = envelope.log.iter().collect();
         let text = as_text(&envelope, &entries);
         assert!(

@@ -4,7 +4,7 @@ use crate::artefact;
 use crate::pipeline::{NESTED_VARIABLE, Step};
 use base::Diagnostic;
 use base::codec::SIZE_LIMIT;
-use common::child::{self, Killed};
+use common::child::{self, SignalCause};
 use common::read_at_most;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -13,8 +13,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 const SIGPIPE: i32 = 13;
-/// Messages of runtime libraries that run out of memory. They then abort with the same signal as after a bug, so only the message
-/// tells the two apart.
+/// Messages of runtime libraries that run out of memory. The library then aborts with the same signal as after a bug, so only the
+/// message distinguishes the two cases.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
 /// The driver passes this option to every stage, but omits it from the commands that it prints.
 pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
@@ -69,14 +69,14 @@ struct Times {
 /// whose name in messages is `name`.
 pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     let mut children: Vec<io::Result<Child>> = Vec::new();
-    let mut previous: Option<Stdio> = None;
+    let mut previous_stdout: Option<Stdio> = None;
     for (index, step) in steps.iter().enumerate() {
-        let mut command = command(step, previous.take().unwrap_or_else(Stdio::piped));
+        let mut command = command(step, previous_stdout.take().unwrap_or_else(Stdio::piped));
         if let (0, Some(name)) = (index, name) {
             command.arg(format!("--input-name={}", as_file(name).display()));
         }
         let mut child = command.spawn();
-        previous =
+        previous_stdout =
             child.as_mut().ok().and_then(|child| (index + 1 < steps.len()).then(|| child.stdout.take()).flatten()).map(Stdio::from);
         let stop = child.is_err();
         children.push(child);
@@ -84,7 +84,7 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
             break;
         }
     }
-    drop(previous);
+    drop(previous_stdout);
     thread::scope(|scope| {
         if let Some(Ok(first)) = children.first_mut() {
             let mut stdin = first.stdin.take();
@@ -101,8 +101,8 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
                     .map(|stderr| scope.spawn(move || child::read_bounded(stderr)))
             })
             .collect();
-        let last = children.last_mut().and_then(|child| child.as_mut().ok()).and_then(|child| child.stdout.take());
-        let output = last.map_or(Ok(Vec::new()), |last| read_at_most(last, "its output", SIZE_LIMIT as u64));
+        let last_stdout = children.last_mut().and_then(|child| child.as_mut().ok()).and_then(|child| child.stdout.take());
+        let output = last_stdout.map_or(Ok(Vec::new()), |last_stdout| read_at_most(last_stdout, "its output", SIZE_LIMIT as u64));
         let stderr_text: Vec<Vec<u8>> = stderr_readers
             .into_iter()
             .map(|reader| reader.map(|reader| reader.join().unwrap_or_default()).unwrap_or_default())
@@ -134,7 +134,7 @@ fn outcome_of(
     statuses: Vec<io::Result<ExitStatus>>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut reader_gone: Option<Failure> = None;
+    let mut broken_pipe_failure: Option<Failure> = None;
     for (index, ((step, stderr_text), status)) in steps.iter().zip(stderr_text).zip(statuses).enumerate() {
         let stderr_text = String::from_utf8_lossy(stderr_text);
         outcome.stage_output.extend(stderr_text.lines().map(parse_stderr_line));
@@ -146,7 +146,7 @@ fn outcome_of(
         let failure = Failure { index, tool: step.tool.clone(), status, end };
         if failure.end == End::ReaderGone {
             // The next command closed the pipe. If the next command failed, report its failure instead of this one.
-            reader_gone.get_or_insert(failure);
+            broken_pipe_failure.get_or_insert(failure);
             continue;
         }
         outcome.failed = Some(failure);
@@ -154,7 +154,7 @@ fn outcome_of(
     }
     let last = steps.last().expect("a plan has a stage");
     let wrong_output = |status| Failure { index: steps.len() - 1, tool: last.tool.clone(), status, end: End::WrongOutput };
-    outcome.failed = reader_gone;
+    outcome.failed = broken_pipe_failure;
     match output {
         Err(error) => outcome.failed = outcome.failed.or(Some(wrong_output(error.message))),
         Ok(output) => {
@@ -168,10 +168,10 @@ fn outcome_of(
 
 /// Classifies how a failed command ended.
 fn end_of(status: ExitStatus, stderr_text: &str) -> End {
-    match (status.code(), child::killed(status)) {
+    match (status.code(), child::signal_cause(status)) {
         (Some(code), _) => End::Code(code),
         _ if status.signal() == Some(SIGPIPE) => End::ReaderGone,
-        (None, Some(Killed::Fault)) if !OUT_OF_MEMORY.iter().any(|message| stderr_text.contains(message)) => End::Fault,
+        (None, Some(SignalCause::Fault)) if !OUT_OF_MEMORY.iter().any(|message| stderr_text.contains(message)) => End::Fault,
         _ => End::Stopped,
     }
 }

@@ -39,7 +39,7 @@ impl<O: Operation, T, A> Function<O, T, A> {
     }
 }
 
-/// Drops unreachable entities and renumbers all ids in program order, the order of files.
+/// Drops unreachable entities and renumbers all ids in program order, as in stage files.
 pub fn compact<O: Operation + Clone, T: Clone, A: Clone>(function: &Function<O, T, A>) -> Function<O, T, A> {
     compact_with_map(function).0
 }
@@ -50,7 +50,7 @@ pub fn compact_with_map<O: Operation + Clone, T: Clone, A: Clone>(
 ) -> (Function<O, T, A>, Vec<Option<Value>>) {
     let mut compacter = Compacter { from: &function.body, to: Body::default(), values: vec![None; function.body.values.len()] };
     let region = compacter.to.new_region();
-    compacter.region(function.region, region);
+    compacter.copy_region(function.region, region);
     let (attrs, name) = (function.attrs.clone(), function.name.clone());
     (Function { name, attrs, loc: function.loc, region, body: compacter.to }, compacter.values)
 }
@@ -58,16 +58,18 @@ pub fn compact_with_map<O: Operation + Clone, T: Clone, A: Clone>(
 struct Compacter<'a, O, T> {
     from: &'a Body<O, T>,
     to: Body<O, T>,
+    /// The new id of each old value.
     values: Vec<Option<Value>>,
 }
 
+/// A pending copy, from the old body to a region or block of the new one.
 enum Work {
     Region(Region, Region),
     Op(Op, Block),
 }
 
 impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
-    fn region(&mut self, from: Region, to: Region) {
+    fn copy_region(&mut self, from: Region, to: Region) {
         let mut stack = vec![Work::Region(from, to)];
         while let Some(work) = stack.pop() {
             match work {
@@ -81,12 +83,12 @@ impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
                         stack.extend(self.from.blocks[block].ops.iter().rev().map(|op| Work::Op(*op, new)));
                     }
                 }
-                Work::Op(op, block) => self.op(op, block, &mut stack),
+                Work::Op(op, block) => self.copy_op(op, block, &mut stack),
             }
         }
     }
 
-    fn op(&mut self, op: Op, block: Block, stack: &mut Vec<Work>) {
+    fn copy_op(&mut self, op: Op, block: Block, stack: &mut Vec<Work>) {
         let node = &self.from.ops[op];
         let mut kind = node.kind.clone();
         kind.for_each_operand_mut(&mut |value| {
@@ -107,7 +109,7 @@ impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
     }
 }
 
-/// Returns whether all ids are in program order and nothing is unreachable, as after [`compact`]. The structure of the function
+/// Returns whether all ids are in program order and all entities are reachable, as after [`compact`]. The structure of the function
 /// must be valid.
 pub fn is_compact<O: Operation, T, A>(function: &Function<O, T, A>) -> bool {
     enum Piece {

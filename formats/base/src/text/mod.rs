@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Serde derives write and read the attribute part `name(field: value, …)` of an op ([`mod@write`], [`mod@read`]), so a new op
-//! needs no code here. The text omits fields that are `None`, `false`, empty lists or regions. Constants are numbers of their type.
-//! A table at the head of each function lists its composite types. Ids are numbered in program order, the order of [`crate::Body`]
-//! in files ([`function::compact`]); a person may use any names, such as `%sum`.
+//! needs no code here. The text omits fields that are `None`, `false`, empty lists or regions. Constants are numbers in the
+//! notation of their type. A table at the head of each function lists its composite types. Ids are numbered in program order, the
+//! order of [`crate::Body`] in files ([`function::compact`]); a person may use any names, such as `%sum`.
 //! The source line after an op is a comment; only the location number, `@4`, counts.
 
 mod function;
@@ -46,16 +46,16 @@ pub fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
 pub trait TypeText: Sized {
     fn print(&self) -> String;
     fn parse(text: &str) -> Option<Self>;
-    /// The component types that the type table lists, as full texts, each before the types that contain it.
-    fn parts(&self) -> Vec<String> {
+    /// The composite types in this type that the type table lists, as full texts. A type comes after its components.
+    fn table_types(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The text of a number of this type or of its element type.
+    /// The text of a number of this type, or of its element type.
     fn literal(&self, _bits: u64) -> Option<String> {
         None
     }
-    /// The bits of a number; the inverse of `literal`.
-    fn bits(&self, _literal: &str) -> Option<u64> {
+    /// The bits of a number's text; the inverse of `literal`.
+    fn literal_bits(&self, _literal: &str) -> Option<u64> {
         None
     }
 }

@@ -29,7 +29,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
         reader.define_type()?;
     }
     reader.at_position(parameters, |reader| read_args(reader, &mut body, block))?;
-    // The open blocks, from outer to inner, each with the regions of the same op whose braces follow.
+    // The open blocks, from outer to inner. With each block: the regions of the same op whose braces follow.
     let mut open = vec![(block, Vec::<Region>::new())];
     while let Some((block, following_regions)) = open.last_mut() {
         let block = *block;
@@ -100,7 +100,7 @@ fn read_type<T: TypeText>(reader: &mut Reader<'_>, stops: &[char]) -> Result<T> 
     T::parse(&expanded).ok_or_else(|| reader.error(format!("'{text}' is not a type")))
 }
 
-/// The location number of the text, or the line as location if the reader requests that.
+/// The location number of the text, or `line` if the reader uses lines as locations.
 fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Result<Loc> {
     if !reader.peek("@") {
         return Ok(line.unwrap_or(Loc::UNKNOWN));
@@ -118,21 +118,23 @@ fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Re
 /// The part of an op before its result types.
 enum OpStart<O> {
     Op(O),
-    /// A constant, whose numbers are at this position. They are read after the type, which determines their bits.
+    /// A constant whose numbers are at this position in the text. The parser reads them after the type, which determines their
+    /// bits.
     Constant(usize),
 }
 
+/// Reads an op without the content of its regions. Returns the regions, whose braces follow.
 fn read_op<O: OpText, T: TypeText>(
     reader: &mut Reader<'_>,
     body: &mut Body<O, T>,
     block: Block,
     debug: &DebugInfo,
 ) -> Result<Vec<Region>> {
-    let mut names = Vec::new();
+    let mut name_positions = Vec::new();
     let line = reader.line_as_location().map(Loc);
     if reader.peek("%") {
         loop {
-            names.push(reader.position());
+            name_positions.push(reader.position());
             reader.eat("%");
             reader.word();
             if !reader.eat(",") {
@@ -146,7 +148,7 @@ fn read_op<O: OpText, T: TypeText>(
         body.new_region();
     }
     let mut types: Vec<T> = Vec::new();
-    if !names.is_empty() {
+    if !name_positions.is_empty() {
         reader.expect(":")?;
         loop {
             types.push(read_type(reader, &[',', '@', '{', '}'])?);
@@ -155,8 +157,8 @@ fn read_op<O: OpText, T: TypeText>(
             }
         }
     }
-    if types.len() != names.len() {
-        return Err(reader.error(format!("{} results have {} types", names.len(), types.len())));
+    if types.len() != name_positions.len() {
+        return Err(reader.error(format!("{} results have {} types", name_positions.len(), types.len())));
     }
     let kind = match op_start {
         OpStart::Op(kind) => kind,
@@ -167,12 +169,14 @@ fn read_op<O: OpText, T: TypeText>(
     };
     let loc = read_loc(reader, debug, line)?;
     let regions = kind.regions().to_vec();
-    let first = body.values.len() as u32;
-    for (i, name) in names.into_iter().enumerate() {
-        reader.define_at(name, first + i as u32)?;
+    let first_value = body.values.len() as u32;
+    for (i, name) in name_positions.into_iter().enumerate() {
+        reader.define_at(name, first_value + i as u32)?;
     }
     let op = body.append(block, kind, types, loc);
-    debug_assert!(body.ops[op].results.iter().all(|value| body.values[*value].def == Def::Result { op, index: value.0 - first }));
+    debug_assert!(
+        body.ops[op].results.iter().all(|value| body.values[*value].def == Def::Result { op, index: value.0 - first_value })
+    );
     Ok(regions)
 }
 
@@ -186,21 +190,21 @@ fn read_op_start<O: OpText>(reader: &mut Reader<'_>) -> Result<OpStart<O>> {
     Ok(OpStart::Constant(at))
 }
 
-/// One number, or a list of them in brackets.
+/// Reads the numbers of a constant: one number for all elements, or a list in brackets.
 fn read_literals<T: TypeText>(reader: &mut Reader<'_>, ty: &T) -> Result<Dense> {
-    let number = |reader: &mut Reader<'_>, stops: &[char]| {
+    let read_number = |reader: &mut Reader<'_>, stops: &[char]| {
         let text = reader.until(stops);
-        ty.bits(text).ok_or_else(|| reader.error(format!("'{text}' is not a number of type {}", ty.print())))
+        ty.literal_bits(text).ok_or_else(|| reader.error(format!("'{text}' is not a number of type {}", ty.print())))
     };
     if !reader.eat("[") {
-        return number(reader, &[')']).map(Dense::Splat);
+        return read_number(reader, &[')']).map(Dense::Splat);
     }
-    let mut all = Vec::new();
+    let mut elements = Vec::new();
     while !reader.eat("]") {
-        if !all.is_empty() {
+        if !elements.is_empty() {
             reader.expect(",")?;
         }
-        all.push(number(reader, &[',', ']'])?);
+        elements.push(read_number(reader, &[',', ']'])?);
     }
-    Ok(Dense::Elements(all))
+    Ok(Dense::Elements(elements))
 }

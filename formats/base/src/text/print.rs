@@ -7,7 +7,7 @@ use crate::{DebugInfo, Loc, Locations};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Maximum columns of a parameter line.
+/// Maximum characters of a line of parameters.
 const MAX_WIDTH: usize = 120;
 
 /// The text of a function. Its ids must be in program order.
@@ -18,8 +18,8 @@ pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
 ) -> String {
     let mut printer =
         Printer { body: &function.body, debug, locations, types: TypeTable::of(&function.body), out: String::new(), depth: 0 };
-    printer.head(function);
-    printer.block(function.entry());
+    printer.print_head(function);
+    printer.print_block(function.entry());
     printer.out.push_str("}\n");
     printer.out
 }
@@ -28,29 +28,30 @@ pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
 struct TypeTable {
     /// Row numbers by full type text.
     rows: BTreeMap<String, usize>,
-    /// The rows in order; a row may refer to earlier rows.
-    lines: Vec<String>,
+    /// The text of each row, by row number. A row may refer to earlier rows.
+    row_texts: Vec<String>,
 }
 
 impl TypeTable {
     fn of<O, T: TypeText>(body: &Body<O, T>) -> TypeTable {
-        let mut table = TypeTable { rows: BTreeMap::new(), lines: Vec::new() };
+        let mut table = TypeTable { rows: BTreeMap::new(), row_texts: Vec::new() };
         for value in body.values.values() {
-            for part in value.ty.parts() {
+            for part in value.ty.table_types() {
                 if !table.rows.contains_key(&part) {
                     let line = table.with_row_numbers(&part);
-                    table.rows.insert(part, table.lines.len());
-                    table.lines.push(line);
+                    table.rows.insert(part, table.row_texts.len());
+                    table.row_texts.push(line);
                 }
             }
         }
         table
     }
 
+    /// Replaces each type of the table in a text by its row number.
     fn with_row_numbers(&self, text: &str) -> String {
         match self.rows.get(text) {
             Some(row) => format!("!{row}"),
-            // The longest part first, since a row may be part of another.
+            // The longest type first, since the text of one type may contain another.
             None => {
                 let mut contained: Vec<(&String, &usize)> =
                     self.rows.iter().filter(|(part, _)| text.contains(part.as_str())).collect();
@@ -67,6 +68,7 @@ struct Printer<'a, O, T> {
     locations: Locations,
     types: TypeTable,
     out: String,
+    /// The nesting depth of the current region; a level is indented by two spaces.
     depth: usize,
 }
 
@@ -80,7 +82,7 @@ enum Piece {
 }
 
 impl<O: OpText, T: TypeText> Printer<'_, O, T> {
-    fn head<A: Serialize>(&mut self, function: &Function<O, T, A>) {
+    fn print_head<A: Serialize>(&mut self, function: &Function<O, T, A>) {
         self.out.push_str(&format!("func {}(", to_text(&function.name)));
         let mut column = self.out.len();
         for (i, arg) in self.body.blocks[function.entry()].args.iter().enumerate() {
@@ -99,7 +101,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         }
         self.out.push_str(&format!(") {}", spread(&to_text(&function.attrs))));
         self.end_line(function.loc, " {");
-        for (row, line) in self.types.lines.iter().enumerate() {
+        for (row, line) in self.types.row_texts.iter().enumerate() {
             self.out.push_str(&format!("  type !{row} = {line}\n"));
         }
     }
@@ -129,8 +131,8 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         self.out.push_str(&"  ".repeat(self.depth));
     }
 
-    /// Prints the ops of a block and below. The stack is explicit because the input decides the nesting depth.
-    fn block(&mut self, block: Block) {
+    /// Prints the ops of a block and of its nested regions. The stack is explicit because the input decides the nesting depth.
+    fn print_block(&mut self, block: Block) {
         self.depth = 1;
         let ops = |block: Block| self.body.blocks[block].ops.iter().rev().map(|op| Piece::Op(*op));
         let mut stack: Vec<Piece> = ops(block).collect();
@@ -153,7 +155,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
                     self.out.push_str(&format!("({})\n", args.join(", ")));
                 }
                 Piece::Op(op) => {
-                    self.op(op);
+                    self.print_op(op);
                     let regions = self.body.ops[op].kind.regions();
                     for (i, region) in regions.iter().enumerate().rev() {
                         stack.push(if i + 1 == regions.len() { Piece::CloseRegion } else { Piece::NextRegion });
@@ -168,7 +170,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         }
     }
 
-    fn op(&mut self, op: Op) {
+    fn print_op(&mut self, op: Op) {
         let node = &self.body.ops[op];
         self.indent();
         if !node.results.is_empty() {
@@ -181,19 +183,19 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         if !node.results.is_empty() {
             self.out.push_str(&format!(" : {}", self.type_list(&node.results)));
         }
-        let opens = !node.kind.regions().is_empty();
-        self.end_line(node.loc, if opens { " {" } else { "" });
-        self.depth += usize::from(opens);
+        let has_regions = !node.kind.regions().is_empty();
+        self.end_line(node.loc, if has_regions { " {" } else { "" });
+        self.depth += usize::from(has_regions);
     }
 }
 
-/// A constant as numbers, if its type has number text.
+/// A constant as numbers, if its type has a text for numbers.
 fn literal<T: TypeText>(value: &Dense, ty: &T) -> Option<String> {
     match value {
         Dense::Splat(bits) => ty.literal(*bits),
-        Dense::Elements(all) => {
-            let all: Option<Vec<String>> = all.iter().map(|bits| ty.literal(*bits)).collect();
-            Some(format!("[{}]", all?.join(", ")))
+        Dense::Elements(elements) => {
+            let numbers: Option<Vec<String>> = elements.iter().map(|bits| ty.literal(*bits)).collect();
+            Some(format!("[{}]", numbers?.join(", ")))
         }
     }
 }

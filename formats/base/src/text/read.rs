@@ -18,18 +18,20 @@ const MAX_TYPE_LENGTH: usize = 4096;
 /// A cursor over text, with the names of values.
 pub struct Reader<'t> {
     text: &'t str,
+    /// The byte position of the cursor.
     at: usize,
     source: Source<'t>,
+    /// The number of open brackets and nested values.
     depth: u32,
-    /// A position before the cursor, and its line number. The next line count continues from it.
+    /// The position up to which line breaks are counted, and its line number. The next count continues there.
     counted_to: (usize, u32),
-    /// Value number of each `%name`; definitions add entries.
+    /// The id of each value, by its name without `%`.
     values: BTreeMap<&'t str, u32>,
     /// The rows of the function's type table, expanded.
     types: Vec<String>,
-    /// Regions in the current op; the braces after it contain them.
+    /// The number of regions of the function so far, and so the id of the next one. The braces after an op contain its regions.
     pub(super) regions: u32,
-    /// Variant names that the enums around the current one accept, for error messages.
+    /// The variant names of the enums that omit their own variant name before the current enum. An error message lists them too.
     outer_variants: Vec<&'static str>,
 }
 
@@ -40,7 +42,7 @@ impl<'t> Reader<'t> {
         Reader { text: source.text, at: 0, source, depth: 0, counted_to, values, types, regions: 0, outer_variants: Vec::new() }
     }
 
-    /// The current line, if lines serve as locations.
+    /// The line number of the cursor, if the source uses lines as locations.
     pub(super) fn line_as_location(&mut self) -> Option<u32> {
         if !self.source.by_line {
             return None;
@@ -84,14 +86,14 @@ impl<'t> Reader<'t> {
     pub fn expect(&mut self, token: &str) -> Result<(), Box<Diagnostic>> {
         if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
-    /// A word of letters, digits and `_`, `.`, `$`; possibly empty.
+    /// Reads a word of letters, digits, `_`, `.` and `$`. It may be empty.
     pub fn word(&mut self) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$'))).unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
     }
-    /// Text up to the end of the line or the first of `stops` outside brackets, trimmed.
+    /// Reads up to the end of the line, or to the first of `stops` outside brackets. Returns the text without surrounding spaces.
     pub fn until(&mut self, stops: &[char]) -> &'t str {
         let rest = self.rest();
         let mut depth = 0;
@@ -121,12 +123,12 @@ impl<'t> Reader<'t> {
         Diagnostic::invalid("TXT001", message).at(Place::Text { file: self.source.name.into(), line, column, excerpt })
     }
 
-    /// Reads a value of any serde type.
+    /// Reads a value of any type that serde deserializes.
     pub fn value<T: DeserializeOwned>(&mut self) -> Result<T, Box<Diagnostic>> {
         T::deserialize(&mut *self).map_err(|Error(message)| self.error(message))
     }
 
-    /// Defines `%name` as the value with this number.
+    /// Reads `%name` and defines it as the value with this id.
     pub fn define(&mut self, number: u32) -> Result<(), Box<Diagnostic>> {
         self.expect("%")?;
         let name = self.word();
@@ -146,9 +148,9 @@ impl<'t> Reader<'t> {
     /// Defines the name at `position`. The names of results are defined after the operands are read, so an op cannot use its own
     /// results.
     pub(super) fn define_at(&mut self, position: usize, number: u32) -> Result<(), Box<Diagnostic>> {
-        let back = std::mem::replace(&mut self.at, position);
+        let saved = std::mem::replace(&mut self.at, position);
         self.define(number)?;
-        self.at = back;
+        self.at = saved;
         Ok(())
     }
     /// Forgets all names at the start of a function.
@@ -159,9 +161,9 @@ impl<'t> Reader<'t> {
     }
     /// Reads at an earlier position, then restores the cursor.
     pub(super) fn at_position<T>(&mut self, position: usize, read: impl FnOnce(&mut Self) -> T) -> T {
-        let back = std::mem::replace(&mut self.at, position);
+        let saved = std::mem::replace(&mut self.at, position);
         let value = read(self);
-        self.at = back;
+        self.at = saved;
         value
     }
     /// Reads a row of the type table after its `type !`.
@@ -178,7 +180,7 @@ impl<'t> Reader<'t> {
         self.types.push(expanded);
         Ok(())
     }
-    /// Expands the references of a type to the table.
+    /// Replaces each `!N` in a type by row N of the type table.
     pub(super) fn expand_type(&mut self, text: &str) -> Result<String, Box<Diagnostic>> {
         let mut pieces = text.split('!');
         let mut out = pieces.next().unwrap_or_default().to_string();
@@ -190,7 +192,7 @@ impl<'t> Reader<'t> {
             };
             out.push_str(row);
             out.push_str(&piece[digits..]);
-            // Rows that refer to each other must not grow without bound.
+            // Each row may contain the previous row twice, so the length could double with each row.
             if out.len() > MAX_TYPE_LENGTH {
                 return Err(self.error("the type is too long"));
             }
@@ -204,7 +206,8 @@ impl<'t> Reader<'t> {
     fn expect_token(&mut self, token: &str) -> Result<(), Error> {
         if self.eat(token) { Ok(()) } else { self.fail(format!("expected '{token}'")) }
     }
-    fn number(&mut self) -> Result<&'t str, Error> {
+    /// Reads the digits of an integer, with an optional minus.
+    fn integer_text(&mut self) -> Result<&'t str, Error> {
         let rest = self.rest();
         let end = rest.char_indices().find(|(i, c)| !(c.is_ascii_digit() || (*i == 0 && *c == '-'))).map_or(rest.len(), |(i, _)| i);
         if end == 0 {
@@ -214,10 +217,11 @@ impl<'t> Reader<'t> {
         Ok(&rest[..end])
     }
     fn parse_number<T: std::str::FromStr>(&mut self) -> Result<T, Error> {
-        let number = self.number()?;
+        let number = self.integer_text()?;
         number.parse().map_err(|_| Error(format!("'{number}' is out of range here")))
     }
-    fn string(&mut self) -> Result<String, Error> {
+    /// Reads a string in quotes, with its escapes.
+    fn quoted_string(&mut self) -> Result<String, Error> {
         self.expect_token("\"")?;
         let mut out = String::new();
         let mut chars = self.text[self.at..].char_indices();
@@ -243,6 +247,7 @@ impl<'t> Reader<'t> {
         }
         self.fail("the string is not closed")
     }
+    /// Reads a nested value, up to `MAX_DEPTH` levels.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth == MAX_DEPTH {
             return self.fail("brackets are nested too deeply");
@@ -252,7 +257,8 @@ impl<'t> Reader<'t> {
         self.depth -= 1;
         value
     }
-    fn bracketed<T>(
+    /// Reads a list between two brackets.
+    fn read_bracketed<T>(
         &mut self,
         open: &str,
         close: &'static str,
@@ -265,7 +271,8 @@ impl<'t> Reader<'t> {
             Ok(value)
         })
     }
-    fn fields<T>(
+    /// Reads the fields of a struct or struct variant in parentheses.
+    fn read_fields<T>(
         &mut self,
         fields: &'static [&'static str],
         read: impl FnOnce(&mut Fields<'_, 't>) -> Result<T, Error>,
@@ -315,11 +322,11 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         self.fail("floats are stored as bits")
     }
     fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let text = self.string()?;
+        let text = self.quoted_string()?;
         visitor.visit_string(text)
     }
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let text = self.string()?;
+        let text = self.quoted_string()?;
         visitor.visit_string(text)
     }
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -341,8 +348,8 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
     }
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let rest = self.rest();
-        let none = rest.starts_with('_') && !rest[1..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
-        if none {
+        let is_none = rest.starts_with('_') && !rest[1..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        if is_none {
             self.at += 1;
             return visitor.visit_none();
         }
@@ -384,16 +391,16 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         }
     }
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.bracketed("[", "]", |items| visitor.visit_seq(items))
+        self.read_bracketed("[", "]", |items| visitor.visit_seq(items))
     }
     fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
-        self.bracketed("<", ">", |items| visitor.visit_seq(items))
+        self.read_bracketed("<", ">", |items| visitor.visit_seq(items))
     }
     fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, visitor: V) -> Result<V::Value, Error> {
-        self.bracketed("<", ">", |items| visitor.visit_seq(items))
+        self.read_bracketed("<", ">", |items| visitor.visit_seq(items))
     }
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.bracketed("{", "}", |items| visitor.visit_map(items))
+        self.read_bracketed("{", "}", |items| visitor.visit_map(items))
     }
     fn deserialize_struct<V: Visitor<'de>>(
         self,
@@ -404,7 +411,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         if !self.peek("(") {
             return self.fail("expected '('");
         }
-        self.fields(fields, |fields| visitor.visit_map(fields))
+        self.read_fields(fields, |fields| visitor.visit_map(fields))
     }
     fn deserialize_enum<V: Visitor<'de>>(
         self,
@@ -474,41 +481,47 @@ impl<'de> de::MapAccess<'de> for &mut Items<'_, '_> {
     }
 }
 
+/// The progress of [`Fields`].
 enum FieldState {
+    /// No field was read.
     First,
+    /// The last field that was read is in the text.
     Written,
+    /// All fields in the text were read; omitted fields follow.
     Missing,
 }
 
-/// The fields of a struct: the written ones, then the omitted ones with their empty values.
+/// The fields of a struct: the fields in the text, then the omitted fields with their default values.
 struct Fields<'a, 't> {
     reader: &'a mut Reader<'t>,
     fields: &'static [&'static str],
+    /// Whether the text has an opening parenthesis.
     open: bool,
     state: FieldState,
     seen: Vec<&'static str>,
+    /// The omitted field whose value is next; `None` if the next value is in the text.
     missing: Option<&'static str>,
 }
 
 impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
     type Error = Error;
     fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let mut ended = !self.open || self.reader.peek(")");
-        if !ended && matches!(self.state, FieldState::Written) {
+        let mut at_close = !self.open || self.reader.peek(")");
+        if !at_close && matches!(self.state, FieldState::Written) {
             self.reader.expect_token(",")?;
-            ended = self.reader.peek(")");
+            at_close = self.reader.peek(")");
         }
-        if !ended && !matches!(self.state, FieldState::Missing) {
+        if !at_close && !matches!(self.state, FieldState::Missing) {
             self.state = FieldState::Written;
             let word = self.reader.word();
             let Some(field) = self.fields.iter().copied().find(|field| *field == word) else {
-                let meant = did_you_mean(word, self.fields.iter().copied());
-                let known = match self.fields {
+                let suggestion = did_you_mean(word, self.fields.iter().copied());
+                let known_fields = match self.fields {
                     [] => "it has no fields".into(),
-                    [one] => format!("the only field is {one}"),
+                    [only] => format!("the only field is {only}"),
                     [rest @ .., last] => format!("the fields are {} and {last}", rest.join(", ")),
                 };
-                return self.reader.fail(format!("there is no field '{word}'{meant}; {known}"));
+                return self.reader.fail(format!("there is no field '{word}'{suggestion}; {known_fields}"));
             };
             if self.seen.contains(&field) {
                 return self.reader.fail(format!("'{field}' is given twice"));
@@ -536,7 +549,7 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
 /// The value of an omitted field.
 struct OmittedField<'a> {
     field: &'static str,
-    /// The number of the next region. A region's field has no text: the braces after the op contain it.
+    /// The id of the next region. The text omits the field of a region: the braces after the op contain the region.
     regions: &'a mut u32,
 }
 
@@ -597,9 +610,9 @@ impl<'de> de::VariantAccess<'de> for Variant<'_, '_> {
         Ok(value)
     }
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
-        self.reader.bracketed("(", ")", |items| visitor.visit_seq(items))
+        self.reader.read_bracketed("(", ")", |items| visitor.visit_seq(items))
     }
     fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
-        self.reader.fields(fields, |fields| visitor.visit_map(fields))
+        self.reader.read_fields(fields, |fields| visitor.visit_map(fields))
     }
 }

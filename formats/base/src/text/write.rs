@@ -41,10 +41,12 @@ impl ser::Error for Error {
     }
 }
 
-/// Items between brackets, separated by commas. Field lists omit empty options, `false`, empty lists and regions.
+/// Items between brackets, separated by commas. A field list omits the fields whose value is `None`, `false`, an empty list or a
+/// region.
 struct Items<'a> {
     out: &'a mut Writer,
     close: &'static str,
+    /// Whether no item was written.
     first: bool,
 }
 
@@ -310,17 +312,17 @@ mod tests {
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     struct Fields {
-        given: Option<bool>,
+        choice: Option<bool>,
         list: Option<Vec<u32>>,
         flag: bool,
     }
 
-    /// The value of an option is written, even where a field list would omit it.
+    /// A field list writes the value of a `Some`, even if it omits equal values of fields that are not options.
     #[test]
     fn values_of_options_are_written() {
-        let explicit = Fields { given: Some(false), list: Some(Vec::new()), flag: false };
-        assert_eq!(to_text(&explicit), "(given: false, list: [])");
-        for fields in [explicit, Fields::default(), Fields { given: Some(true), list: None, flag: true }] {
+        let explicit = Fields { choice: Some(false), list: Some(Vec::new()), flag: false };
+        assert_eq!(to_text(&explicit), "(choice: false, list: [])");
+        for fields in [explicit, Fields::default(), Fields { choice: Some(true), list: None, flag: true }] {
             assert_eq!(from_text::<Fields>(&to_text(&fields)).as_ref(), Some(&fields));
         }
     }

@@ -1,10 +1,10 @@
-//! Operand and result types of the core ops.
+//! Rules for the operand and result types of the core ops.
 
 use super::elements::{
     is_float, is_ieee_rounding, is_ptr, space_of, supports_binary, supports_convert, supports_ftz, supports_unary,
 };
 use super::types::is_permutation;
-use super::{MiddleType, Rule, Seen, Uses, require};
+use super::{CoreType, MiddleType, OpContext, Rule, require};
 use crate::core_ops::{Core, Fact};
 use crate::tile::{Dense, Elem, MAX_ALIGNMENT, Space, element_count};
 use base::Value;
@@ -13,13 +13,13 @@ use numerics::Scalar;
 use numerics::arith::{Binary, Compare};
 
 /// The message for an element type that an operation does not support.
-fn wrong_element() -> String {
+fn wrong_element_type() -> String {
     "the operation is not defined on elements of this type".into()
 }
 
-impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
-    /// The rule of a core op.
-    pub fn core(&self, core: &Core) -> Rule {
+impl<O: Operation, T: MiddleType> OpContext<'_, O, T> {
+    /// Checks the types of a core op.
+    pub fn check_core(&self, core: &Core) -> Rule {
         match core {
             Core::Constant { .. }
             | Core::Unary { .. }
@@ -32,7 +32,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             | Core::PtrToInt { .. }
             | Core::PtrCast { .. }
             | Core::Offset { .. }
-            | Core::Assume { .. } => self.elementwise(core),
+            | Core::Assume { .. } => self.check_elementwise(core),
             Core::Iota {}
             | Core::Broadcast { .. }
             | Core::Reshape { .. }
@@ -40,7 +40,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             | Core::Cat { .. }
             | Core::Extract { .. }
             | Core::Insert { .. }
-            | Core::Reinterpret { .. } => self.rearranged(core),
+            | Core::Reinterpret { .. } => self.check_rearranged(core),
             Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
@@ -51,119 +51,121 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             | Core::MemRefShape { .. }
             | Core::ViewShape { .. }
             | Core::GlobalAddress { .. }
-            | Core::Alloca { .. } => self.object(core),
-            Core::If { cond, .. } => self.same(&[*cond], Seen::scalar(Scalar::I1)),
+            | Core::Alloca { .. } => self.check_object(core),
+            Core::If { cond, .. } => self.check_types(&[*cond], CoreType::scalar(Scalar::I1)),
             Core::For { lower, upper, step, .. } => {
-                self.scalar_ints(&[*lower])?;
-                self.same(&[*upper, *step], self.seen(*lower))
+                self.check_scalar_ints(&[*lower])?;
+                self.check_types(&[*upper, *step], self.core_type(*lower))
             }
             Core::Loop { .. } => Ok(()),
-            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.results(&[]),
-            Core::MakeToken {} => self.results(&[Seen::Token]),
+            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.check_results(&[]),
+            Core::MakeToken {} => self.check_results(&[CoreType::Token]),
             Core::JoinTokens { tokens } => {
                 require(tokens.len() >= 2, || "it joins two tokens or more".into())?;
-                self.tokens(tokens.iter().copied())?;
-                self.results(&[Seen::Token])
+                self.check_tokens(tokens.iter().copied())?;
+                self.check_results(&[CoreType::Token])
             }
             Core::AliasFence { token } => {
-                self.tokens([*token])?;
-                self.results(&[Seen::Token])
+                self.check_tokens([*token])?;
+                self.check_results(&[CoreType::Token])
             }
             Core::GridWait { token } | Core::GridLaunch { token } => {
-                self.tokens(*token)?;
-                self.results(&[Seen::Token])
+                self.check_tokens(*token)?;
+                self.check_results(&[CoreType::Token])
             }
             Core::Assert { cond, .. } => {
-                require(self.number(*cond)?.0 == Scalar::I1, || "the condition holds i1".into())?;
-                self.results(&[])
+                require(self.scalar_tile(*cond)?.0 == Scalar::I1, || "the condition holds i1".into())?;
+                self.check_results(&[])
             }
             Core::CheckIndex { index, extent, .. } => {
-                require(self.number(*index)?.0 == Scalar::I64, || "the index holds i64".into())?;
-                self.same(&[*extent], Seen::scalar(Scalar::I64))?;
-                self.results(&[])
+                require(self.scalar_tile(*index)?.0 == Scalar::I64, || "the index holds i64".into())?;
+                self.check_types(&[*extent], CoreType::scalar(Scalar::I64))?;
+                self.check_results(&[])
             }
             Core::Print { args, token, .. } => {
                 args.iter().try_for_each(|arg| self.tile(*arg).map(drop))?;
-                self.tokens(*token)?;
-                if self.op.results.is_empty() { Ok(()) } else { self.results(&[Seen::Token]) }
+                self.check_tokens(*token)?;
+                if self.op.results.is_empty() { Ok(()) } else { self.check_results(&[CoreType::Token]) }
             }
         }
     }
 
-    fn elementwise(&self, core: &Core) -> Rule {
+    fn check_elementwise(&self, core: &Core) -> Rule {
         let (elem, shape) = self.result_tile()?;
-        let result = Seen::Tile { elem, shape };
+        let result = CoreType::Tile { elem, shape };
         match core {
             Core::Constant { value } => {
                 let scalar = elem.scalar().ok_or("a constant holds no pointers")?;
                 let fits = match value {
                     Dense::Splat(bits) => bits & !scalar.mask() == 0,
-                    Dense::Elements(all) => all.len() == element_count(shape) && all.iter().all(|bits| bits & !scalar.mask() == 0),
+                    Dense::Elements(elements) => {
+                        elements.len() == element_count(shape) && elements.iter().all(|bits| bits & !scalar.mask() == 0)
+                    }
                 };
                 require(fits, || "the data has bits or a number of elements that do not fit its type".into())
             }
             Core::Unary { kind, x } => {
-                self.same(&[*x], result)?;
-                require(supports_unary(*kind, elem), wrong_element)
+                self.check_types(&[*x], result)?;
+                require(supports_unary(*kind, elem), wrong_element_type)
             }
             Core::Binary { kind: Binary::PowI, lhs, rhs } => {
-                self.same(&[*lhs], result)?;
-                let (exponent, other) = self.number(*rhs)?;
-                require(is_float(elem) && exponent.is_int() && other == shape, wrong_element)
+                self.check_types(&[*lhs], result)?;
+                let (exponent, other) = self.scalar_tile(*rhs)?;
+                require(is_float(elem) && exponent.is_int() && other == shape, wrong_element_type)
             }
             Core::Binary { kind, lhs, rhs } => {
-                self.same(&[*lhs, *rhs], result)?;
-                require(supports_binary(*kind, elem), wrong_element)
+                self.check_types(&[*lhs, *rhs], result)?;
+                require(supports_binary(*kind, elem), wrong_element_type)
             }
             Core::Fma { kind, a, b, c } => {
-                self.same(&[*a, *b, *c], result)?;
-                require(is_float(elem) && is_ieee_rounding(kind.rounding) && supports_ftz(kind.ftz, elem), wrong_element)
+                self.check_types(&[*a, *b, *c], result)?;
+                require(is_float(elem) && is_ieee_rounding(kind.rounding) && supports_ftz(kind.ftz, elem), wrong_element_type)
             }
             Core::Compare { kind, lhs, rhs } => {
-                self.same(&[*rhs], self.seen(*lhs))?;
-                let (compared, other) = self.number(*lhs)?;
+                self.check_types(&[*rhs], self.core_type(*lhs))?;
+                let (compared, other) = self.scalar_tile(*lhs)?;
                 let family_fits = matches!(kind, Compare::Float { .. }) == compared.is_float();
-                require(family_fits && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element)
+                require(family_fits && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element_type)
             }
             Core::Convert { kind, x } => {
-                let (from, other) = self.number(*x)?;
-                let to = elem.scalar().ok_or_else(wrong_element)?;
-                require(other == shape && supports_convert(*kind, from, to), wrong_element)
+                let (from, other) = self.scalar_tile(*x)?;
+                let to = elem.scalar().ok_or_else(wrong_element_type)?;
+                require(other == shape && supports_convert(*kind, from, to), wrong_element_type)
             }
             Core::Select { cond, yes, no } => {
-                let (flag, other) = self.number(*cond)?;
+                let (flag, other) = self.scalar_tile(*cond)?;
                 require(flag == Scalar::I1 && other == shape, || "the condition holds i1 in the shape of the result".into())?;
-                let fit = [yes, no].iter().all(|value| self.seen(**value).fits(result));
+                let fit = [yes, no].iter().all(|value| self.core_type(**value).fits(result));
                 require(fit, || "both choices have the type of the result".into())
             }
             Core::IntToPtr { x } => {
-                let (from, other) = self.number(*x)?;
-                require(from == Scalar::I64 && is_ptr(elem) && other == shape, wrong_element)
+                let (from, other) = self.scalar_tile(*x)?;
+                require(from == Scalar::I64 && is_ptr(elem) && other == shape, wrong_element_type)
             }
             Core::PtrToInt { x } => {
                 let (from, other) = self.tile(*x)?;
-                require(is_ptr(from) && elem == Elem::Scalar(Scalar::I64) && other == shape, wrong_element)
+                require(is_ptr(from) && elem == Elem::Scalar(Scalar::I64) && other == shape, wrong_element_type)
             }
             Core::PtrCast { x } => {
                 let (from, other) = self.tile(*x)?;
-                require(space_of(from).is_some() && space_of(from) == space_of(elem) && other == shape, wrong_element)
+                require(space_of(from).is_some() && space_of(from) == space_of(elem) && other == shape, wrong_element_type)
             }
             Core::Offset { ptr, offset } => {
-                self.same(&[*ptr], result)?;
-                let (distance, other) = self.number(*offset)?;
-                require(is_ptr(elem) && distance.is_int() && other == shape, wrong_element)
+                self.check_types(&[*ptr], result)?;
+                let (distance, other) = self.scalar_tile(*offset)?;
+                require(is_ptr(elem) && distance.is_int() && other == shape, wrong_element_type)
             }
             Core::Assume { value, fact } => {
-                self.same(&[*value], result)?;
-                self.fact(fact, elem, shape)
+                self.check_types(&[*value], result)?;
+                self.check_fact(fact, elem, shape)
             }
             other => unreachable!("'{}' is not element-wise", other.mnemonic()),
         }
     }
 
-    fn fact(&self, fact: &Fact, elem: Elem, shape: &[u32]) -> Rule {
+    fn check_fact(&self, fact: &Fact, elem: Elem, shape: &[u32]) -> Rule {
         let is_int = elem.scalar().is_some_and(Scalar::is_int);
-        let holds = match fact {
+        let fits = match fact {
             Fact::DivBy { divisor, every, along } => {
                 let axis_fits = match (every, along) {
                     (None, None) => true,
@@ -181,11 +183,11 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                 (is_int || is_ptr(elem)) && groups.len() == shape.len() && groups.iter().zip(shape).all(within)
             }
         };
-        require(holds, || "the fact does not fit the value".into())
+        require(fits, || "the fact does not fit the value".into())
     }
 
-    /// Ops that rearrange elements without changing them.
-    fn rearranged(&self, core: &Core) -> Rule {
+    /// Checks the ops that rearrange elements without changing them, and `iota`.
+    fn check_rearranged(&self, core: &Core) -> Rule {
         match core {
             Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
                 let holds_indices =
@@ -194,29 +196,29 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
                     "it needs one dimension, and an integer type that holds its numbers".into()
                 })
             }),
-            Core::Broadcast { x } => self.reshaped(*x, |from, to| {
+            Core::Broadcast { x } => self.check_reshaped(*x, |from, to| {
                 from.is_empty() || from.len() == to.len() && from.iter().zip(to).all(|(a, b)| a == b || *a == 1)
             }),
-            Core::Reshape { x } => self.reshaped(*x, |from, to| element_count(from) == element_count(to)),
-            Core::Permute { x, order } => self.reshaped(*x, |from, to| {
+            Core::Reshape { x } => self.check_reshaped(*x, |from, to| element_count(from) == element_count(to)),
+            Core::Permute { x, order } => self.check_reshaped(*x, |from, to| {
                 is_permutation(order, from.len())
                     && from.len() == to.len()
                     && to.iter().zip(order).all(|(extent, dim)| *extent == from[*dim as usize])
             }),
-            Core::Cat { lhs, rhs, dim } => self.cat(*lhs, *rhs, *dim as usize),
-            Core::Extract { x, indices } => self.reshaped(*x, |from, to| divides(to, from)).and_then(|()| {
+            Core::Cat { lhs, rhs, dim } => self.check_cat(*lhs, *rhs, *dim as usize),
+            Core::Extract { x, indices } => self.check_reshaped(*x, |from, to| divides(to, from)).and_then(|()| {
                 let rank = self.tile(*x)?.1.len();
                 require(indices.len() == rank, || "it takes an index for each dimension".into())?;
-                self.scalar_ints(indices)
+                self.check_scalar_ints(indices)
             }),
             Core::Insert { x, into, indices } => self.result().and_then(|result| {
-                self.same(&[*into], self.seen(result))?;
+                self.check_types(&[*into], self.core_type(result))?;
                 let (part, full_tile) = (self.tile(*x)?, self.tile(*into)?);
                 require(part.0 == full_tile.0 && divides(part.1, full_tile.1), || "the part does not divide the whole".into())?;
                 require(indices.len() == full_tile.1.len(), || "it takes an index for each dimension".into())?;
-                self.scalar_ints(indices)
+                self.check_scalar_ints(indices)
             }),
-            Core::Reinterpret { x } => self.number(*x).and_then(|(from, shape)| {
+            Core::Reinterpret { x } => self.scalar_tile(*x).and_then(|(from, shape)| {
                 let (elem, other) = self.result_tile()?;
                 let bits = |scalar: Scalar, shape: &[u32]| u64::from(scalar.bits()) * element_count(shape) as u64;
                 let fits = elem.scalar().is_some_and(|to| bits(to, other) == bits(from, shape));
@@ -226,13 +228,14 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
         }
     }
 
-    fn reshaped(&self, x: Value, fits: impl Fn(&[u32], &[u32]) -> bool) -> Rule {
+    /// Checks that the result has the elements of `x`, and that the shapes of operand and result satisfy `fits`.
+    fn check_reshaped(&self, x: Value, fits: impl Fn(&[u32], &[u32]) -> bool) -> Rule {
         let (from, shape) = self.tile(x)?;
         let (to, other) = self.result_tile()?;
         require(from == to && fits(shape, other), || "the shapes or elements of operand and result do not fit".into())
     }
 
-    fn cat(&self, lhs: Value, rhs: Value, dim: usize) -> Rule {
+    fn check_cat(&self, lhs: Value, rhs: Value, dim: usize) -> Rule {
         let (elem, shape) = self.result_tile()?;
         let ((left_elem, left), (right_elem, right)) = (self.tile(lhs)?, self.tile(rhs)?);
         let fits = left.len() == shape.len()
@@ -244,47 +247,47 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
         require(fits && left_elem == elem && right_elem == elem, || "the parts do not add up to the result".into())
     }
 
-    /// Grid, memory objects and views.
-    fn object(&self, core: &Core) -> Rule {
+    /// Checks the ops for the grid, memory objects and views.
+    fn check_object(&self, core: &Core) -> Rule {
         match core {
             Core::BlockId { axis } | Core::BlockCount { axis } => {
                 require(*axis < 3, || "the grid has three axes".into())?;
-                self.results(&[Seen::scalar(Scalar::I32)])
+                self.check_results(&[CoreType::scalar(Scalar::I32)])
             }
-            Core::ClusterRank {} | Core::ClcBlockCount {} => self.results(&[Seen::scalar(Scalar::I32)]),
+            Core::ClusterRank {} | Core::ClcBlockCount {} => self.check_results(&[CoreType::scalar(Scalar::I32)]),
             Core::ClcBlockId { iteration, axis } => {
                 require(*axis < 3, || "the grid has three axes".into())?;
-                self.same(&[*iteration], Seen::scalar(Scalar::I32))?;
-                self.results(&[Seen::scalar(Scalar::I32)])
+                self.check_types(&[*iteration], CoreType::scalar(Scalar::I32))?;
+                self.check_results(&[CoreType::scalar(Scalar::I32)])
             }
             Core::MakeMemRef { base, sizes, strides } => {
-                let Seen::MemRef(memref) = self.seen(self.result()?) else { return Err("its result is a memref".into()) };
-                let expected = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
-                require(self.seen(*base).fits(expected), || "the base does not point to the memref's elements".into())?;
-                let open = |known: &[Option<u64>]| known.iter().filter(|extent| extent.is_none()).count();
-                let counted = sizes.len() == open(&memref.sizes) && strides.len() == open(&memref.strides);
-                require(counted, || "it takes the sizes and strides that its type leaves open".into())?;
-                self.scalar_ints(sizes)?;
-                self.scalar_ints(strides)
+                let CoreType::MemRef(memref) = self.core_type(self.result()?) else { return Err("its result is a memref".into()) };
+                let expected = CoreType::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
+                require(self.core_type(*base).fits(expected), || "the base does not point to the memref's elements".into())?;
+                let count_unknown = |known: &[Option<u64>]| known.iter().filter(|extent| extent.is_none()).count();
+                let counts_fit = sizes.len() == count_unknown(&memref.sizes) && strides.len() == count_unknown(&memref.strides);
+                require(counts_fit, || "it takes the sizes and strides that its type leaves open".into())?;
+                self.check_scalar_ints(sizes)?;
+                self.check_scalar_ints(strides)
             }
             Core::MakeView { memref } => {
-                let Seen::View(view) = self.seen(self.result()?) else { return Err("its result is a view".into()) };
-                require(matches!(self.seen(*memref), Seen::MemRef(found) if *found == view.memref), || {
+                let CoreType::View(view) = self.core_type(self.result()?) else { return Err("its result is a view".into()) };
+                require(matches!(self.core_type(*memref), CoreType::MemRef(found) if *found == view.memref), || {
                     "the view's type names another memref".into()
                 })
             }
-            Core::MemRefShape { memref } => match self.seen(*memref) {
-                Seen::MemRef(memref) => self.extents(memref.sizes.len()),
+            Core::MemRefShape { memref } => match self.core_type(*memref) {
+                CoreType::MemRef(memref) => self.check_extent_results(memref.sizes.len()),
                 _ => Err("its operand is a memref".into()),
             },
-            Core::ViewShape { view } => match self.seen(*view) {
-                Seen::View(view) => self.extents(view.tile.len()),
+            Core::ViewShape { view } => match self.core_type(*view) {
+                CoreType::View(view) => self.check_extent_results(view.tile.len()),
                 _ => Err("its operand is a view".into()),
             },
             Core::GlobalAddress { name } => {
                 let global = self.globals.iter().find(|global| global.name == *name);
                 let pointee = global.ok_or_else(|| format!("there is no global '{name}'"))?.elem;
-                self.results(&[Seen::Tile { elem: Elem::Ptr { pointee, space: Space::Global }, shape: &[] }])
+                self.check_results(&[CoreType::Tile { elem: Elem::Ptr { pointee, space: Space::Global }, shape: &[] }])
             }
             Core::Alloca { align, .. } => match self.result_tile()? {
                 (Elem::Ptr { pointee, space: Space::Local }, []) => {
@@ -299,12 +302,14 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
         }
     }
 
-    fn extents(&self, rank: usize) -> Rule {
+    /// Checks that the op returns an integer for each dimension.
+    fn check_extent_results(&self, rank: usize) -> Rule {
         require(self.op.results.len() == rank, || format!("it has {rank} results, one a dimension"))?;
-        self.scalar_ints(&self.op.results)
+        self.check_scalar_ints(&self.op.results)
     }
 }
 
+/// Returns whether each extent of `part` divides the extent of `whole`.
 fn divides(part: &[u32], whole: &[u32]) -> bool {
     part.len() == whole.len() && part.iter().zip(whole).all(|(part, whole)| whole % part == 0)
 }

@@ -1,27 +1,29 @@
 //! Rules for memory accesses and MMAs that all formats share.
 
-use super::{MiddleType, Rule, Seen, Uses, require};
+use super::{CoreType, MiddleType, OpContext, Rule, require};
 use crate::memory::{AtomicMode, MemoryOrdering, MulticastReduction, Order};
 use crate::tile::{Elem, View, ViewKind};
 use base::Value;
 use base::ir::Operation;
 use numerics::Scalar;
 
-/// The memory orderings of a load, a store and an atomic access.
+/// The memory orderings that a load may have.
 pub const LOAD_ORDERINGS: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Acquire];
+/// The memory orderings that a store may have.
 pub const STORE_ORDERINGS: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Release];
+/// The memory orderings that an atomic access may have.
 pub const ATOMIC_ORDERINGS: [MemoryOrdering; 4] =
     [MemoryOrdering::Relaxed, MemoryOrdering::Acquire, MemoryOrdering::Release, MemoryOrdering::AcqRel];
 
-impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
-    /// The view that an access reads or writes at an index.
-    pub fn view(&self, view: Value, index: &[Value], in_bounds: &[bool]) -> Result<&'a View, String> {
-        let Seen::View(view) = self.seen(view) else { return Err(format!("{view} is not a view")) };
+impl<'a, O: Operation, T: MiddleType> OpContext<'a, O, T> {
+    /// Checks the indices of an access to a tile of a view, and returns the type of the view.
+    pub fn accessed_view(&self, view: Value, index: &[Value], in_bounds: &[bool]) -> Result<&'a View, String> {
+        let CoreType::View(view) = self.core_type(view) else { return Err(format!("{view} is not a view")) };
         let rank = view.tile.len();
         require(index.len() == rank, || format!("it takes {rank} indices"))?;
         require(in_bounds.is_empty() || in_bounds.len() == rank, || "in_bounds has an entry for each dimension".into())?;
         for (t, &index) in index.iter().enumerate() {
-            let (scalar, shape) = self.number(index)?;
+            let (scalar, shape) = self.scalar_tile(index)?;
             let index_shape = match view.kind {
                 ViewKind::Gather { sparse_dim } if sparse_dim as usize == t => &view.tile[t..=t],
                 _ => &[],
@@ -32,45 +34,45 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
     }
 
     /// The type of the tile that an access through a tile of pointers reads or writes.
-    pub fn pointee_tile(&self, ptr: Value) -> Result<Seen<'a>, String> {
+    pub fn pointee_tile(&self, ptr: Value) -> Result<CoreType<'a>, String> {
         match self.tile(ptr)? {
-            (Elem::Ptr { pointee, .. }, shape) => Ok(Seen::Tile { elem: Elem::Scalar(pointee), shape }),
+            (Elem::Ptr { pointee, .. }, shape) => Ok(CoreType::Tile { elem: Elem::Scalar(pointee), shape }),
             _ => Err(format!("{ptr} holds no pointers")),
         }
     }
 
     /// Checks the mask of an access through pointers.
-    pub fn masked(&self, mask: Option<Value>, ptr: Value) -> Rule {
+    pub fn check_mask(&self, mask: Option<Value>, ptr: Value) -> Rule {
         let Some(mask) = mask else { return Ok(()) };
-        let (scalar, shape) = self.number(mask)?;
+        let (scalar, shape) = self.scalar_tile(mask)?;
         require(scalar == Scalar::I1 && shape == self.tile(ptr)?.1, || "the mask holds i1 in the shape of the pointers".into())
     }
 
     /// Checks the memory ordering, scope and token of an access.
-    pub fn ordered(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> Rule {
-        self.tokens(token)?;
+    pub fn check_order(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> Rule {
+        self.check_tokens(token)?;
         require(allowed.contains(&order.semantics), || "the access does not support this ordering".into())?;
         let weak = order.semantics == MemoryOrdering::Weak;
         require(weak == order.scope.is_none(), || "an access has a scope exactly when it is not weak".into())
     }
 
-    pub fn load(&self, ptr: Value, mask: Option<Value>, other: Option<Value>, order: Order, token: Option<Value>) -> Rule {
+    pub fn check_load(&self, ptr: Value, mask: Option<Value>, other: Option<Value>, order: Order, token: Option<Value>) -> Rule {
         let result = self.pointee_tile(ptr)?;
-        self.masked(mask, ptr)?;
-        other.iter().try_for_each(|other| self.same(&[*other], result))?;
-        self.ordered(order, token, &LOAD_ORDERINGS)?;
-        self.results(&[result, Seen::Token])
+        self.check_mask(mask, ptr)?;
+        other.iter().try_for_each(|other| self.check_types(&[*other], result))?;
+        self.check_order(order, token, &LOAD_ORDERINGS)?;
+        self.check_results(&[result, CoreType::Token])
     }
 
-    pub fn store(&self, ptr: Value, value: Value, mask: Option<Value>, order: Order, token: Option<Value>) -> Rule {
-        self.same(&[value], self.pointee_tile(ptr)?)?;
-        self.masked(mask, ptr)?;
-        self.ordered(order, token, &STORE_ORDERINGS)?;
-        self.results(&[Seen::Token])
+    pub fn check_store(&self, ptr: Value, value: Value, mask: Option<Value>, order: Order, token: Option<Value>) -> Rule {
+        self.check_types(&[value], self.pointee_tile(ptr)?)?;
+        self.check_mask(mask, ptr)?;
+        self.check_order(order, token, &STORE_ORDERINGS)?;
+        self.check_results(&[CoreType::Token])
     }
 
-    /// A read-modify-write with a mode, or a compare-and-swap without one: `values` are its operands besides the pointer.
-    pub fn atomic(
+    /// Checks a read-modify-write with a mode, or a compare-and-swap without one. `values` are its operands besides the pointer.
+    pub fn check_atomic(
         &self,
         mode: Option<AtomicMode>,
         ptr: Value,
@@ -80,20 +82,20 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         token: Option<Value>,
     ) -> Rule {
         let result = self.pointee_tile(ptr)?;
-        self.same(values, result)?;
-        self.masked(mask, ptr)?;
-        self.ordered(order, token, &ATOMIC_ORDERINGS)?;
-        let scalar = self.number(values[0])?.0;
+        self.check_types(values, result)?;
+        self.check_mask(mask, ptr)?;
+        self.check_order(order, token, &ATOMIC_ORDERINGS)?;
+        let scalar = self.scalar_tile(values[0])?.0;
         match mode {
             Some(mode) => require(atomic_supports(mode, scalar), || "this atomic operation does not exist".into())?,
             None => require(has_32_or_64_bits(scalar), || "it compares 32 or 64 bits".into())?,
         }
-        self.results(&[result, Seen::Token])
+        self.check_results(&[result, CoreType::Token])
     }
 
-    /// A reduction of a tile into memory through a view.
+    /// Checks a reduction of a tile into memory through a view.
     #[expect(clippy::too_many_arguments, reason = "one for each field of the op")]
-    pub fn reduce_view(
+    pub fn check_reduce_view(
         &self,
         mode: AtomicMode,
         tile: Value,
@@ -103,16 +105,19 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         order: Order,
         token: Option<Value>,
     ) -> Rule {
-        let view = self.view(view, index, in_bounds)?;
-        self.same(&[tile], Seen::of_view(view))?;
-        self.ordered(order, token, &ATOMIC_ORDERINGS)?;
-        let plain = !matches!(view.kind, ViewKind::Gather { .. }) && mode != AtomicMode::Xchg;
-        require(plain && atomic_supports(mode, view.memref.elem), || "this reduction into memory does not exist".into())?;
-        self.results(&[Seen::Token])
+        let view = self.accessed_view(view, index, in_bounds)?;
+        self.check_types(&[tile], CoreType::of_view(view))?;
+        self.check_order(order, token, &ATOMIC_ORDERINGS)?;
+        let is_supported_view = !matches!(view.kind, ViewKind::Gather { .. }) && mode != AtomicMode::Xchg;
+        require(is_supported_view && atomic_supports(mode, view.memref.elem), || {
+            "this reduction into memory does not exist".into()
+        })?;
+        self.check_results(&[CoreType::Token])
     }
 
-    /// An access of a tile to multicast memory: a load, or a store that replaces or combines (`reduction`).
-    pub fn multicast(
+    /// Checks an access to multicast memory: a load, or with `stored` a store. A store without `reduction` replaces the old
+    /// content.
+    pub fn check_multicast(
         &self,
         (view, index, in_bounds): (Value, &[Value], &[bool]),
         stored: Option<Value>,
@@ -120,25 +125,25 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         order: Order,
         token: Option<Value>,
     ) -> Rule {
-        let view = self.view(view, index, in_bounds)?;
-        let tile = Seen::of_view(view);
-        self.same(stored.as_slice(), tile)?;
+        let view = self.accessed_view(view, index, in_bounds)?;
+        let tile = CoreType::of_view(view);
+        self.check_types(stored.as_slice(), tile)?;
         let orders: &[MemoryOrdering] = match (stored, reduction) {
             (None, _) => &LOAD_ORDERINGS,
             (Some(_), None) => &STORE_ORDERINGS,
             (Some(_), Some(_)) => &STORE_ORDERINGS[1..],
         };
-        self.ordered(order, token, orders)?;
+        self.check_order(order, token, orders)?;
         let exists = view.kind == ViewKind::Partition && multicast_supports(reduction, stored.is_none(), view.memref.elem);
         require(exists, || "there is no such access to multicast memory".into())?;
         match stored {
-            Some(_) => self.results(&[Seen::Token]),
-            None => self.results(&[tile, Seen::Token]),
+            Some(_) => self.check_results(&[CoreType::Token]),
+            None => self.check_results(&[tile, CoreType::Token]),
         }
     }
 
-    /// The extents of an MMA are those of its operands and accumulator, and its result has the accumulator's type.
-    pub fn mma(&self, lhs: &[u32], rhs: &[u32], acc: Value) -> Rule {
+    /// Checks that the operands' shapes form an MMA with the accumulator, and that the result has the accumulator's type.
+    pub fn check_mma(&self, lhs: &[u32], rhs: &[u32], acc: Value) -> Rule {
         let (elem, out) = self.tile(acc)?;
         let rank = out.len();
         let fits = (rank == 2 || rank == 3) && lhs.len() == rank && rhs.len() == rank && {
@@ -146,20 +151,21 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
             lhs[m] == out[m] && rhs[n] == out[n] && lhs[n] == rhs[m] && lhs[..m] == out[..m] && rhs[..m] == out[..m]
         };
         require(fits, || "the shapes do not form an MMA".into())?;
-        self.results(&[Seen::Tile { elem, shape: out }])
+        self.check_results(&[CoreType::Tile { elem, shape: out }])
     }
 
-    /// An MMA with a scale for each block of elements along K. Bytes are pairs of 4-bit floats along K, the lower half first.
-    pub fn scaled_mma(&self, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> Rule {
+    /// Checks an MMA with a scale for each block of elements along K. Operands of type i8 hold pairs of 4-bit floats, which are
+    /// adjacent along K; the low four bits are the first float.
+    pub fn check_scaled_mma(&self, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> Rule {
         use Scalar::*;
-        let [(a, left), (b, right)] = [self.number(lhs)?, self.number(rhs)?];
-        self.mma(left, right, acc)?;
-        let (scale, other_scale) = (self.number(lhs_scale)?, self.number(rhs_scale)?);
-        let known = a == b
+        let [(a, left), (b, right)] = [self.scalar_tile(lhs)?, self.scalar_tile(rhs)?];
+        self.check_mma(left, right, acc)?;
+        let (scale, other_scale) = (self.scalar_tile(lhs_scale)?, self.scalar_tile(rhs_scale)?);
+        let has_scaled_mma = a == b
             && self.tile(acc)?.0 == Elem::Scalar(F32)
             && scale.0 == other_scale.0
             && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN | I8);
-        require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN | F8E5M3FNU), || {
+        require(has_scaled_mma && matches!(scale.0, F8E8M0FNU | F8E4M3FN | F8E5M3FNU), || {
             format!("there is no block-scaled MMA of {a} and {b}")
         })?;
         let [m, n] = [left.len() - 2, left.len() - 1];
@@ -184,9 +190,9 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
 }
 
 /// Checks that there is an MMA with these element types.
-pub fn has_mma(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
+pub fn check_mma_types(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
     use Scalar::*;
-    let known = a == b
+    let exists = a == b
         && match a {
             I8 => acc == I32,
             F16 | F8E4M3FN | F8E5M2 => matches!(acc, F16 | F32),
@@ -194,16 +200,16 @@ pub fn has_mma(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
             F64 => acc == F64,
             _ => false,
         };
-    require(known, || format!("there is no MMA of {a} and {b} into {acc}"))
+    require(exists, || format!("there is no MMA of {a} and {b} into {acc}"))
 }
 
-/// Returns whether a multicast access supports such elements: a reduction, or a plain store.
-fn multicast_supports(reduction: Option<MulticastReduction>, loads: bool, scalar: Scalar) -> bool {
+/// Returns whether a multicast access supports an element type. `reduction`: the access combines; `is_load`: it is a load.
+fn multicast_supports(reduction: Option<MulticastReduction>, is_load: bool, scalar: Scalar) -> bool {
     use MulticastReduction::{Add, Max, Min};
-    let half = matches!(scalar, Scalar::F16 | Scalar::BF16);
+    let is_half = matches!(scalar, Scalar::F16 | Scalar::BF16);
     match reduction {
-        None | Some(Add) => has_32_or_64_bits(scalar) || half,
-        Some(Min | Max) if loads && half => true,
+        None | Some(Add) => has_32_or_64_bits(scalar) || is_half,
+        Some(Min | Max) if is_load && is_half => true,
         Some(_) => matches!(scalar, Scalar::I32 | Scalar::I64),
     }
 }

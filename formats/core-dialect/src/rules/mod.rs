@@ -11,12 +11,12 @@ mod module;
 mod op_parents;
 mod types;
 
-pub use control::{MAX_NESTED, regions};
+pub use control::{MAX_NESTED, check_regions};
 pub use elements::is_ptr;
-pub use memory::{ATOMIC_ORDERINGS, LOAD_ORDERINGS, STORE_ORDERINGS, has_mma};
-pub use module::{clc_loops, cluster, names, uses_clc};
+pub use memory::{ATOMIC_ORDERINGS, LOAD_ORDERINGS, STORE_ORDERINGS, check_mma_types};
+pub use module::{check_clc_loops, check_cluster, check_names, uses_clc};
 pub use op_parents::OpParents;
-pub use types::{extents, is_permutation, well_formed};
+pub use types::{check_extents, check_type, is_permutation};
 
 use crate::core_ops::Core;
 use crate::tile::{Elem, Global, MemRef, Space, View};
@@ -28,34 +28,35 @@ use numerics::Scalar;
 /// The result of a rule, with the message of a violation.
 pub type Rule = Result<(), String>;
 
+/// Returns the message as an error if a condition does not hold.
 pub fn require(holds: bool, message: impl FnOnce() -> String) -> Rule {
     if holds { Ok(()) } else { Err(message()) }
 }
 
-/// A type of `.aa`, `.as` or `.sched` without its layout, which is all that the shared rules check.
+/// A type of `.aa`, `.as` or `.sched` without its layout. The shared rules check only this part of a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Seen<'a> {
+pub enum CoreType<'a> {
     Tile { elem: Elem, shape: &'a [u32] },
     MemRef(&'a MemRef),
     View(&'a View),
     Token,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> CoreType<'a> {
     pub fn scalar(scalar: Scalar) -> Self {
-        Seen::Tile { elem: Elem::Scalar(scalar), shape: &[] }
+        CoreType::Tile { elem: Elem::Scalar(scalar), shape: &[] }
     }
     /// The type of a view's tile.
     pub fn of_view(view: &'a View) -> Self {
-        Seen::Tile { elem: Elem::Scalar(view.memref.elem), shape: &view.tile }
+        CoreType::Tile { elem: Elem::Scalar(view.memref.elem), shape: &view.tile }
     }
     /// Returns whether a value of this type fits where `to` is expected. A pointer fits where a pointer to any space is expected.
-    pub fn fits(self, to: Seen<'_>) -> bool {
+    pub fn fits(self, to: CoreType<'_>) -> bool {
         match (self, to) {
             (
-                Seen::Tile { elem: Elem::Ptr { pointee, .. }, shape },
-                Seen::Tile { elem: Elem::Ptr { pointee: wanted, space: Space::Generic }, shape: other },
-            ) => pointee == wanted && shape == other,
+                CoreType::Tile { elem: Elem::Ptr { pointee, .. }, shape },
+                CoreType::Tile { elem: Elem::Ptr { pointee: to_pointee, space: Space::Generic }, shape: to_shape },
+            ) => pointee == to_pointee && shape == to_shape,
             _ => self == to,
         }
     }
@@ -63,10 +64,10 @@ impl<'a> Seen<'a> {
 
 /// A format's type.
 pub trait MiddleType: PartialEq + TypeText {
-    fn seen(&self) -> Seen<'_>;
+    fn core_type(&self) -> CoreType<'_>;
     /// Returns whether a value of this type can be forwarded where type `to` is expected.
     fn fits(&self, to: &Self) -> bool {
-        self.seen().fits(to.seen())
+        self.core_type().fits(to.core_type())
     }
 }
 
@@ -79,19 +80,19 @@ pub trait MiddleOp: Operation {
     fn combination(&self) -> Option<(&[Value], Region)>;
 }
 
-/// An op, with the body and the globals that its rules look up.
-pub struct Uses<'a, O, T> {
+/// An op, and the body and globals that its rules look up.
+pub struct OpContext<'a, O, T> {
     pub body: &'a Body<O, T>,
     pub globals: &'a [Global],
     pub op: &'a OpNode<O>,
 }
 
-impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
-    pub fn seen(&self, value: Value) -> Seen<'a> {
-        self.body.ty(value).seen()
+impl<'a, O: Operation, T: MiddleType> OpContext<'a, O, T> {
+    pub fn core_type(&self, value: Value) -> CoreType<'a> {
+        self.body.ty(value).core_type()
     }
 
-    /// The only result.
+    /// The result of an op that must have exactly one.
     pub fn result(&self) -> Result<Value, String> {
         match self.op.results[..] {
             [result] => Ok(result),
@@ -99,53 +100,57 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         }
     }
 
-    pub fn results(&self, types: &[Seen<'_>]) -> Rule {
+    /// Checks that the results have exactly these types.
+    pub fn check_results(&self, types: &[CoreType<'_>]) -> Rule {
         let results = &self.op.results;
-        let fit = results.len() == types.len() && results.iter().zip(types).all(|(result, ty)| self.seen(*result) == *ty);
+        let fit = results.len() == types.len() && results.iter().zip(types).all(|(result, ty)| self.core_type(*result) == *ty);
         require(fit, || "its results have the wrong types".into())
     }
 
+    /// The element type and shape of a tile.
     pub fn tile(&self, value: Value) -> Result<(Elem, &'a [u32]), String> {
-        match self.seen(value) {
-            Seen::Tile { elem, shape } => Ok((elem, shape)),
+        match self.core_type(value) {
+            CoreType::Tile { elem, shape } => Ok((elem, shape)),
             _ => Err(format!("{value} is not a tile")),
         }
     }
 
     /// The element type and shape of a tile of numbers, not of pointers.
-    pub fn number(&self, value: Value) -> Result<(Scalar, &'a [u32]), String> {
+    pub fn scalar_tile(&self, value: Value) -> Result<(Scalar, &'a [u32]), String> {
         let (elem, shape) = self.tile(value)?;
         Ok((elem.scalar().ok_or_else(|| format!("{value} holds pointers"))?, shape))
     }
 
+    /// The element type and shape of the only result, which must be a tile.
     pub fn result_tile(&self) -> Result<(Elem, &'a [u32]), String> {
         self.tile(self.result()?).map_err(|_| "its result is a tile".into())
     }
 
     /// Checks that all values have this type.
-    pub fn same(&self, values: &[Value], ty: Seen<'_>) -> Rule {
-        match values.iter().find(|value| self.seen(**value) != ty) {
+    pub fn check_types(&self, values: &[Value], ty: CoreType<'_>) -> Rule {
+        match values.iter().find(|value| self.core_type(**value) != ty) {
             Some(value) => Err(format!("{value} has another type than the value it is combined with")),
             None => Ok(()),
         }
     }
 
-    pub fn scalar_ints(&self, values: &[Value]) -> Rule {
-        let is_int = |value: &Value| match self.seen(*value) {
-            Seen::Tile { elem: Elem::Scalar(scalar), shape: [] } => scalar.is_int(),
+    /// Checks that all values are scalar integers.
+    pub fn check_scalar_ints(&self, values: &[Value]) -> Rule {
+        let is_int = |value: &Value| match self.core_type(*value) {
+            CoreType::Tile { elem: Elem::Scalar(scalar), shape: [] } => scalar.is_int(),
             _ => false,
         };
         require(values.iter().all(is_int), || "indices, sizes and strides are scalar integers".into())
     }
 
     /// Checks that all values are tokens.
-    pub fn tokens(&self, values: impl IntoIterator<Item = Value>) -> Rule {
-        require(values.into_iter().all(|value| self.seen(value) == Seen::Token), || "it is ordered by tokens".into())
+    pub fn check_tokens(&self, values: impl IntoIterator<Item = Value>) -> Rule {
+        require(values.into_iter().all(|value| self.core_type(value) == CoreType::Token), || "it is ordered by tokens".into())
     }
 }
 
 /// The name of an op in messages: with its first result, if it has one.
-pub fn described<O: Operation, T>(body: &Body<O, T>, op: OpId) -> String {
+pub fn describe_op<O: Operation, T>(body: &Body<O, T>, op: OpId) -> String {
     let node = &body.ops[op];
     match node.results.first() {
         Some(result) => format!("{result} = {}", node.kind.mnemonic()),

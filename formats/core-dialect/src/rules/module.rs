@@ -8,16 +8,16 @@ use crate::tile::{Dense, Global, MAX_ALIGNMENT};
 use base::{Block, Body, Value};
 use std::collections::BTreeSet;
 
-/// Names are unique, and every global's data and alignment fit its type.
-pub fn names<'a>(globals: &'a [Global], functions: impl Iterator<Item = &'a str>) -> Rule {
+/// Checks that names are unique, and that each global's data and alignment are valid.
+pub fn check_names<'a>(globals: &'a [Global], functions: impl Iterator<Item = &'a str>) -> Rule {
     let mut names = BTreeSet::new();
     for name in globals.iter().map(|global| global.name.as_str()).chain(functions) {
         require(names.insert(name), || format!("there are two things called '{name}'"))?;
     }
-    globals.iter().try_for_each(data)
+    globals.iter().try_for_each(check_global)
 }
 
-fn data(global: &Global) -> Rule {
+fn check_global(global: &Global) -> Rule {
     let count_fits = match &global.value {
         Dense::Splat(_) => true,
         Dense::Elements(elements) => elements.len() as u64 == global.count,
@@ -28,29 +28,31 @@ fn data(global: &Global) -> Rule {
     })
 }
 
-/// A cluster has an allowed number of CTAs; without a cluster no op requests a rank.
-pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
+/// Checks that a cluster has an allowed number of CTAs, and that no op of a function without a cluster requests a rank.
+pub fn check_cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
     let [few, many] = CLUSTER_SIZES;
     require(cluster.is_none_or(|ranks| CLUSTER_SIZES.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
     let requests_rank = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
     require(cluster.is_some() || !requests_rank(), || "it requests a rank, but there is no cluster".into())
 }
 
-/// Returns whether CTAs of a function steal tile blocks by cluster launch control.
+/// Returns whether the CTAs of a function steal tile blocks by cluster launch control.
 pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
     body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
 }
 
-/// Only iterations of the CLC loop request the current tile block. That loop starts at 0 and steps by 1 up to the block count. It
-/// is in no other loop or condition, and is the only such loop.
-pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
+/// Checks the CLC loop, which iterates over the tile blocks of a CTA. It starts at 0 and steps by 1 up to the block count. It is in
+/// no other loop or condition. Each of the blocks `outermost` contains at most one such loop. Only the iterations of these loops
+/// request the current tile block.
+pub fn check_clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
     let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
     if !has_clc_ops {
         return Ok(());
     }
-    let of = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
-    let is_constant =
-        |value: Value, number: u64| of(value).and_then(Core::constant).is_some_and(|constant| *constant == Dense::Splat(number));
+    let defining_core = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let is_constant = |value: Value, number: u64| {
+        defining_core(value).and_then(Core::constant).is_some_and(|constant| *constant == Dense::Splat(number))
+    };
     let is_over_clc_blocks = |op: &O| is_clc_loop(body, op.core(), O::core);
     let mut counters = BTreeSet::new();
     for block in outermost {
@@ -63,14 +65,15 @@ pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule
             counters.extend(body.blocks[body.block_of(*region)].args.first().copied());
         }
     }
-    let (mut uses, mut loops) = (0, 0);
+    let (mut count_uses, mut loops) = (0, 0);
     for op in body.ops.values() {
         loops += usize::from(is_over_clc_blocks(&op.kind));
-        uses += op.kind.operands().into_iter().filter(|value| matches!(of(*value), Some(Core::ClcBlockCount {}))).count();
+        count_uses +=
+            op.kind.operands().into_iter().filter(|value| matches!(defining_core(*value), Some(Core::ClcBlockCount {}))).count();
         if let Some(Core::ClcBlockId { iteration, .. }) = op.kind.core() {
             require(counters.contains(iteration), || "the tile block belongs to no iteration of the CLC loop".into())?;
         }
     }
-    let is_only_use = uses == loops && loops == counters.len();
+    let is_only_use = count_uses == loops && loops == counters.len();
     require(is_only_use, || "the CLC block count may only be the end of the CLC loop, outside other loops and conditions".into())
 }

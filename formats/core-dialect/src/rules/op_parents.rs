@@ -1,4 +1,4 @@
-//! The op around each op of a function, and the destination of each terminator's values.
+//! The op whose region contains each op of a function, and the destination of each terminator's values.
 
 use super::MiddleOp;
 use crate::core_ops::Core;
@@ -7,11 +7,11 @@ use base::{Body, Region};
 
 /// The parents and targets of all ops of a function. Each table is indexed by op id.
 pub struct OpParents {
-    /// The op whose region contains it; none at function level.
+    /// The op whose region contains the op; `None` at function level.
     pub parent: Vec<Option<OpId>>,
-    /// For `yield` the op around it, for `continue` the loop that it continues, for `break` the loop that it leaves.
+    /// For `yield` the parent, for `continue` the loop that it continues, for `break` the loop that it leaves.
     pub target: Vec<Option<OpId>>,
-    /// Whether it is inside the body of a reduction or scan.
+    /// Whether the op is inside the body of a reduction or scan.
     pub in_combiner: Vec<bool>,
     /// The nesting depth of the innermost op.
     pub deepest: u32,
@@ -21,34 +21,36 @@ pub struct OpParents {
 #[derive(Clone, Copy, Default)]
 struct Enclosing {
     parent: Option<OpId>,
-    continued: Option<OpId>,
-    broken: Option<OpId>,
+    /// The loop that a `continue` in the block would continue.
+    continue_target: Option<OpId>,
+    /// The loop that a `break` in the block would leave.
+    break_target: Option<OpId>,
     in_combiner: bool,
     depth: u32,
 }
 
 impl OpParents {
     pub fn of<O: MiddleOp, T>(body: &Body<O, T>, root: Region) -> OpParents {
-        let mut of_op = vec![Enclosing::default(); body.ops.len()];
+        let mut enclosing = vec![Enclosing::default(); body.ops.len()];
         let count = body.ops.len();
         let mut nesting =
             OpParents { parent: vec![None; count], target: vec![None; count], in_combiner: vec![false; count], deepest: 0 };
         for op in body.walk(root) {
-            let outer = of_op[op.0 as usize];
+            let outer = enclosing[op.0 as usize];
             let parent = Some(op);
             let inner = match body.ops[op].kind.core() {
-                Some(Core::For { .. }) => Enclosing { parent, continued: Some(op), broken: None, ..outer },
-                Some(Core::Loop { .. }) => Enclosing { parent, continued: Some(op), broken: Some(op), ..outer },
+                Some(Core::For { .. }) => Enclosing { parent, continue_target: Some(op), break_target: None, ..outer },
+                Some(Core::Loop { .. }) => Enclosing { parent, continue_target: Some(op), break_target: Some(op), ..outer },
                 Some(Core::If { .. }) => Enclosing { parent, ..outer },
                 _ => {
                     let in_combiner = outer.in_combiner || body.ops[op].kind.combination().is_some();
-                    Enclosing { parent, continued: None, broken: None, in_combiner, ..outer }
+                    Enclosing { parent, continue_target: None, break_target: None, in_combiner, ..outer }
                 }
             };
             let inner = Enclosing { depth: outer.depth + 1, ..inner };
             for region in body.ops[op].kind.regions() {
                 for block in &body.regions[region].blocks {
-                    body.blocks[*block].ops.iter().for_each(|op| of_op[op.0 as usize] = inner);
+                    body.blocks[*block].ops.iter().for_each(|op| enclosing[op.0 as usize] = inner);
                 }
             }
             let index = op.0 as usize;
@@ -57,8 +59,8 @@ impl OpParents {
             nesting.deepest = nesting.deepest.max(outer.depth);
             nesting.target[index] = match body.ops[op].kind.core() {
                 Some(Core::Yield { .. }) => outer.parent,
-                Some(Core::Continue { .. }) => outer.continued,
-                Some(Core::Break { .. }) => outer.broken,
+                Some(Core::Continue { .. }) => outer.continue_target,
+                Some(Core::Break { .. }) => outer.break_target,
                 _ => None,
             };
         }

@@ -1,34 +1,36 @@
 //! Rules for well-formed types.
 
-use super::{Rule, Seen, require};
+use super::{CoreType, Rule, require};
 use crate::memory::Padding;
 use crate::tile::{MemRef, View, ViewKind};
 
+/// Maximum elements of a tile or buffer.
 const MAX_ELEMENTS: u64 = 1 << 24;
 
-pub fn well_formed(ty: Seen<'_>) -> Rule {
+/// Checks that a type is well formed.
+pub fn check_type(ty: CoreType<'_>) -> Rule {
     match ty {
-        Seen::Tile { shape, .. } => extents(shape),
-        Seen::MemRef(memref) => self::memref(memref),
-        Seen::View(view) => self::view(view),
-        Seen::Token => Ok(()),
+        CoreType::Tile { shape, .. } => check_extents(shape),
+        CoreType::MemRef(memref) => check_memref(memref),
+        CoreType::View(view) => check_view(view),
+        CoreType::Token => Ok(()),
     }
 }
 
-/// The extents of a tile or buffer.
-pub fn extents(shape: &[u32]) -> Rule {
+/// Checks the extents of a tile or buffer.
+pub fn check_extents(shape: &[u32]) -> Rule {
     require(shape.iter().all(|extent| extent.is_power_of_two()), || "every extent must be a power of two".into())?;
     let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(u64::from(*extent)));
     require(count.is_some_and(|count| count <= MAX_ELEMENTS), || format!("a tile has at most {MAX_ELEMENTS} elements"))
 }
 
-fn memref(memref: &MemRef) -> Rule {
+fn check_memref(memref: &MemRef) -> Rule {
     require(memref.sizes.len() == memref.strides.len(), || "sizes and strides differ in number".into())
 }
 
-fn view(view: &View) -> Rule {
-    memref(&view.memref)?;
-    extents(&view.tile)?;
+fn check_view(view: &View) -> Rule {
+    check_memref(&view.memref)?;
+    check_extents(&view.tile)?;
     let rank = view.tile.len();
     require(rank > 0 && view.memref.sizes.len() == rank, || "tile and memref differ in rank".into())?;
     require(is_permutation(&view.dim_map, rank), || "dim_map does not name every dimension once".into())?;
@@ -42,7 +44,9 @@ fn view(view: &View) -> Rule {
     require(padding_fits, || "this padding needs float elements".into())
 }
 
+/// Returns whether `order` has each number below `rank` once.
 pub fn is_permutation(order: &[u32], rank: usize) -> bool {
-    let mut seen = vec![false; rank];
-    order.len() == rank && order.iter().all(|dim| seen.get_mut(*dim as usize).is_some_and(|seen| !std::mem::replace(seen, true)))
+    let mut occurs = vec![false; rank];
+    let is_new = |dim: &u32| occurs.get_mut(*dim as usize).is_some_and(|occurs| !std::mem::replace(occurs, true));
+    order.len() == rank && order.iter().all(is_new)
 }

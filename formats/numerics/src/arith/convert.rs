@@ -3,9 +3,9 @@
 //! As on the hardware, a float outside the range of the integer type is clamped, and NaN becomes 0. A conversion to an integer of
 //! at most eight bits goes through 16 bits and truncates, unless it saturates. A conversion to a float of at most eight bits
 //! saturates.
-//! `i1` is the exception: it is true if the number differs from zero, see [`ToBool`].
+//! A conversion to `i1` is a comparison with zero, see [`ToBool`].
 
-use super::float::{Format, by_format, overflow};
+use super::float::{Format, by_format, conversion_overflow};
 use super::word::{Map1, Word};
 use super::{Convert, Rounding, Signedness, double};
 use crate::Scalar;
@@ -51,6 +51,7 @@ macro_rules! by_word {
     };
 }
 
+/// Applies a function of bits to each element.
 fn map_bits<M: Map1>(to: Scalar, f: impl Fn(u64) -> u64, from: Scalar, map: M) -> M::Output {
     by_word!(from, A => map_bits_from::<A, _, _>(to, f, map))
 }
@@ -67,7 +68,7 @@ fn map_bits_between<A: Word, R: Word, G: Fn(u64) -> u64, M: Map1>(f: G, map: M) 
 fn float_to_float<M: Map1>(from: Scalar, to: Scalar, rounding: Rounding, map: M) -> M::Output {
     by_format!(from, source => match rounding {
         Rounding::NearestEven | Rounding::Approx | Rounding::Full => by_format!(to, target => round_to_nearest(source, target, map)),
-        _ => by_word!(to, R => round_in_direction::<R, _, _>(source, |x| float::encode(to, x, rounding, overflow(to)), map)),
+        _ => by_word!(to, R => round_in_direction::<R, _, _>(source, |x| float::encode(to, x, rounding, conversion_overflow(to)), map)),
     })
 }
 
@@ -79,15 +80,17 @@ fn round_in_direction<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f6
     map.map(|x: A::Word| R::from_bits(encode(source.to_f64(x))))
 }
 
-/// How a float is converted to `i1`, as in NVIDIA's compiler. Types with PTX arithmetic use `setp.neu`, which compares numbers: NaN
-/// is true and -0.0 is false. All other types compare bits with zero, so -0.0 is true.
+/// The comparison with zero by which a float is converted to `i1`, as in NVIDIA's compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToBool {
+    /// Types with PTX arithmetic compare numbers by `setp.neu`: NaN is true, and -0.0 is false.
     Number,
+    /// All other types compare bits, so -0.0 is true.
     Bits,
 }
 
 impl ToBool {
+    /// The comparison for a float type.
     pub fn of(from: Scalar) -> ToBool {
         if matches!(from, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64) { ToBool::Number } else { ToBool::Bits }
     }
@@ -129,7 +132,7 @@ fn int_to_float<M: Map1>(from: Scalar, to: Scalar, signedness: Signedness, round
         if to == Scalar::F64 {
             return double::from_int(exact, rounding).to_bits();
         }
-        float::encode(to, sticky(nearest, exact), rounding, overflow(to))
+        float::encode(to, with_sticky_bit(nearest, exact), rounding, conversion_overflow(to))
     };
     by_word!(from, A => int_to_float_from::<A, _, _>(to, encode, map))
 }
@@ -138,8 +141,9 @@ fn int_to_float_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, encode: G,
     by_word!(to, R => map_bits_between::<A, R, _, _>(encode, map))
 }
 
-/// The `f64` nearest to an integer, with a sticky last bit. A second rounding then gives the same result as rounding the integer.
-fn sticky(nearest: f64, exact: i128) -> f64 {
+/// An integer as an `f64` with a sticky last bit. Rounding the `f64` then gives the same result as rounding the integer. `nearest`
+/// is the integer, rounded to the nearest `f64`.
+fn with_sticky_bit(nearest: f64, exact: i128) -> f64 {
     let error = exact - nearest as i128;
     match nearest.to_bits() {
         bits if error == 0 || bits & 1 == 1 => f64::from_bits(bits),

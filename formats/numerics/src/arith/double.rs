@@ -1,7 +1,7 @@
-//! `f64` arithmetic rounded once in any direction; the host's hardware only rounds to nearest even.
+//! `f64` arithmetic that rounds once in any direction. The host's arithmetic rounds to nearest even only.
 //!
-//! A result is exact in a 128-bit significand with a sticky lowest bit, which stands for all lower bits. Types of at most 32 bits
-//! do not need this: `f64` with a sticky last bit is wide enough.
+//! An intermediate result has a 128-bit significand. Its lowest bit is sticky: it is the OR of all lower bits. Types of at most 32
+//! bits do not need this module, because an `f64` with a sticky last bit is wide enough for them.
 
 use super::Rounding;
 
@@ -13,8 +13,8 @@ struct Exact {
     significand: u128,
 }
 
-/// The top bit of aligned significands before an addition; a carry fits above it.
-const ALIGNED_TOP: u32 = 125;
+/// The position of the highest bit of significands before an addition. A carry fits above it.
+const SUM_TOP_BIT: u32 = 125;
 
 impl Exact {
     fn of(x: f64) -> Exact {
@@ -26,8 +26,8 @@ impl Exact {
         Exact { negative: x.is_sign_negative(), exponent, significand: significand.into() }
     }
 
-    /// The same value with its highest bit at `top`.
-    fn aligned(self, top: u32) -> Exact {
+    /// The same value, with the highest bit of its significand at position `top`.
+    fn with_top_bit_at(self, top: u32) -> Exact {
         let shift = self.significand.leading_zeros() - (127 - top);
         Exact { significand: self.significand << shift, exponent: self.exponent - shift as i32, ..self }
     }
@@ -40,7 +40,7 @@ impl Exact {
         }
     }
 
-    /// The sum; none if it is exactly zero, because its sign then depends on the rounding.
+    /// The sum; `None` if operands with different signs give zero, because the sign of the zero depends on the rounding.
     fn sum(self, other: Exact) -> Option<Exact> {
         match (self.significand, other.significand) {
             (0, 0) => return (self.negative == other.negative).then_some(self),
@@ -48,7 +48,7 @@ impl Exact {
             (_, 0) => return Some(self),
             _ => {}
         }
-        let (a, b) = (self.aligned(ALIGNED_TOP), other.aligned(ALIGNED_TOP));
+        let (a, b) = (self.with_top_bit_at(SUM_TOP_BIT), other.with_top_bit_at(SUM_TOP_BIT));
         let (large, small) = if (a.exponent, a.significand) >= (b.exponent, b.significand) { (a, b) } else { (b, a) };
         let addend = shift_right_sticky(small.significand, large.exponent.abs_diff(small.exponent));
         let same_sign = a.negative == b.negative;
@@ -57,7 +57,7 @@ impl Exact {
     }
 
     fn quotient(self, other: Exact) -> Exact {
-        let (a, b) = (self.aligned(127), other.aligned(63));
+        let (a, b) = (self.with_top_bit_at(127), other.with_top_bit_at(63));
         let sticky = u128::from(!a.significand.is_multiple_of(b.significand));
         Exact {
             negative: a.negative != b.negative,
@@ -66,15 +66,17 @@ impl Exact {
         }
     }
 
-    fn root(self) -> Exact {
-        let top = if self.aligned(127).exponent % 2 == 0 { 127 } else { 126 };
-        let x = self.aligned(top);
+    /// The square root.
+    fn square_root(self) -> Exact {
+        let top = if self.with_top_bit_at(127).exponent % 2 == 0 { 127 } else { 126 };
+        let x = self.with_top_bit_at(top);
         let root = x.significand.isqrt();
         let sticky = u128::from(root * root != x.significand);
         // One bit more than the root needs, so that the sticky bit is separate.
         Exact { negative: false, exponent: x.exponent / 2 - 1, significand: root << 1 | sticky }
     }
 
+    /// Rounds once to an `f64`.
     fn round(self, rounding: Rounding) -> f64 {
         let sign = if self.negative { -1.0 } else { 1.0 };
         if self.significand == 0 {
@@ -86,7 +88,7 @@ impl Exact {
         }
         let exponent = top.max(-1022);
         let shift = exponent - 52 - self.exponent;
-        // Two guard bits below the kept bits tell how the dropped part compares with half of the last kept bit.
+        // Two guard bits below the kept bits show how the dropped part compares with half of the last kept bit.
         let with_guard_bits =
             if shift < 2 { self.significand << (2 - shift) } else { shift_right_sticky(self.significand, shift as u32 - 2) };
         let (kept, guard_bits) = (with_guard_bits as u64 >> 2, with_guard_bits as u64 & 3);
@@ -103,6 +105,7 @@ impl Exact {
     }
 }
 
+/// Shifts right. The lowest bit becomes the OR of itself and all bits that the shift drops.
 fn shift_right_sticky(value: u128, shift: u32) -> u128 {
     match shift {
         0 => value,
@@ -111,6 +114,7 @@ fn shift_right_sticky(value: u128, shift: u32) -> u128 {
     }
 }
 
+/// The magnitude of a result that exceeds the largest finite number.
 fn overflow_result(rounding: Rounding, negative: bool) -> f64 {
     match rounding {
         Rounding::Zero | Rounding::NearestIntToZero => f64::MAX,
@@ -120,13 +124,14 @@ fn overflow_result(rounding: Rounding, negative: bool) -> f64 {
     }
 }
 
+/// Rounds a sum. `None` is a zero whose sign depends on the rounding.
 fn round_sum(sum: Option<Exact>, rounding: Rounding) -> f64 {
     let zero = if rounding == Rounding::NegativeInf { -0.0 } else { 0.0 };
     sum.map_or(zero, |sum| sum.round(rounding))
 }
 
-// In the functions below, results that are infinite or NaN and divisions by zero do not depend on the direction, so the host's
-// result is right.
+// The functions below use the host's result for infinite and NaN operands and for divisions by zero, because these results do not
+// depend on the rounding.
 
 pub(super) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
     match (a.is_finite(), b.is_finite()) {
@@ -158,7 +163,7 @@ pub(super) fn div(a: f64, b: f64, rounding: Rounding) -> f64 {
 }
 
 pub(super) fn sqrt(x: f64, rounding: Rounding) -> f64 {
-    if x.is_finite() && x > 0.0 { Exact::of(x).root().round(rounding) } else { x.sqrt() }
+    if x.is_finite() && x > 0.0 { Exact::of(x).square_root().round(rounding) } else { x.sqrt() }
 }
 
 pub(super) fn from_int(value: i128, rounding: Rounding) -> f64 {

@@ -1,13 +1,13 @@
 //! Float operations. Invariants: every result is rounded once from the exact value, and every NaN is the type's canonical NaN.
 //!
-//! A type of at most 32 bits computes in `f64`. Rounding a sum, product, quotient or root to `f64` first is harmless if both
-//! roundings are to nearest, because `f64` has more than twice the bits. Other directions and fused operations use `f64` with a
-//! sticky last bit. `f64` itself uses [`super::double`] for other directions.
+//! A type of at most 32 bits computes in `f64`. A sum, product, quotient or root is first rounded to `f64`. If both roundings are
+//! to nearest, the first one changes no result, because `f64` has more than twice the significant bits. Other directions and fused
+//! operations use `f64` with a sticky last bit. For other directions, `f64` itself uses [`super::double`].
 
 use super::word::{Map1, Map2, Map3, Word};
 use super::{Binary, Fma, Predicate, Rounding, Unary, double, math};
 use crate::Scalar;
-use crate::float::{self, Overflow};
+use crate::float::{self, OverflowResult};
 use std::marker::PhantomData;
 
 /// A float type, with its conversions to and from `f64`. Operations are generic over it, so each loop is compiled for one type.
@@ -17,13 +17,15 @@ pub(super) trait Format: Copy {
     fn to_f64(self, word: Self::Word) -> f64;
     /// Rounds an `f64` to nearest even. Types of at most eight bits saturate, as in the hardware's conversions.
     fn encode_f64(self, value: f64) -> Self::Word;
+    /// Rounds an `f64` whose last bit is sticky.
     fn round(self, sticky: f64, rounding: Rounding) -> Self::Word {
-        Word::from_bits(float::encode(self.ty(), sticky, rounding, overflow(self.ty())))
+        Word::from_bits(float::encode(self.ty(), sticky, rounding, conversion_overflow(self.ty())))
     }
 }
 
-pub(super) fn overflow(ty: Scalar) -> Overflow {
-    if ty.bits() <= 8 { Overflow::Saturate } else { Overflow::Ieee }
+/// The result of a conversion that exceeds the range of a type, as on the hardware.
+pub(super) fn conversion_overflow(ty: Scalar) -> OverflowResult {
+    if ty.bits() <= 8 { OverflowResult::Saturate } else { OverflowResult::Ieee }
 }
 
 #[derive(Clone, Copy)]
@@ -68,7 +70,7 @@ pub(super) struct Half<const MANTISSA: u32>;
 
 impl<const MANTISSA: u32> Half<MANTISSA> {
     const INFINITY: u16 = 0x7fff >> MANTISSA << MANTISSA;
-    /// The difference of the exponent bias to that of `f64`.
+    /// The exponent bias of `f64` minus the exponent bias of this type.
     const REBIAS: u64 = 1023 - ((1 << (14 - MANTISSA)) - 1);
 }
 
@@ -105,9 +107,9 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
 
 /// Any other float type. It uses the general, slower conversions of [`crate::float`].
 #[derive(Clone, Copy)]
-pub(super) struct Other<W>(pub(super) Scalar, pub(super) PhantomData<W>);
+pub(super) struct GenericFormat<W>(pub(super) Scalar, pub(super) PhantomData<W>);
 
-impl<W: Word> Format for Other<W> {
+impl<W: Word> Format for GenericFormat<W> {
     type Word = W;
     fn ty(self) -> Scalar {
         self.0
@@ -123,7 +125,7 @@ impl<W: Word> Format for Other<W> {
 /// Runs the expression with `$format` bound to the format of a float type.
 macro_rules! by_format {
     ($ty:expr, $format:ident => $body:expr) => {{
-        use $crate::arith::float::{F32, F64, Half, Other};
+        use $crate::arith::float::{F32, F64, GenericFormat, Half};
         match $ty {
             Scalar::F16 => {
                 let $format = Half::<10>;
@@ -142,11 +144,11 @@ macro_rules! by_format {
                 $body
             }
             Scalar::TF32 => {
-                let $format = Other::<u32>(Scalar::TF32, std::marker::PhantomData);
+                let $format = GenericFormat::<u32>(Scalar::TF32, std::marker::PhantomData);
                 $body
             }
             other if other.is_float() => {
-                let $format = Other::<u8>(other, std::marker::PhantomData);
+                let $format = GenericFormat::<u8>(other, std::marker::PhantomData);
                 $body
             }
             other => panic!("a float operation on {other}"),
@@ -155,24 +157,26 @@ macro_rules! by_format {
 }
 pub(super) use by_format;
 
-/// Replaces a subnormal f32 by a zero of its sign if `ftz` is set.
+/// Replaces a value that is subnormal in f32 by a zero of its sign, if `ftz` is set.
 #[inline(always)]
 fn flush(value: f64, ftz: bool) -> f64 {
     if ftz && value.abs() < f64::from(f32::MIN_POSITIVE) { 0.0f64.copysign(value) } else { value }
 }
 
+/// Rounds to nearest even, and flushes a subnormal result if `ftz` is set.
 #[inline(always)]
 fn narrow_flushed<F: Format>(format: F, value: f64, ftz: bool) -> F::Word {
     let word = format.encode_f64(value);
     if ftz { format.encode_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
+/// Rounds a value with a sticky last bit, and flushes a subnormal result if `ftz` is set.
 fn round_flushed<F: Format>(format: F, sticky: f64, rounding: Rounding, ftz: bool) -> F::Word {
     let word = format.round(sticky, rounding);
     if ftz { format.encode_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
-/// Returns whether a rounding needs more than a result in `f64` that was rounded to nearest.
+/// Returns whether a rounding is not to nearest even. It then needs more than an `f64` result that was rounded to nearest.
 fn is_directed(rounding: Rounding) -> bool {
     matches!(
         rounding,
@@ -226,12 +230,12 @@ pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
 fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
     match op {
         Binary::AddF { rounding, ftz } if is_directed(rounding) => {
-            let wide = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
-            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, b), a, b, rounding))
+            let add = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
+            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(add(a, b), a, b, rounding))
         }
         Binary::SubF { rounding, ftz } if is_directed(rounding) => {
-            let wide = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
-            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(wide(a, -b), a, -b, rounding))
+            let add = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
+            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(add(a, -b), a, -b, rounding))
         }
         Binary::MulF { rounding, ftz } if is_directed(rounding) => {
             // A product of types below f64 is exact in f64.
@@ -270,18 +274,18 @@ fn map_directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: 
     })
 }
 
-/// An exact zero sum of operands with different signs is negative when rounding down.
+/// Sets the sign of a zero sum: if operands with different signs cancel exactly, the zero is negative when rounding down.
 fn signed_zero_sum(sum: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
-    let cancelled = sum == 0.0 && (a != 0.0 || a.is_sign_negative() != b.is_sign_negative());
-    if cancelled && rounding == Rounding::NegativeInf { -0.0 } else { sum }
+    let is_cancelled = sum == 0.0 && (a != 0.0 || a.is_sign_negative() != b.is_sign_negative());
+    if is_cancelled && rounding == Rounding::NegativeInf { -0.0 } else { sum }
 }
 
 impl Fma {
     pub(super) fn apply<M: Map3>(self, ty: Scalar, map: M) -> M::Output {
-        by_format!(ty, format => self.of(format, map))
+        by_format!(ty, format => self.apply_in_format(format, map))
     }
 
-    fn of<F: Format, M: Map3>(self, format: F, map: M) -> M::Output {
+    fn apply_in_format<F: Format, M: Map3>(self, format: F, map: M) -> M::Output {
         let Fma { rounding, ftz } = self;
         let load = |word: F::Word| flush(format.to_f64(word), ftz);
         match (format.ty(), is_directed(rounding)) {
@@ -302,16 +306,17 @@ pub(super) fn compare<M: Map2>(predicate: Predicate, ordered: bool, ty: Scalar, 
 
 fn compare_of<F: Format, M: Map2>(predicate: Predicate, ordered: bool, format: F, map: M) -> M::Output {
     match predicate {
-        Predicate::Equal => ordering(format, map, ordered, |a, b| a == b),
-        Predicate::NotEqual => ordering(format, map, ordered, |a, b| a != b),
-        Predicate::LessThan => ordering(format, map, ordered, |a, b| a < b),
-        Predicate::LessThanOrEqual => ordering(format, map, ordered, |a, b| a <= b),
-        Predicate::GreaterThan => ordering(format, map, ordered, |a, b| a > b),
-        Predicate::GreaterThanOrEqual => ordering(format, map, ordered, |a, b| a >= b),
+        Predicate::Equal => compare_floats(format, map, ordered, |a, b| a == b),
+        Predicate::NotEqual => compare_floats(format, map, ordered, |a, b| a != b),
+        Predicate::LessThan => compare_floats(format, map, ordered, |a, b| a < b),
+        Predicate::LessThanOrEqual => compare_floats(format, map, ordered, |a, b| a <= b),
+        Predicate::GreaterThan => compare_floats(format, map, ordered, |a, b| a > b),
+        Predicate::GreaterThanOrEqual => compare_floats(format, map, ordered, |a, b| a >= b),
     }
 }
 
-fn ordering<F: Format, M: Map2>(format: F, map: M, ordered: bool, holds: impl Fn(f64, f64) -> bool) -> M::Output {
+/// Compares two floats. If an operand is NaN, an ordered comparison is false, and an unordered comparison is true.
+fn compare_floats<F: Format, M: Map2>(format: F, map: M, ordered: bool, holds: impl Fn(f64, f64) -> bool) -> M::Output {
     map.map(|a: F::Word, b: F::Word| {
         let (a, b) = (format.to_f64(a), format.to_f64(b));
         u8::from(if a.is_nan() || b.is_nan() { !ordered } else { holds(a, b) })

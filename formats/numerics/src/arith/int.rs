@@ -1,7 +1,7 @@
-//! Integer operations: two's complement, wrapping. The overflow flags are promises and have no effect here.
+//! Integer operations: two's complement, wrapping. The overflow flags are promises of the program and do not change results.
 //!
-//! Undefined cases follow the hardware. A shift by at least the width shifts out all bits. A division or remainder by zero gives
-//! all ones. The smallest value divided by -1 is itself, with remainder 0.
+//! For undefined cases, the results are those of the hardware. A shift by at least the width of the type shifts out all bits. A
+//! division or remainder by zero gives all ones. The smallest signed number divided by -1 gives the same number, with remainder 0.
 
 use super::word::{Map1, Map2, Word};
 use super::{Binary, Predicate, Rounding, Signedness, Unary};
@@ -11,11 +11,13 @@ fn mask<const BITS: u32>() -> u64 {
     u64::MAX >> (64 - BITS)
 }
 
+/// The number of a word as a signed integer of `BITS` bits.
 #[inline(always)]
 fn signed<const BITS: u32>(word: impl Word) -> i64 {
     ((word.bits() << (64 - BITS)) as i64) >> (64 - BITS)
 }
 
+/// The lowest `BITS` bits of a number.
 #[inline(always)]
 fn wrap<W: Word, const BITS: u32>(value: u64) -> W {
     W::from_bits(value & mask::<BITS>())
@@ -98,10 +100,10 @@ fn divide_signed(a: i64, b: i64, rounding: Rounding) -> i64 {
     if b == 0 {
         return -1;
     }
-    let (quotient, rest) = (a.wrapping_div(b), a.wrapping_rem(b));
+    let (quotient, remainder) = (a.wrapping_div(b), a.wrapping_rem(b));
     match rounding {
-        Rounding::NegativeInf if rest != 0 && (rest < 0) != (b < 0) => quotient - 1,
-        Rounding::PositiveInf if rest != 0 && (rest < 0) == (b < 0) => quotient + 1,
+        Rounding::NegativeInf if remainder != 0 && (remainder < 0) != (b < 0) => quotient - 1,
+        Rounding::PositiveInf if remainder != 0 && (remainder < 0) == (b < 0) => quotient + 1,
         _ => quotient,
     }
 }

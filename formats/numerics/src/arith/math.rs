@@ -1,6 +1,7 @@
 //! `f64` functions that the host's library lacks or defines differently.
 
-/// The larger value. A number wins over a NaN, unless NaN propagates; +0 is larger than -0.
+/// The larger value. If one operand is NaN, the result is NaN with `propagate_nan`, and the other operand without. +0 is larger
+/// than -0.
 #[inline(always)]
 pub(super) fn max(a: f64, b: f64, propagate_nan: bool) -> f64 {
     if a.is_nan() || b.is_nan() {
@@ -13,7 +14,7 @@ pub(super) fn max(a: f64, b: f64, propagate_nan: bool) -> f64 {
     if a > b || (a == b && a.is_sign_positive()) { a } else { b }
 }
 
-/// `x` to an integer power, including powers with more bits than an `f64` holds.
+/// `x` raised to an integer power. The power is rounded to `f64`, but its parity stays exact, so the sign of the result is right.
 pub(super) fn powi(x: f64, power: i64) -> f64 {
     let magnitude = x.abs().powf(power as f64);
     if x.is_sign_negative() && power & 1 == 1 { -magnitude } else { magnitude }

@@ -1,7 +1,9 @@
-//! The element bits of a tile: a vector of the smallest unsigned integer type (word) that holds an element, and operations on it.
+//! The element bits of a tile: a vector of the smallest unsigned integer type (word) that holds an element, and functions on such
+//! vectors.
 //!
-//! An operation is a closure over words, selected once by operation and type. A [`Map1`] or [`Map2`] applies it to one element or
-//! to entire vectors. Reason: the loop over a vector then has no branches on the type, and the compiler vectorizes it.
+//! An operation is a closure over words. The caller selects it once, by operation and type. A [`Map1`] or [`Map2`] applies it to
+//! one element or to entire vectors. Reason: the loop over a vector then has no branches on the type, and the compiler vectorizes
+//! it.
 
 use crate::Scalar;
 
@@ -9,12 +11,14 @@ use crate::Scalar;
 pub trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
+    /// A vector of words as [`Lanes`].
     fn lanes(words: Vec<Self>) -> Lanes;
+    /// The words of a vector; `None` if the vector has another word type.
     fn of(lanes: &Lanes) -> Option<&[Self]>;
     fn of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>>;
 }
 
-/// Bits of many elements of one type.
+/// The bits of many elements of one type, such as the elements of a tile. They are not the lanes of a warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lanes {
     W8(Vec<u8>),
@@ -57,7 +61,7 @@ word!(u16, W16);
 word!(u32, W32);
 word!(u64, W64);
 
-/// Evaluates an expression with `$words` bound to the vector of a [`Lanes`], for any word type.
+/// Evaluates an expression with `$words` bound to the vector in a [`Lanes`], of whichever word type.
 #[macro_export]
 macro_rules! each_lanes {
     ($lanes:expr, $words:ident => $body:expr) => {
@@ -71,6 +75,7 @@ macro_rules! each_lanes {
 }
 
 impl Lanes {
+    /// `count` elements with the same bits.
     pub fn splat(ty: Scalar, bits: u64, count: usize) -> Lanes {
         match ty.bits() {
             ..=8 => Lanes::W8(vec![bits as u8; count]),
@@ -79,6 +84,7 @@ impl Lanes {
             _ => Lanes::W64(vec![bits; count]),
         }
     }
+    /// Elements of type `ty` with these bits.
     pub fn collect(ty: Scalar, bits: impl Iterator<Item = u64>) -> Lanes {
         match ty.bits() {
             ..=8 => Lanes::W8(bits.map(|bits| bits as u8).collect()),
@@ -102,7 +108,7 @@ impl Lanes {
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|index| self.get(index))
     }
-    /// The elements at the given positions, in their order.
+    /// The elements at these indices, in this order.
     pub fn gather(&self, indices: impl Iterator<Item = usize>) -> Lanes {
         each_lanes!(self, words => Word::lanes(indices.map(|index| words[index]).collect()))
     }
@@ -126,7 +132,7 @@ pub(super) trait Map3 {
     fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Self::Output;
 }
 
-/// One element per operand.
+/// The bits of one element of each operand.
 pub(super) struct OneElement<const N: usize>(pub(super) [u64; N]);
 
 impl Map1 for OneElement<1> {
@@ -150,7 +156,7 @@ impl Map3 for OneElement<3> {
     }
 }
 
-/// All elements of each operand, which have vectors of the same length.
+/// All elements of each operand. The vectors of the operands have the same length.
 pub(super) struct AllElements<'a, const N: usize>(pub(super) [&'a Lanes; N]);
 
 fn words<A: Word>(lanes: &Lanes) -> &[A] {

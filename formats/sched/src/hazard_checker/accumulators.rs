@@ -8,45 +8,49 @@ use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::Completes;
 
-/// The ops of each block that affect memory or loop counters; empty if none affects memory.
+/// By block, the ops that the hazard checker executes: those that access memory or synchronise, compute a scalar, have regions, end
+/// a region, or use an accumulator in flight. Empty if no op accesses memory or synchronises.
 pub(super) fn relevant_ops(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
     let body = &function.body;
-    let accumulators = accumulators(function);
-    let mut any = false;
-    let mut matters = |op: OpId| {
+    let accumulators = accumulators_in_flight(function);
+    let mut any_memory_op = false;
+    let mut is_relevant = |op: OpId| {
         let node = &body.ops[op];
         let effects = node.kind.effects();
-        let memory = !effects.buffers.is_empty() || effects.synchronises.is_some() || ordered.contains(&op);
-        any |= memory;
-        let gives_scalar = node.results.iter().any(|result| is_followed(body.ty(*result)));
-        let regions = !node.kind.regions().is_empty() || node.kind.is_terminator();
-        memory || gives_scalar || regions || node.kind.operands().iter().any(|value| accumulators.contains_key(value))
+        let affects_memory = !effects.buffers.is_empty() || effects.synchronises.is_some() || ordered.contains(&op);
+        any_memory_op |= affects_memory;
+        let computes_scalar = node.results.iter().any(|result| is_followed(body.ty(*result)));
+        let controls_flow = !node.kind.regions().is_empty() || node.kind.is_terminator();
+        affects_memory
+            || computes_scalar
+            || controls_flow
+            || node.kind.operands().iter().any(|value| accumulators.contains_key(value))
     };
-    let mut blocks = BTreeMap::new();
+    let mut ops_by_block = BTreeMap::new();
     let mut regions = vec![function.region];
     while let Some(region) = regions.pop() {
         let block = body.block_of(region);
-        let ops: Vec<OpId> = body.blocks[block].ops.iter().copied().filter(|op| matters(*op)).collect();
+        let ops: Vec<OpId> = body.blocks[block].ops.iter().copied().filter(|op| is_relevant(*op)).collect();
         regions.extend(ops.iter().flat_map(|op| body.ops[*op].kind.regions()));
-        blocks.insert(block, ops);
+        ops_by_block.insert(block, ops);
     }
-    if any { blocks } else { BTreeMap::new() }
+    if any_memory_op { ops_by_block } else { BTreeMap::new() }
 }
 
-/// The values that are accumulators of MMAs in flight, each with these MMAs: results of the MMAs, and values to which loops and
-/// conditions forward them.
-pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
+/// The values that may be accumulators of MMAs in flight, each with the MMAs that compute it: results of the MMAs, and values to
+/// which loops and conditions forward the results.
+pub(super) fn accumulators_in_flight(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
-    let all = body.walk(function.region);
+    let ops = body.walk(function.region);
     let mut accumulators: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
-    for &op in all.iter().filter(|op| body.ops[**op].kind.effects().completes == Completes::WithMmaGroup) {
+    for &op in ops.iter().filter(|op| body.ops[**op].kind.effects().completes == Completes::WithMmaGroup) {
         accumulators.entry(body.result(op)).or_default().insert(op);
     }
-    let mut known = 0;
-    // Iterates until no loop adds an accumulator.
-    while known != accumulators.values().map(BTreeSet::len).sum::<usize>() {
-        known = accumulators.values().map(BTreeSet::len).sum();
-        for &op in &all {
+    let mut entries = 0;
+    // Iterates until no region edge adds an MMA.
+    while entries != accumulators.values().map(BTreeSet::len).sum::<usize>() {
+        entries = accumulators.values().map(BTreeSet::len).sum();
+        for &op in &ops {
             for RegionEdge { from, to } in edges_of_op(body, op) {
                 if let Some(mmas) = accumulators.get(&from).cloned() {
                     accumulators.entry(to).or_default().extend(mmas);
@@ -57,8 +61,9 @@ pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId
     accumulators
 }
 
-/// The accumulators that an op uses, with the MMAs that compute them. Only the next MMA may use the accumulator of an MMA in
-/// flight; an op that forwards the accumulator does not access it.
+/// The accumulators that an op uses, with the MMAs that must be complete before the use. Empty for three kinds of ops: an MMA in
+/// flight may use the accumulator of the previous one, an op with regions or a terminator only forwards it, and a wait completes
+/// it.
 pub(super) fn accumulators_used<'a>(
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
     kind: &Op,

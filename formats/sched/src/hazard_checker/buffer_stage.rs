@@ -7,37 +7,42 @@ use tileas::{Buffer, BufferInfo, Space};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BufferStage {
     pub(super) buffer: Buffer,
-    pub(super) number: u32,
+    pub(super) stage_number: u32,
     pub(super) space: Space,
     /// The CTA of the cluster that owns the memory.
     pub(super) rank: usize,
+    /// The range, in bytes of shared memory or in TMEM columns.
     start: u64,
     end: u64,
 }
 
 impl BufferStage {
-    pub(super) fn of(attrs: &FunctionAttrs, buffer: Buffer, number: u32) -> BufferStage {
+    pub(super) fn of(attrs: &FunctionAttrs, buffer: Buffer, stage_number: u32) -> BufferStage {
         let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
-        let length = BufferStage::length(info);
-        let start = u64::from(place.offset) + length * u64::from(number);
-        BufferStage { buffer, number, space: info.space, rank: 0, start, end: start + length }
+        let length = BufferStage::stage_length(info);
+        let start = u64::from(place.offset) + length * u64::from(stage_number);
+        BufferStage { buffer, stage_number, space: info.space, rank: 0, start, end: start + length }
     }
-    /// The memory of all stages of a buffer.
+    /// The memory of all stages of a buffer, as if it were one stage.
     pub(super) fn all_stages(attrs: &FunctionAttrs, buffer: Buffer) -> BufferStage {
         let (place, first) = (attrs.placements[buffer], BufferStage::of(attrs, buffer, 0));
-        BufferStage { end: first.start + BufferStage::length(&attrs.program.buffers[buffer]) * u64::from(place.depth), ..first }
+        BufferStage {
+            end: first.start + BufferStage::stage_length(&attrs.program.buffers[buffer]) * u64::from(place.depth),
+            ..first
+        }
     }
     /// The same stage in another CTA of the cluster.
-    pub(super) fn of_cta(self, rank: usize) -> BufferStage {
+    pub(super) fn in_cta(self, rank: usize) -> BufferStage {
         BufferStage { rank, ..self }
     }
-    /// One of `of` equal parts; each CTA of a cluster copies one part.
-    pub(super) fn part(self, number: usize, of: usize) -> BufferStage {
-        let length = (self.end - self.start) / of as u64;
-        let start = self.start + length * number as u64;
-        BufferStage { start, end: start + length, ..self }
+    /// One of `parts` equal parts of the stage; with TMA multicast, each CTA of a cluster copies one part.
+    pub(super) fn part(self, part: usize, parts: usize) -> BufferStage {
+        let part_length = (self.end - self.start) / parts as u64;
+        let start = self.start + part_length * part as u64;
+        BufferStage { start, end: start + part_length, ..self }
     }
-    fn length(info: &BufferInfo) -> u64 {
+    /// The size of a stage, in bytes of shared memory or in TMEM columns.
+    fn stage_length(info: &BufferInfo) -> u64 {
         u64::from(match info.space {
             Space::Shared => info.bytes(),
             Space::Tensor => info.columns(),
@@ -50,6 +55,6 @@ impl BufferStage {
 
 impl std::fmt::Display for BufferStage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "stage {} of {}", self.number, self.buffer)
+        write!(f, "stage {} of {}", self.stage_number, self.buffer)
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Both paths of an unknown condition become two branches of a fork. A loop with an unknown trip count runs twice or not at all.
 //!
-//! A condition that decides pipeline steps, or how often a loop with pipeline steps runs, has one outcome in an execution: that of
-//! its symbol ([`super::symbols`]). Warp roles that compute the condition alike then take the same path.
+//! A condition that decides pipeline steps, or how often a loop with pipeline steps runs, has one outcome in an execution: the
+//! outcome of its symbol ([`super::symbols`]). Warp roles that compute the condition in the same way then take the same path.
 
 use super::Fault;
-use super::accumulators::{accumulators, accumulators_used};
-use super::global_order::Order;
+use super::accumulators::{accumulators_in_flight, accumulators_used};
+use super::global_order::GlobalOrder;
 use super::scalars::{ScalarValue, Scalars};
 use super::symbols::{Outcomes, Symbols};
 use crate::module::{Pipeline, WarpRole};
@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{BufferAccess, Completes, Synchronises};
 use tileas::{Buffer, Type};
 
-/// Limit on the ops of one execution.
-const MAX_STEPS: u64 = 1 << 22;
+/// Limit on the number of ops that one execution visits.
+const MAX_EXECUTED_OPS: u64 = 1 << 22;
 /// Limit on the iterations of a loop with known bounds.
 const MAX_ITERATIONS: u64 = 1 << 16;
 
@@ -29,23 +29,24 @@ const MAX_ITERATIONS: u64 = 1 << 16;
 pub(super) struct Event {
     pub(super) op: OpId,
     pub(super) kind: EventKind,
-    /// The accumulators in use, with the MMAs that must be complete.
-    pub(super) needs: Vec<(Value, BTreeSet<OpId>)>,
+    /// The accumulators that the op uses, with the MMAs that must be complete before.
+    pub(super) used_accumulators: Vec<(Value, BTreeSet<OpId>)>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum EventKind {
     /// Accesses to stages of buffers.
     Accesses(Vec<(BufferAccess, u32)>, Completes),
-    /// From here on copies may fill any stage of a staged buffer; no other live buffer may then share its memory.
+    /// From here on copies may fill any stage of a staged buffer. No other live buffer may then share the memory of the staged
+    /// buffer.
     Prefetched(Buffer),
-    /// A copy into a buffer into which its loop will prefetch. The buffer then needs memory of its own.
+    /// A copy to a buffer that its loop prefetches. No other buffer may then share the memory of the buffer.
     PrefetchingCopy(Buffer),
-    /// An access to global memory that takes part in the order of tokens.
+    /// An access to global memory that tokens order with another access.
     GlobalAccess,
-    /// A loop with such accesses begins another iteration.
+    /// A loop that contains a `GlobalAccess` begins another iteration.
     NextIteration,
-    /// Only the operands matter.
+    /// The op only uses accumulators.
     Computes,
     /// A fork begins: the first branch ends at `OtherPath`, the second one at `PathsJoin`.
     Fork,
@@ -70,13 +71,13 @@ pub(super) struct Position {
     pub(super) phase: u64,
 }
 
-/// The program under test.
+/// The function that the checker executes, with the results of earlier analyses.
 pub(super) struct Program<'a> {
     pub(super) function: &'a Function,
-    /// The ops of each block that matter to the checker.
-    pub(super) relevant: &'a BTreeMap<Block, Vec<OpId>>,
+    /// The ops of each block that the checker executes.
+    pub(super) relevant_ops: &'a BTreeMap<Block, Vec<OpId>>,
     /// The accesses to global memory that need synchronisation between threads.
-    pub(super) order: &'a Order,
+    pub(super) global_order: &'a GlobalOrder,
     /// For each loop, the buffers into which its copies will prefetch.
     pub(super) prefetched: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
@@ -94,44 +95,44 @@ pub(super) struct Conditions<'a> {
 /// `conditions` both paths of every unknown condition are executed.
 pub(super) fn unroll(
     program: &Program<'_>,
-    forced: BTreeMap<Value, u64>,
+    forced_bounds: BTreeMap<Value, u64>,
     conditions: Option<Conditions<'_>>,
     listener: &mut Listener<'_>,
 ) -> Result<(), Fault> {
     let function = program.function;
-    let accumulators = accumulators(function);
-    let mut unroll = Unroll {
+    let accumulators = accumulators_in_flight(function);
+    let mut unroller = Unroller {
         program,
         warp_role: WarpRole(0),
         accumulators: &accumulators,
-        scalars: Scalars::new(function, forced),
-        decisions: conditions,
+        scalars: Scalars::new(function, forced_bounds),
+        conditions,
         listener,
-        steps: 0,
-        conditions: 0,
+        executed_ops: 0,
+        unknown_nesting: 0,
         loops_with_steps: 0,
     };
-    unroll.define(function.params(), &[]);
+    unroller.define(function.params(), &[]);
     if function.attrs.warp_roles.is_empty() {
-        return unroll.region(function.region).map(drop);
+        return unroller.execute_region(function.region).map(drop);
     }
     let body = &function.body;
     for &op in &body.blocks[function.entry()].ops {
         match &body.ops[op].kind {
             Op::WarpRole { role: warp_role, body: region } => {
-                let before = unroll.scalars.clone();
-                unroll.warp_role = *warp_role;
-                unroll.region(*region)?;
-                unroll.scalars = before;
+                let scalars_before = unroller.scalars.clone();
+                unroller.warp_role = *warp_role;
+                unroller.execute_region(*region)?;
+                unroller.scalars = scalars_before;
             }
-            _ => unroll.compute(op),
+            _ => unroller.define_results(op),
         }
     }
     Ok(())
 }
 
-/// Terminator a region ends: the kind of its terminator, and the values that it forwards.
-struct End {
+/// The end of a region: the kind of its terminator, and the values that the terminator forwards.
+struct RegionEnd {
     terminator: Terminator,
     values: Vec<Option<ScalarValue>>,
 }
@@ -144,81 +145,82 @@ enum Terminator {
     Returns,
 }
 
-impl End {
-    fn of(core: Option<&Core>, values: Vec<Option<ScalarValue>>) -> End {
+impl RegionEnd {
+    fn of(core: Option<&Core>, values: Vec<Option<ScalarValue>>) -> RegionEnd {
         let terminator = match core {
             Some(Core::Continue { .. }) => Terminator::Continues,
             Some(Core::Break { .. }) => Terminator::Breaks,
             Some(Core::Return {}) => Terminator::Returns,
             _ => Terminator::Yields,
         };
-        End { terminator, values }
+        RegionEnd { terminator, values }
     }
 }
 
-struct Unroll<'a, 'b> {
+struct Unroller<'a, 'b> {
     program: &'a Program<'a>,
     warp_role: WarpRole,
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
     scalars: Scalars<'a>,
-    decisions: Option<Conditions<'a>>,
+    conditions: Option<Conditions<'a>>,
     listener: &'a mut Listener<'b>,
-    steps: u64,
+    /// The number of ops executed so far, up to [`MAX_EXECUTED_OPS`].
+    executed_ops: u64,
     /// The number of enclosing ops for which it is unknown whether, or how often, their regions execute.
-    conditions: u32,
+    unknown_nesting: u32,
     /// The number of enclosing loops with pipeline steps.
     loops_with_steps: u32,
 }
 
-impl Unroll<'_, '_> {
+impl Unroller<'_, '_> {
     fn record(&mut self, op: OpId, kind: EventKind) -> Result<(), Fault> {
-        (self.listener)(self.warp_role, Event { op, kind, needs: Vec::new() })
+        (self.listener)(self.warp_role, Event { op, kind, used_accumulators: Vec::new() })
     }
 
-    /// Defines values. Without a number or a symbol, each gets a new symbol.
+    /// Defines values. If the execution has conditions, each value without a number or symbol in `known` gets a new symbol.
     fn define(&mut self, values: &[Value], known: &[Option<ScalarValue>]) {
         self.scalars.define(values, known);
-        let Some(Conditions { symbols, .. }) = &mut self.decisions else { return };
+        let Some(Conditions { symbols, .. }) = &mut self.conditions else { return };
         for value in values.iter().filter(|value| is_followed(self.program.function.body.ty(**value))) {
             if self.scalars.value(value).is_none() {
-                let symbol = symbols.unknown(self.warp_role, *value);
+                let symbol = symbols.unknown_symbol(self.warp_role, *value);
                 self.scalars.define(&[*value], &[Some(ScalarValue::Symbol(symbol))]);
             }
         }
     }
 
     /// Defines the results of an op without regions.
-    fn compute(&mut self, op: OpId) {
+    fn define_results(&mut self, op: OpId) {
         let function = self.program.function;
         let node = &function.body.ops[op];
-        let number = node.kind.core().and_then(|core| self.scalars.compute(core, &node.results));
-        let known = match (&mut self.decisions, number) {
-            (Some(Conditions { symbols, .. }), None) if !self.program.order.accesses.contains(&op) => {
-                symbols.results(function, op, &self.scalars)
+        let result = node.kind.core().and_then(|core| self.scalars.result_of(core, &node.results));
+        let results = match (&mut self.conditions, result) {
+            (Some(Conditions { symbols, .. }), None) if !self.program.global_order.ordered_accesses.contains(&op) => {
+                symbols.result_symbols(function, op, &self.scalars)
             }
-            _ => vec![number],
+            _ => vec![result],
         };
-        self.define(&node.results, &known);
+        self.define(&node.results, &results);
     }
 
-    /// Executes a region.
-    fn region(&mut self, region: Region) -> Result<End, Fault> {
-        let Program { function, relevant, .. } = *self.program;
+    /// Executes the relevant ops of a region, up to the first op that ends it.
+    fn execute_region(&mut self, region: Region) -> Result<RegionEnd, Fault> {
+        let Program { function, relevant_ops, .. } = *self.program;
         let body = &function.body;
-        for &op in &relevant[&body.block_of(region)] {
-            self.steps += 1;
-            if self.steps > MAX_STEPS {
+        for &op in &relevant_ops[&body.block_of(region)] {
+            self.executed_ops += 1;
+            if self.executed_ops > MAX_EXECUTED_OPS {
                 return Err(Fault::TooLong);
             }
             let node = &body.ops[op];
             let used = accumulators_used(self.accumulators, &node.kind).into_iter();
-            let needs: Vec<_> = used.map(|(value, mmas)| (value, mmas.clone())).collect();
+            let used_accumulators: Vec<_> = used.map(|(value, mmas)| (value, mmas.clone())).collect();
             let event_kind = self.event_kind(&node.kind).map_err(|message| Fault::Broken { op, message })?;
-            if self.program.order.accesses.contains(&op) {
+            if self.program.global_order.ordered_accesses.contains(&op) {
                 self.record(op, EventKind::GlobalAccess)?;
             }
-            if let Some(kind) = event_kind.or_else(|| (!needs.is_empty()).then_some(EventKind::Computes)) {
-                (self.listener)(self.warp_role, Event { op, kind, needs })?;
+            if let Some(kind) = event_kind.or_else(|| (!used_accumulators.is_empty()).then_some(EventKind::Computes)) {
+                (self.listener)(self.warp_role, Event { op, kind, used_accumulators })?;
             }
             match node.kind.core() {
                 Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => {
@@ -227,51 +229,52 @@ impl Unroll<'_, '_> {
                     }
                 }
                 core if node.kind.is_terminator() => {
-                    return Ok(End::of(core, node.kind.operands().iter().map(|value| self.scalars.value(value)).collect()));
+                    return Ok(RegionEnd::of(core, node.kind.operands().iter().map(|value| self.scalars.value(value)).collect()));
                 }
-                _ => self.compute(op),
+                _ => self.define_results(op),
             }
         }
-        Ok(End { terminator: Terminator::Yields, values: Vec::new() })
+        Ok(RegionEnd { terminator: Terminator::Yields, values: Vec::new() })
     }
 
-    fn next_iteration(&mut self, for_op: OpId) -> Result<(), Fault> {
-        match self.program.order.inside.contains_key(&for_op) {
-            true => self.record(for_op, EventKind::NextIteration),
+    /// Records that a loop begins another iteration, if the loop contains ordered accesses to global memory.
+    fn record_next_iteration(&mut self, loop_op: OpId) -> Result<(), Fault> {
+        match self.program.global_order.accesses_in_loop.contains_key(&loop_op) {
+            true => self.record(loop_op, EventKind::NextIteration),
             false => Ok(()),
         }
     }
 
     fn event_kind(&self, kind: &Op) -> Result<Option<EventKind>, String> {
         let effects = kind.effects();
-        let of_pipeline = |pipeline: &Pipeline, stage: &Option<Value>| -> Result<(Pipeline, u32), String> {
-            if self.conditions > 0 {
+        let pipeline_stage = |pipeline: &Pipeline, stage: &Option<Value>| -> Result<(Pipeline, u32), String> {
+            if self.unknown_nesting > 0 {
                 return Err("whether it is executed, or how often, is not computed from loop counters".into());
             }
             let depth = self.program.function.attrs.pipelines[*pipeline].depth;
             Ok((*pipeline, self.stage_number(stage, depth, pipeline)?))
         };
         let position = |pipeline: &Pipeline, stage: &Option<Value>, phase: &Value| -> Result<Position, String> {
-            let (pipeline, stage) = of_pipeline(pipeline, stage)?;
-            let phase = self.scalars.get(phase).ok_or("the phase is not computed from loop counters")?;
+            let (pipeline, stage) = pipeline_stage(pipeline, stage)?;
+            let phase = self.scalars.number_of(phase).ok_or("the phase is not computed from loop counters")?;
             Ok(Position { pipeline, stage, phase })
         };
         Ok(match kind {
             Op::PipelineAcquire { pipeline, stage, phase } => Some(EventKind::Acquire(position(pipeline, stage, phase)?)),
             Op::PipelineWait { pipeline, stage, phase } => Some(EventKind::Wait(position(pipeline, stage, phase)?)),
             Op::PipelineCommit { pipeline, stage } => {
-                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Commit(pipeline, stage)))?
+                pipeline_stage(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Commit(pipeline, stage)))?
             }
             Op::PipelineRelease { pipeline, stage } => {
-                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Release(pipeline, stage)))?
+                pipeline_stage(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Release(pipeline, stage)))?
             }
             Op::CopyWait { pending } => Some(EventKind::WaitForCopies(u64::from(*pending))),
             Op::GroupWait { pending, .. } => Some(EventKind::WaitForMmas(u64::from(*pending))),
             _ => match effects.synchronises {
-                // If not all threads reach the barrier, it orders nothing.
+                // A barrier that is not for all threads of the warp role orders nothing.
                 Some(Synchronises::Barrier) => {
-                    let all = self.program.function.attrs.role_threads(self.warp_role);
-                    matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == all).then_some(EventKind::Barrier)
+                    let role_threads = self.program.function.attrs.role_threads(self.warp_role);
+                    matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == role_threads).then_some(EventKind::Barrier)
                 }
                 Some(Synchronises::Fence) => Some(EventKind::Fence),
                 Some(Synchronises::EndsCopies) => Some(EventKind::EndCopies),
@@ -281,12 +284,12 @@ impl Unroll<'_, '_> {
                     effects.copied_to().map(EventKind::PrefetchingCopy)
                 }
                 None => {
-                    let stages = effects.buffers.iter().map(|access| {
+                    let accesses = effects.buffers.iter().map(|access| {
                         let depth = self.program.function.attrs.placements[access.buffer].depth;
                         let access = BufferAccess { access_kind: self.scalars.access_kind(access.access_kind), ..*access };
                         Ok((access, self.stage_number(&access.stage, depth, &access.buffer)?))
                     });
-                    Some(EventKind::Accesses(stages.collect::<Result<_, String>>()?, effects.completes))
+                    Some(EventKind::Accesses(accesses.collect::<Result<_, String>>()?, effects.completes))
                 }
             },
         })
@@ -296,60 +299,61 @@ impl Unroll<'_, '_> {
         self.program.prefetched.values().any(|staged_buffers| staged_buffers.contains(&buffer))
     }
 
-    /// The number of a stage of a staged buffer or pipeline.
+    /// The stage number that an op names, for a staged buffer or pipeline; 0 if the op names none.
     fn stage_number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
         let Some(stage) = stage else { return Ok(0) };
-        let number = self.scalars.get(stage).ok_or("the stage is not computed from loop counters")?;
+        let number = self.scalars.number_of(stage).ok_or("the stage is not computed from loop counters")?;
         match u32::try_from(number).ok().filter(|number| *number < depth) {
             Some(number) => Ok(number),
             None => Err(format!("{staged_buffer} has {depth} stages, and the op names stage {number}")),
         }
     }
 
-    /// Executes an op with regions. Returns how the region around it ends, if it ends there.
-    fn execute_region_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<End>, Fault> {
+    /// Executes an op with regions. Returns the end of the enclosing region, if the op ends that region.
+    fn execute_region_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
         match core {
-            Core::If { cond, then, otherwise } => self.branch(op, *cond, [*then, *otherwise], results),
-            Core::For { .. } => self.counted_loop(op, core, results),
-            Core::Loop { init, body: inner } => self.unbounded_loop(op, init, *inner, results),
+            Core::If { cond, then, otherwise } => self.execute_if(op, *cond, [*then, *otherwise], results),
+            Core::For { .. } => self.execute_for(op, core, results),
+            Core::Loop { init, body: inner } => self.execute_loop(op, init, *inner, results),
             _ => unreachable!("only ops with regions come here"),
         }
     }
 
-    /// Executes the path that a condition selects, or both if no pipeline step depends on it.
-    fn branch(&mut self, op: OpId, cond: Value, regions: [Region; 2], results: &[Value]) -> Result<Option<End>, Fault> {
+    /// Executes an `if`: one path if the condition has a known value or outcome, otherwise both. A condition that decides pipeline
+    /// steps gets an outcome, unless an enclosing region is executed for an unknown condition or trip count.
+    fn execute_if(&mut self, op: OpId, cond: Value, regions: [Region; 2], results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
         let function = self.program.function;
-        let decides = regions.into_iter().any(|region| {
+        let decides_steps = regions.into_iter().any(|region| {
             super::has_pipeline_steps(function, region) || self.loops_with_steps > 0 && super::leaves_a_loop(function, region)
         });
-        let taken = match (self.scalars.value(&cond), &mut self.decisions) {
-            (Some(ScalarValue::Number(taken)), _) => Some(taken != 0),
-            (Some(ScalarValue::Symbol(symbol)), Some(Conditions { outcomes, .. })) if self.conditions == 0 => {
-                outcomes.of(symbol, decides)
+        let outcome = match (self.scalars.value(&cond), &mut self.conditions) {
+            (Some(ScalarValue::Number(outcome)), _) => Some(outcome != 0),
+            (Some(ScalarValue::Symbol(symbol)), Some(Conditions { outcomes, .. })) if self.unknown_nesting == 0 => {
+                outcomes.outcome_of(symbol, decides_steps)
             }
             _ => None,
         };
-        if let Some(taken) = taken {
-            let end = self.region(regions[usize::from(!taken)])?;
+        if let Some(outcome) = outcome {
+            let end = self.execute_region(regions[usize::from(!outcome)])?;
             if end.terminator != Terminator::Yields {
                 return Ok(Some(end));
             }
             self.define(results, &end.values);
             return Ok(None);
         }
-        self.conditions += 1;
+        self.unknown_nesting += 1;
         self.record(op, EventKind::Fork)?;
-        let one = self.region(regions[0])?;
+        let then_end = self.execute_region(regions[0])?;
         self.record(op, EventKind::OtherPath)?;
-        let other = self.region(regions[1])?;
+        let otherwise_end = self.execute_region(regions[1])?;
         self.record(op, EventKind::PathsJoin)?;
-        self.conditions -= 1;
-        let (cond, both) = (self.scalars.value(&cond), [one, other].map(|end| end.values));
-        let joined: Vec<Option<ScalarValue>> = match (&mut self.decisions, cond) {
+        self.unknown_nesting -= 1;
+        let (cond, path_values) = (self.scalars.value(&cond), [then_end, otherwise_end].map(|end| end.values));
+        let joined: Vec<Option<ScalarValue>> = match (&mut self.conditions, cond) {
             (Some(Conditions { symbols, .. }), Some(cond)) => {
-                let value = |path: &Vec<Option<ScalarValue>>, at: usize| path.get(at).copied().flatten();
-                let pairs = (0..results.len()).map(|at| [value(&both[0], at), value(&both[1], at)]);
-                pairs.map(|[one, other]| Some(symbols.selected(cond, one?, other?))).collect()
+                let value_at = |path: &Vec<Option<ScalarValue>>, at: usize| path.get(at).copied().flatten();
+                let pairs = (0..results.len()).map(|at| [value_at(&path_values[0], at), value_at(&path_values[1], at)]);
+                pairs.map(|[then_end, otherwise_end]| Some(symbols.selected_value(cond, then_end?, otherwise_end?))).collect()
             }
             _ => Vec::new(),
         };
@@ -357,7 +361,7 @@ impl Unroll<'_, '_> {
         Ok(None)
     }
 
-    fn counted_loop(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<End>, Fault> {
+    fn execute_for(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
         let Core::For { lower, upper, step, init, unsigned, body: inner } = core else { unreachable!("the loop is a `for`") };
         let function = self.program.function;
         for buffer in self.program.prefetched.get(&op).into_iter().flatten() {
@@ -365,90 +369,93 @@ impl Unroll<'_, '_> {
         }
         let args = &function.body.blocks[function.body.block_of(*inner)].args;
         let mut carried: Vec<Option<ScalarValue>> = init.iter().map(|value| self.scalars.value(value)).collect();
-        let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
-        let known = from.is_some() && to.is_some();
-        let (mut at, step) = (from, step.unwrap_or(1).max(1));
+        let [from, to, step] = [lower, upper, step].map(|value| self.scalars.number_of(value));
+        let has_known_bounds = from.is_some() && to.is_some();
+        let (mut counter, step) = (from, step.unwrap_or(1).max(1));
         // Without pipeline steps and copy groups, nothing depends on the number of iterations, and two iterations cover all
         // interactions.
-        let steps = super::has_pipeline_steps(function, *inner);
-        let max_iterations = if known && (steps || super::ends_copies(function, *inner)) { MAX_ITERATIONS } else { 2 };
-        self.conditions += u32::from(!known);
-        self.loops_with_steps += u32::from(steps);
-        if !known {
+        let has_steps = super::has_pipeline_steps(function, *inner);
+        let max_iterations =
+            if has_known_bounds && (has_steps || super::ends_copies(function, *inner)) { MAX_ITERATIONS } else { 2 };
+        self.unknown_nesting += u32::from(!has_known_bounds);
+        self.loops_with_steps += u32::from(has_steps);
+        if !has_known_bounds {
             self.record(op, EventKind::Fork)?;
         }
-        let (mut iterations, mut left) = (0, None);
+        let (mut iterations, mut early_return) = (0, None);
         while iterations < max_iterations
-            && at.zip(to).is_none_or(|(at, to)| self.scalars.has_next_iteration(lower, *unsigned, at, to))
+            && counter.zip(to).is_none_or(|(counter, to)| self.scalars.has_next_iteration(lower, *unsigned, counter, to))
         {
-            let entry: Vec<Option<ScalarValue>> =
-                std::iter::once(at.map(ScalarValue::Number)).chain(carried.iter().copied()).collect();
-            self.define(args, &entry);
+            let arguments: Vec<Option<ScalarValue>> =
+                std::iter::once(counter.map(ScalarValue::Number)).chain(carried.iter().copied()).collect();
+            self.define(args, &arguments);
             if iterations > 0 {
-                self.next_iteration(op)?;
+                self.record_next_iteration(op)?;
             }
-            let end = self.region(*inner)?;
-            if end.terminator == Terminator::Returns && known {
-                left = Some(end);
+            let end = self.execute_region(*inner)?;
+            if end.terminator == Terminator::Returns && has_known_bounds {
+                early_return = Some(end);
                 break;
             }
             carried = end.values;
-            at = at.map(|at| self.scalars.next(lower, at, step));
+            counter = counter.map(|counter| self.scalars.next_counter(lower, counter, step));
             iterations += 1;
         }
-        if !known {
+        if !has_known_bounds {
             self.record(op, EventKind::OtherPath)?;
             self.record(op, EventKind::PathsJoin)?;
         }
-        self.conditions -= u32::from(!known);
-        self.loops_with_steps -= u32::from(steps);
-        // The values after a loop of which not all iterations were executed are unknown.
-        let all = at.zip(to).is_some_and(|(at, to)| !self.scalars.has_next_iteration(lower, *unsigned, at, to));
-        self.define(results, if all { &carried } else { &[] });
-        Ok(left)
+        self.unknown_nesting -= u32::from(!has_known_bounds);
+        self.loops_with_steps -= u32::from(has_steps);
+        // If the checker did not execute all iterations, the results of the loop are unknown.
+        let ran_all_iterations =
+            counter.zip(to).is_some_and(|(counter, to)| !self.scalars.has_next_iteration(lower, *unsigned, counter, to));
+        self.define(results, if ran_all_iterations { &carried } else { &[] });
+        Ok(early_return)
     }
 
-    /// Executes a loop with pipeline steps until an iteration leaves it, and two iterations of any other.
-    fn unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, results: &[Value]) -> Result<Option<End>, Fault> {
+    /// Executes a `loop`. If it has pipeline steps, and is not in a region with an unknown condition or trip count, it runs until
+    /// an iteration leaves it. Otherwise it runs two iterations.
+    fn execute_loop(&mut self, op: OpId, init: &[Value], inner: Region, results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
         let function = self.program.function;
         let args = &function.body.blocks[function.body.block_of(inner)].args;
-        if self.decisions.is_some() && self.conditions == 0 && super::has_pipeline_steps(function, inner) {
-            return self.loop_with_pipeline_steps(op, init, inner, results);
+        if self.conditions.is_some() && self.unknown_nesting == 0 && super::has_pipeline_steps(function, inner) {
+            return self.execute_loop_with_pipeline_steps(op, init, inner, results);
         }
-        self.conditions += 1;
+        self.unknown_nesting += 1;
         for iteration in 0..2 {
             if iteration > 0 {
-                self.next_iteration(op)?;
+                self.record_next_iteration(op)?;
             }
             self.define(args, &[]);
-            self.region(inner)?;
+            self.execute_region(inner)?;
         }
-        self.conditions -= 1;
+        self.unknown_nesting -= 1;
         self.define(results, &[]);
         Ok(None)
     }
 
-    fn loop_with_pipeline_steps(
+    fn execute_loop_with_pipeline_steps(
         &mut self,
         op: OpId,
         init: &[Value],
         inner: Region,
         results: &[Value],
-    ) -> Result<Option<End>, Fault> {
+    ) -> Result<Option<RegionEnd>, Fault> {
         let function = self.program.function;
         let args = &function.body.blocks[function.body.block_of(inner)].args;
         let mut carried: Vec<Option<ScalarValue>> = init.iter().map(|value| self.scalars.value(value)).collect();
         self.loops_with_steps += 1;
-        let mut left = None;
+        let mut early_return = None;
         for iteration in 0.. {
             if iteration > MAX_ITERATIONS {
                 return Err(Fault::TooLong);
             }
             if iteration > 0 {
-                self.next_iteration(op)?;
+                self.record_next_iteration(op)?;
             }
             self.define(args, &carried);
-            let end = self.region(inner)?;
+            let end = self.execute_region(inner)?;
             match end.terminator {
                 Terminator::Continues | Terminator::Yields => carried = end.values,
                 Terminator::Breaks => {
@@ -456,13 +463,13 @@ impl Unroll<'_, '_> {
                     break;
                 }
                 Terminator::Returns => {
-                    left = Some(end);
+                    early_return = Some(end);
                     break;
                 }
             }
         }
         self.loops_with_steps -= 1;
-        Ok(left)
+        Ok(early_return)
     }
 }
 

@@ -7,15 +7,15 @@
 //! bytes and one writes, the later role's clock must cover the earlier access.
 //!
 //! Either branch of a fork may have been taken. After the fork, accesses of both may be in flight, and the clock is the minimum of
-//! both vector clocks. An access that a barrier of its branch completes stores that fact itself.
+//! both vector clocks. If a barrier of the access's own branch completes it, [`ShadowAccess`] stores that fact.
 //!
 //! In phase alloc no op synchronises, and an access may be to any stage of its staged buffer: only reads of unwritten memory are
 //! faults.
 //!
-//! If the CTAs of a cluster multicast TMA tiles to each other, the checker executes all of them with all their warp roles. They run
-//! the same program, each in its own memory. A shared stage is full when all CTAs have committed, and free when all consumers have
-//! released it. Copies from one CTA to another have an entry of their own in the clock. In a CTA pair only the leader's roles issue
-//! MMAs, in the memory of both.
+//! If the CTAs of a cluster multicast TMA tiles to each other, the checker executes all of them with all their warp roles. The CTAs
+//! run the same program, each in its own memory. A shared stage is full when all CTAs have committed, and free when all consumers
+//! have released it. Copies from one CTA to another have an entry of their own in the clock. In a CTA pair only the leader's roles
+//! issue MMAs, in the memory of both.
 //!
 //! *Monotone phases*: a phase that satisfies a wait stays complete, and no role polls a barrier without waiting. The outcome
 //! therefore does not depend on the order in which the roles are executed, so one order represents all.
@@ -46,12 +46,12 @@ struct ShadowAccess {
     stage: BufferStage,
     writes: bool,
     proxy: Proxy,
-    /// The counts at which the access completed, and at which a fence followed.
+    /// The event counts at which the access completed, and at which a fence followed.
     completed_at: Option<u64>,
     fenced_at: Option<u64>,
     /// The number of copy groups or MMAs that began after this access, while it is in flight.
     later_groups: u64,
-    /// The warp roles, as a bit set, that know the access to be complete, or fenced, on the only path that contains it.
+    /// Bit sets of the role executions for which the access is known to be complete, or fenced, on the only path that contains it.
     completed_for: u64,
     fenced_for: u64,
 }
@@ -60,8 +60,8 @@ struct ShadowAccess {
 #[derive(Clone, Copy, Debug)]
 struct Content {
     stage: BufferStage,
-    /// The number of the copy among those to its buffer.
-    copy: Option<u64>,
+    /// For an asynchronous copy, its number among the copies to the buffer.
+    copy_number: Option<u64>,
 }
 
 /// A buffer of one CTA of a cluster.
@@ -71,16 +71,16 @@ type CtaBuffer = (usize, Buffer);
 #[derive(Clone)]
 struct PathState {
     shadow_accesses: Vec<ShadowAccess>,
-    /// The last write to each stage that still holds it.
+    /// For each stage with valid data, the write of this data.
     contents: Vec<Content>,
-    /// By buffer, the number of copies that have filled it, and the number of the copy that was read last.
-    copied: BTreeMap<CtaBuffer, u64>,
-    read: BTreeMap<CtaBuffer, u64>,
+    /// By buffer, the number of asynchronous copies that have filled it, and the number of the copy that was read last.
+    copy_counts: BTreeMap<CtaBuffer, u64>,
+    last_read_copies: BTreeMap<CtaBuffer, u64>,
     /// By warp role and op, the last executions of the accesses to global memory.
     global_accesses: BTreeMap<(usize, OpId), LastExecutions>,
     /// The vector clocks of the warp role on this path, and of its first thread.
     clock: VectorClock,
-    first: VectorClock,
+    first_thread_clock: VectorClock,
 }
 
 /// A fork that is still open.
@@ -93,40 +93,41 @@ struct Fork {
 /// One side of a pipeline stage: how often it completed, the arrivals since then, and the joined vector clocks of the arrivals.
 #[derive(Clone, Debug, Default)]
 struct Side {
-    completed: u64,
+    completions: u64,
     arrived: u32,
-    pending: VectorClock,
-    known: VectorClock,
+    pending_clock: VectorClock,
+    published_clock: VectorClock,
 }
 
 impl Side {
-    fn arrive(&mut self, threads: u32, all: u32, clock: &VectorClock) {
-        merge(&mut self.pending, clock);
-        self.arrived += threads;
-        if self.arrived >= all {
+    fn arrive(&mut self, arrivals: u32, expected: u32, clock: &VectorClock) {
+        join_clock(&mut self.pending_clock, clock);
+        self.arrived += arrivals;
+        if self.arrived >= expected {
             self.arrived = 0;
-            self.completed += 1;
-            let pending = self.pending.clone();
-            merge(&mut self.known, &pending);
+            self.completions += 1;
+            let pending_clock = self.pending_clock.clone();
+            join_clock(&mut self.published_clock, &pending_clock);
         }
     }
 }
 
-fn merge(own: &mut VectorClock, other: &VectorClock) {
+/// Joins another vector clock into a clock: each entry becomes the maximum.
+fn join_clock(own: &mut VectorClock, other: &VectorClock) {
     own.resize(own.len().max(other.len()), 0);
     own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
 }
 
-/// A warp role's end of a pipeline: the stages that it has visited, and those that it holds.
+/// A warp role's end of a pipeline: the number of its visits to stages, and the stages that it holds.
 #[derive(Clone, Debug, Default)]
-struct End {
-    visited: u64,
-    open: Vec<u32>,
+struct PipelineEnd {
+    visits: u64,
+    held_stages: Vec<u32>,
 }
 
 struct RoleExecution {
     warp_role: WarpRole,
-    /// Its CTA among the executed CTAs of the cluster.
+    /// The index of the role's CTA among the executed CTAs of the cluster.
     rank: usize,
     name: String,
     threads: u32,
@@ -134,17 +135,18 @@ struct RoleExecution {
     /// The number of events that the role has executed.
     now: u64,
     clock: VectorClock,
-    /// The clock of the first thread, which alone issues TMA copies and tensor-memory MMAs and waits for what they need.
-    first: VectorClock,
-    /// By pipeline and side of its stages.
-    ends: BTreeMap<(Pipeline, usize), End>,
+    /// The clock of the first thread. Only this thread issues TMA copies and tensor-memory MMAs, and waits for the stages that they
+    /// need.
+    first_thread_clock: VectorClock,
+    /// The role's ends of pipelines, by pipeline and side ([`FULL`] or [`EMPTY`]).
+    ends: BTreeMap<(Pipeline, usize), PipelineEnd>,
     forks: Vec<Fork>,
 }
 
 /// The rules that a program must obey.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// Whether the program has its waits and barriers.
+    /// Whether the program has its waits and barriers (phase materialize).
     pub(super) synchronised: bool,
     /// Whether reads of a buffer follow the order of its copies: each iteration reads its own copy.
     pub(super) in_order: bool,
@@ -158,22 +160,23 @@ pub(super) struct AbstractExecution<'a> {
     /// Whether TMA copies or MMAs access memory, so that threads must fence first.
     needs_fences: bool,
     /// The number of CTAs that are executed together: those of a cluster with TMA multicast or of a CTA pair, otherwise 1.
-    ranks: usize,
+    cta_count: usize,
     /// The role executions, grouped by CTA.
     executions: Vec<RoleExecution>,
     /// The sides (full, empty) of each stage of each pipeline of each CTA.
     sides: BTreeMap<(usize, Pipeline, u32), [Side; 2]>,
     shadow_accesses: Vec<ShadowAccess>,
     contents: Vec<Content>,
-    copied: BTreeMap<CtaBuffer, u64>,
-    read: BTreeMap<CtaBuffer, u64>,
+    copy_counts: BTreeMap<CtaBuffer, u64>,
+    last_read_copies: BTreeMap<CtaBuffer, u64>,
     global_accesses: BTreeMap<(usize, OpId), LastExecutions>,
-    /// By warp role: for stages that TMA copies fill, the clock of the issuing thread when it acquired the stage. The warps of a
-    /// role alternate; if the role has one warp, its first thread issues everything.
+    /// For stages that TMA copies fill, the clock of the issuing thread when it acquired the stage, by role execution, pipeline and
+    /// stage. The warps of a role alternate as issuers. A role of one warp has no entry: its first thread issues everything.
     issuers: BTreeMap<(usize, Pipeline, u32), VectorClock>,
 }
 
-const WARP: u32 = 32;
+const WARP_THREADS: u32 = 32;
+/// The sides of a stage: indices into the pairs of [`AbstractExecution::sides`].
 const FULL: usize = 0;
 const EMPTY: usize = 1;
 
@@ -182,9 +185,9 @@ impl<'a> AbstractExecution<'a> {
         let attrs = &program.function.attrs;
         let warp_roles: Vec<WarpRole> = attrs.warp_roles.ids().chain(attrs.warp_roles.is_empty().then_some(WarpRole(0))).collect();
         // Before pipelines exist, a CTA acts alone.
-        let ranks = if rules.synchronised { attrs.cooperating_ctas() as usize } else { 1 };
-        let count = ranks * (2 * warp_roles.len() + ranks * attrs.pipelines.len());
-        let of_cta = |rank: usize| if ranks > 1 { format!(" of CTA {rank}") } else { String::new() };
+        let cta_count = if rules.synchronised { attrs.cooperating_ctas() as usize } else { 1 };
+        let clock_entries = cta_count * (2 * warp_roles.len() + cta_count * attrs.pipelines.len());
+        let of_cta = |rank: usize| if cta_count > 1 { format!(" of CTA {rank}") } else { String::new() };
         let execution = |rank: usize, warp_role: WarpRole| RoleExecution {
             warp_role,
             rank,
@@ -193,8 +196,8 @@ impl<'a> AbstractExecution<'a> {
             threads: attrs.role_threads(warp_role).unwrap_or(0),
             events: VecDeque::new(),
             now: 0,
-            clock: vec![0; count],
-            first: vec![0; count],
+            clock: vec![0; clock_entries],
+            first_thread_clock: vec![0; clock_entries],
             ends: BTreeMap::new(),
             forks: Vec::new(),
         };
@@ -205,28 +208,31 @@ impl<'a> AbstractExecution<'a> {
             program,
             attrs,
             rules,
-            needs_fences: program.relevant.values().flatten().any(is_async),
-            ranks,
-            executions: (0..ranks).flat_map(|rank| warp_roles.iter().map(move |warp_role| execution(rank, *warp_role))).collect(),
+            needs_fences: program.relevant_ops.values().flatten().any(is_async),
+            cta_count,
+            executions: (0..cta_count)
+                .flat_map(|rank| warp_roles.iter().map(move |warp_role| execution(rank, *warp_role)))
+                .collect(),
             sides: BTreeMap::new(),
             shadow_accesses: Vec::new(),
             contents: Vec::new(),
-            copied: BTreeMap::new(),
-            read: BTreeMap::new(),
+            copy_counts: BTreeMap::new(),
+            last_read_copies: BTreeMap::new(),
             global_accesses: BTreeMap::new(),
             issuers: BTreeMap::new(),
         }
     }
 
-    /// Adds the next event of a warp role. A single role executes its events at once, which needs no memory.
-    pub(super) fn add(&mut self, warp_role: WarpRole, event: Event) -> Result<(), Fault> {
-        let warp_roles = self.executions.len() / self.ranks;
-        let others = if self.is_of_leader(&event) { 1..1 } else { 1..self.ranks };
-        for rank in others {
+    /// Adds the next event of a warp role in each CTA that executes it. If there is one CTA with one role, `add_event`
+    /// executes the event immediately and stores nothing.
+    pub(super) fn add_event(&mut self, warp_role: WarpRole, event: Event) -> Result<(), Fault> {
+        let warp_roles = self.executions.len() / self.cta_count;
+        let other_ctas = if self.is_of_leader(&event) { 1..1 } else { 1..self.cta_count };
+        for rank in other_ctas {
             self.executions[rank * warp_roles + warp_role.0 as usize].events.push_back(event.clone());
         }
         self.executions[warp_role.0 as usize].events.push_back(event);
-        if self.executions.len() == 1 && !self.step(0)? {
+        if self.executions.len() == 1 && !self.execute_next(0)? {
             return self.check_end();
         }
         Ok(())
@@ -254,20 +260,20 @@ impl<'a> AbstractExecution<'a> {
     /// Executes the events of all warp roles.
     pub(super) fn run(mut self) -> Result<(), Fault> {
         loop {
-            let mut moved = false;
+            let mut has_progress = false;
             for at in 0..self.executions.len() {
-                while self.step(at)? {
-                    moved = true;
+                while self.execute_next(at)? {
+                    has_progress = true;
                 }
             }
-            if !moved {
+            if !has_progress {
                 return self.check_end();
             }
         }
     }
 
-    /// Executes the next event of a warp role, unless there is none or the role must wait.
-    fn step(&mut self, at: usize) -> Result<bool, Fault> {
+    /// Executes the next event of a warp role. Returns false if there is none, or if the role must wait.
+    fn execute_next(&mut self, at: usize) -> Result<bool, Fault> {
         let Some(event) = self.executions[at].events.pop_front() else { return Ok(false) };
         let op = event.op;
         let broken = |message: String| Fault::Broken { op, message };
@@ -280,15 +286,15 @@ impl<'a> AbstractExecution<'a> {
             }
         }
         self.executions[at].now += 1;
-        self.accumulators_are_complete(at, &event).map_err(broken)?;
+        self.check_accumulators_complete(at, &event).map_err(broken)?;
         match event.kind {
-            EventKind::Accesses(accesses, completes) => self.accesses(at, op, &accesses, completes).map_err(broken)?,
+            EventKind::Accesses(accesses, completes) => self.check_and_record(at, op, &accesses, completes).map_err(broken)?,
             EventKind::Barrier => {
                 let execution = &mut self.executions[at];
-                execution.first[at] = execution.now;
+                execution.first_thread_clock[at] = execution.now;
                 let own = self.issuers.iter().filter(|((warp_role, ..), _)| *warp_role == at);
-                own.for_each(|(_, acquired)| merge(&mut execution.first, acquired));
-                execution.clock.clone_from(&execution.first);
+                own.for_each(|(_, acquired)| join_clock(&mut execution.first_thread_clock, acquired));
+                execution.clock.clone_from(&execution.first_thread_clock);
                 self.forget_completed(at);
             }
             EventKind::Fence => {
@@ -298,7 +304,7 @@ impl<'a> AbstractExecution<'a> {
                 own.for_each(|earlier| earlier.fenced_at = earlier.fenced_at.or(Some(now)));
             }
             EventKind::EndCopies => {
-                self.in_flight(at, Proxy::Copies).for_each(|copy| copy.later_groups += 1);
+                self.accesses_in_flight(at, Proxy::Copies).for_each(|copy| copy.later_groups += 1);
             }
             EventKind::WaitForCopies(pending) => self.wait_for(at, Proxy::Copies, pending + 1),
             EventKind::WaitForMmas(pending) => self.wait_for(at, Proxy::Mma, pending),
@@ -309,8 +315,8 @@ impl<'a> AbstractExecution<'a> {
             EventKind::GlobalAccess => self.check_global_order(at, op).map_err(broken)?,
             EventKind::NextIteration => self.next_iteration(at, op),
             EventKind::Computes => {}
-            EventKind::Prefetched(buffer) => self.prefetch(buffer),
-            EventKind::PrefetchingCopy(buffer) => self.has_exclusive_memory(buffer).map_err(broken)?,
+            EventKind::Prefetched(buffer) => self.record_prefetch(buffer),
+            EventKind::PrefetchingCopy(buffer) => self.check_exclusive_memory(buffer).map_err(broken)?,
             EventKind::Fork => {
                 let before = self.path_state(at);
                 self.executions[at].forks.push(Fork { before, first_branch: None });
@@ -320,7 +326,7 @@ impl<'a> AbstractExecution<'a> {
                 let fork = self.executions[at].forks.last_mut().expect("a fork is open");
                 fork.first_branch = Some(first_branch);
                 let before = fork.before.clone();
-                self.restore(at, before);
+                self.restore_state(at, before);
             }
             EventKind::PathsJoin => {
                 let Fork { before, first_branch } = self.executions[at].forks.pop().expect("a fork is open");
@@ -330,35 +336,38 @@ impl<'a> AbstractExecution<'a> {
         Ok(true)
     }
 
-    /// Drops the accesses that all warps of a single role know to be complete. No later access can conflict, unless fences order
-    /// another proxy.
+    /// If there is only one role, drops the accesses that are complete for all its warps, so that the list stays short. No later
+    /// access can conflict with them, unless it uses another proxy and thus needs a fence.
     fn forget_completed(&mut self, at: usize) {
         if self.executions.len() == 1 && !self.needs_fences {
             let clock = &self.executions[at].clock;
-            self.shadow_accesses.retain(|earlier| earlier.completed_at.is_none_or(|over| over > clock[earlier.clock_entry]));
+            self.shadow_accesses
+                .retain(|earlier| earlier.completed_at.is_none_or(|completed| completed > clock[earlier.clock_entry]));
         }
     }
 
     // Forks.
 
     fn path_state(&self, at: usize) -> PathState {
-        let RoleExecution { clock, first, .. } = &self.executions[at];
+        let RoleExecution { clock, first_thread_clock, .. } = &self.executions[at];
         PathState {
             shadow_accesses: self.shadow_accesses.clone(),
             contents: self.contents.clone(),
-            copied: self.copied.clone(),
-            read: self.read.clone(),
+            copy_counts: self.copy_counts.clone(),
+            last_read_copies: self.last_read_copies.clone(),
             global_accesses: self.global_accesses.clone(),
             clock: clock.clone(),
-            first: first.clone(),
+            first_thread_clock: first_thread_clock.clone(),
         }
     }
 
-    fn restore(&mut self, at: usize, path_state: PathState) {
-        let PathState { shadow_accesses, contents, copied, read, global_accesses, clock, first } = path_state;
-        (self.shadow_accesses, self.contents, self.copied, self.read) = (shadow_accesses, contents, copied, read);
+    fn restore_state(&mut self, at: usize, path_state: PathState) {
+        let PathState { shadow_accesses, contents, copy_counts, last_read_copies, global_accesses, clock, first_thread_clock } =
+            path_state;
+        (self.shadow_accesses, self.contents, self.copy_counts, self.last_read_copies) =
+            (shadow_accesses, contents, copy_counts, last_read_copies);
         self.global_accesses = global_accesses;
-        (self.executions[at].clock, self.executions[at].first) = (clock, first);
+        (self.executions[at].clock, self.executions[at].first_thread_clock) = (clock, first_thread_clock);
     }
 
     /// Merges the two branches of a fork of a warp role; both started from the state `before`.
@@ -374,17 +383,18 @@ impl<'a> AbstractExecution<'a> {
                 earlier.fenced_for |= u64::from(is_known(earlier.fenced_at)) << at;
             }
         }
-        let less = |one: &VectorClock, other: &VectorClock| one.iter().zip(other).map(|(one, other)| *one.min(other)).collect();
-        (other.clock, other.first) = (less(&one.clock, &other.clock), less(&one.first, &other.first));
-        let new: Vec<ShadowAccess> =
+        let minimum = |one: &VectorClock, other: &VectorClock| one.iter().zip(other).map(|(one, other)| *one.min(other)).collect();
+        (other.clock, other.first_thread_clock) =
+            (minimum(&one.clock, &other.clock), minimum(&one.first_thread_clock, &other.first_thread_clock));
+        let only_in_one: Vec<ShadowAccess> =
             one.shadow_accesses.into_iter().filter(|earlier| !other.shadow_accesses.contains(earlier)).collect();
-        other.shadow_accesses.extend(new);
+        other.shadow_accesses.extend(only_in_one);
         let holds = |contents: &[Content], stage: &BufferStage| contents.iter().any(|content| content.stage == *stage);
         // Drops the contents that either branch has overwritten.
         other.contents.retain(|content| holds(&one.contents, &content.stage) || !holds(&before.contents, &content.stage));
         for content in one.contents {
             match other.contents.iter_mut().find(|own| own.stage == content.stage) {
-                Some(own) => own.copy = own.copy.max(content.copy),
+                Some(own) => own.copy_number = own.copy_number.max(content.copy_number),
                 None if holds(&before.contents, &content.stage) => {}
                 None => other.contents.push(content),
             }
@@ -393,23 +403,23 @@ impl<'a> AbstractExecution<'a> {
             let own = other.global_accesses.remove(&op).unwrap_or_default();
             other.global_accesses.insert(op, own.merged(their));
         }
-        for (own, their) in [(&mut other.copied, one.copied), (&mut other.read, one.read)] {
-            for (held, count) in their {
-                let own = own.entry(held).or_default();
+        for (own, their) in [(&mut other.copy_counts, one.copy_counts), (&mut other.last_read_copies, one.last_read_copies)] {
+            for (buffer, count) in their {
+                let own = own.entry(buffer).or_default();
                 *own = count.max(*own);
             }
         }
-        self.restore(at, other);
+        self.restore_state(at, other);
     }
 
     // Global memory.
 
-    /// The accesses of a loop now belong to an earlier iteration.
-    fn next_iteration(&mut self, at: usize, for_op: OpId) {
-        for op in self.program.order.inside.get(&for_op).into_iter().flatten() {
+    /// Begins another iteration of a loop: the recorded accesses of the loop now belong to an earlier iteration.
+    fn next_iteration(&mut self, at: usize, loop_op: OpId) {
+        for op in self.program.global_order.accesses_in_loop.get(&loop_op).into_iter().flatten() {
             if let Some(executions) = self.global_accesses.get_mut(&(at, *op)) {
                 executions.forget_completed(self.executions[at].clock[at]);
-                executions.next_iteration(for_op);
+                executions.next_iteration(loop_op);
             }
         }
     }
@@ -417,11 +427,11 @@ impl<'a> AbstractExecution<'a> {
     /// Checks that the accesses that tokens order before this one are complete, whichever threads performed them.
     fn check_global_order(&mut self, at: usize, op: OpId) -> Rule {
         let RoleExecution { now, clock, .. } = &self.executions[at];
-        if let Some(before) = self.program.order.before.get(&op) {
-            for (earlier, wait) in &before.earlier {
+        if let Some(predecessors) = self.program.global_order.predecessors.get(&op) {
+            for (earlier, required) in &predecessors.executions {
                 let Some(executions) = self.global_accesses.get_mut(&(at, *earlier)) else { continue };
                 executions.forget_completed(clock[at]);
-                if let Some(in_earlier_iteration) = executions.violated(before, *wait) {
+                if let Some(in_earlier_iteration) = executions.violation(predecessors, *required) {
                     let earlier = self.program.function.body.ops[*earlier].kind.mnemonic();
                     let iteration = if in_earlier_iteration { " in an earlier iteration" } else { "" };
                     return Err(format!(
@@ -436,14 +446,15 @@ impl<'a> AbstractExecution<'a> {
 
     // Prefetching copies, before their first iteration.
 
-    /// From here on copies may fill any stage of a staged buffer.
-    fn prefetch(&mut self, buffer: Buffer) {
+    /// Records that from here on copies may fill any stage of a staged buffer.
+    fn record_prefetch(&mut self, buffer: Buffer) {
         let stage = BufferStage::all_stages(self.attrs, buffer);
         self.contents.retain(|content| !content.stage.overlaps(&stage));
-        self.contents.push(Content { stage, copy: None });
+        self.contents.push(Content { stage, copy_number: None });
     }
 
-    fn has_exclusive_memory(&self, buffer: Buffer) -> Rule {
+    /// Checks that no other buffer uses the memory of a buffer that a loop prefetches.
+    fn check_exclusive_memory(&self, buffer: Buffer) -> Rule {
         let stage = BufferStage::all_stages(self.attrs, buffer);
         match self.contents.iter().any(|content| content.stage == stage) {
             true => Ok(()),
@@ -462,62 +473,65 @@ impl<'a> AbstractExecution<'a> {
         let Position { pipeline, stage, phase } = position;
         let depth = u64::from(self.pipeline_info(pipeline).depth);
         let execution = &self.executions[at];
-        let none = End::default();
-        let End { visited, open } = execution.ends.get(&(pipeline, side)).unwrap_or(&none);
-        let (due, iteration) = (visited % depth, visited / depth & 1);
-        if u64::from(stage) != due {
-            return Err(format!("stage {stage} of {pipeline} is not the next one of {}, which is stage {due}", execution.name));
+        let none = PipelineEnd::default();
+        let PipelineEnd { visits, held_stages } = execution.ends.get(&(pipeline, side)).unwrap_or(&none);
+        let (due_stage, due_phase) = (visits % depth, visits / depth & 1);
+        if u64::from(stage) != due_stage {
+            return Err(format!(
+                "stage {stage} of {pipeline} is not the next one of {}, which is stage {due_stage}",
+                execution.name
+            ));
         }
-        if phase != iteration {
-            return Err(format!("{} is at phase {iteration} of stage {stage} of {pipeline}, not {phase}", execution.name));
+        if phase != due_phase {
+            return Err(format!("{} is at phase {due_phase} of stage {stage} of {pipeline}, not {phase}", execution.name));
         }
-        if open.contains(&stage) {
+        if held_stages.contains(&stage) {
             let missing = if side == EMPTY { "committed" } else { "released" };
             return Err(format!("stage {stage} of {pipeline} was not {missing} before it is due again"));
         }
         Ok(())
     }
 
-    fn side(&mut self, rank: usize, pipeline: Pipeline, stage: u32, side: usize) -> &mut Side {
+    fn stage_side(&mut self, rank: usize, pipeline: Pipeline, stage: u32, side: usize) -> &mut Side {
         &mut self.sides.entry((rank, pipeline, stage)).or_default()[side]
     }
 
     /// The CTAs whose barriers a pipeline step signals. With TMA multicast, these are all CTAs of the cluster. In a CTA pair, MMAs
     /// of the leader signal both CTAs, and all other steps signal the leader.
-    fn signalled(&self, at: usize, pipeline: Pipeline, side: usize) -> std::ops::Range<usize> {
+    fn signalled_ctas(&self, at: usize, pipeline: Pipeline, side: usize) -> std::ops::Range<usize> {
         let (rank, info) = (self.executions[at].rank, self.pipeline_info(pipeline));
-        let by_mma = if info.fill == Fill::Mma { FULL } else { EMPTY };
+        let mma_side = if info.fill == Fill::Mma { FULL } else { EMPTY };
         match self.attrs.is_of_cta_pair(info) {
-            true if side == by_mma => 0..self.ranks,
+            true if side == mma_side => 0..self.cta_count,
             true => 0..1,
-            false if info.multicast.is_some() => 0..self.ranks,
+            false if info.multicast.is_some() => 0..self.cta_count,
             false => rank..rank + 1,
         }
     }
 
     fn is_stage_ready(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) -> bool {
         let depth = u64::from(self.pipeline_info(pipeline).depth);
-        let iterations = self.executions[at].ends.entry((pipeline, side)).or_default().visited / depth;
-        let completed = self.side(self.executions[at].rank, pipeline, stage, side).completed;
+        let iterations = self.executions[at].ends.entry((pipeline, side)).or_default().visits / depth;
+        let completed = self.stage_side(self.executions[at].rank, pipeline, stage, side).completions;
         // Stages are free at first.
         if side == EMPTY { completed >= iterations } else { completed > iterations }
     }
 
     fn enter_stage(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) {
-        let published = self.side(self.executions[at].rank, pipeline, stage, side).known.clone();
+        let published = self.stage_side(self.executions[at].rank, pipeline, stage, side).published_clock.clone();
         let (is_single_thread, alternates) = (self.is_single_thread(pipeline, side), self.alternates_warps(at, pipeline, side));
         let execution = &mut self.executions[at];
         if alternates {
-            merge(self.issuers.entry((at, pipeline, stage)).or_default(), &published);
+            join_clock(self.issuers.entry((at, pipeline, stage)).or_default(), &published);
         } else {
-            merge(&mut execution.first, &published);
+            join_clock(&mut execution.first_thread_clock, &published);
         }
         if !is_single_thread {
-            merge(&mut execution.clock, &published);
+            join_clock(&mut execution.clock, &published);
         }
         let end = execution.ends.entry((pipeline, side)).or_default();
-        end.visited += 1;
-        end.open.push(stage);
+        end.visits += 1;
+        end.held_stages.push(stage);
     }
 
     /// Returns whether a single thread of a warp role executes all pipeline steps on that side.
@@ -526,9 +540,10 @@ impl<'a> AbstractExecution<'a> {
         if side == EMPTY { info.fills_alone() } else { info.drains_alone() }
     }
 
-    /// Returns whether the warps of the role alternate on that side.
+    /// Returns whether the warps of a role take turns at the pipeline steps on that side. They do if several warps issue TMA
+    /// copies.
     fn alternates_warps(&self, at: usize, pipeline: Pipeline, side: usize) -> bool {
-        side == EMPTY && self.pipeline_info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP
+        side == EMPTY && self.pipeline_info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP_THREADS
     }
 
     /// The clock of the thread that issues TMA copies into a stage.
@@ -537,27 +552,27 @@ impl<'a> AbstractExecution<'a> {
         let Some((pipeline, _)) =
             self.attrs.pipeline_of(stage.buffer).filter(|(pipeline, _)| self.alternates_warps(at, *pipeline, EMPTY))
         else {
-            return execution.first.clone();
+            return execution.first_thread_clock.clone();
         };
         let mut clock = execution.clock.clone();
-        self.issuers.get(&(at, pipeline, stage.number)).into_iter().for_each(|acquired| merge(&mut clock, acquired));
+        self.issuers.get(&(at, pipeline, stage.stage_number)).into_iter().for_each(|acquired| join_clock(&mut clock, acquired));
         clock
     }
 
     /// The clock entry of a warp role's MMAs.
     fn mma_clock_entry(&self, at: usize) -> usize {
-        self.copy_clock_entry(self.ranks, 0, Pipeline(0)) + at
+        self.copy_clock_entry(self.cta_count, 0, Pipeline(0)) + at
     }
 
     /// The clock entry of the copies with which one CTA fills a pipeline's stages in another CTA.
     fn copy_clock_entry(&self, from: usize, to: usize, pipeline: Pipeline) -> usize {
-        self.executions.len() + (from * self.ranks + to) * self.attrs.pipelines.len() + pipeline.0 as usize
+        self.executions.len() + (from * self.cta_count + to) * self.attrs.pipelines.len() + pipeline.0 as usize
     }
 
     /// The clock once all MMAs issued by a role's first thread are complete, joined with the clock of that thread.
     fn mma_completion_clock(&self, at: usize) -> VectorClock {
         let execution = &self.executions[at];
-        let mut clock = execution.first.clone();
+        let mut clock = execution.first_thread_clock.clone();
         clock[self.mma_clock_entry(at)] = execution.now;
         clock
     }
@@ -571,13 +586,13 @@ impl<'a> AbstractExecution<'a> {
     }
 
     fn leave_stage(&mut self, at: usize, pipeline: Pipeline, stage: u32, side: usize) -> Rule {
-        let (what, missing) = if side == EMPTY { ("committed", "acquired") } else { ("released", "waited for") };
+        let (step, missing_step) = if side == EMPTY { ("committed", "acquired") } else { ("released", "waited for") };
         let execution = &mut self.executions[at];
         let end = execution.ends.entry((pipeline, side)).or_default();
-        let Some(open) = end.open.iter().position(|open| *open == stage) else {
-            return Err(format!("stage {stage} of {pipeline} is {what}, but was not {missing} by {}", execution.name));
+        let Some(open) = end.held_stages.iter().position(|held| *held == stage) else {
+            return Err(format!("stage {stage} of {pipeline} is {step}, but was not {missing_step} by {}", execution.name));
         };
-        end.open.remove(open);
+        end.held_stages.remove(open);
         Ok(())
     }
 
@@ -589,55 +604,56 @@ impl<'a> AbstractExecution<'a> {
             // The copies complete when the stage is full. A waiter then knows that they are complete, but the producer does not.
             Fill::Copies => {
                 let rank = self.executions[at].rank;
-                let by = self.copy_clock_entry(rank, rank, pipeline);
-                clock[by] = now;
-                self.in_flight(at, Proxy::Copies).for_each(|copy| (copy.clock_entry, copy.completed_at) = (by, Some(now)));
+                let clock_entry = self.copy_clock_entry(rank, rank, pipeline);
+                clock[clock_entry] = now;
+                self.accesses_in_flight(at, Proxy::Copies)
+                    .for_each(|copy| (copy.clock_entry, copy.completed_at) = (clock_entry, Some(now)));
             }
             Fill::Tma => return self.commit_tma(at, pipeline, stage),
             Fill::Mma => clock = self.mma_completion_clock(at),
             Fill::Threads => {
-                let staged_buffer =
-                    |earlier: &ShadowAccess| info.buffers.contains(&earlier.stage.buffer) && earlier.stage.number == stage;
-                if let Some(copy) = self.in_flight(at, Proxy::Copies).find(|earlier| staged_buffer(earlier)) {
+                let is_in_stage =
+                    |earlier: &ShadowAccess| info.buffers.contains(&earlier.stage.buffer) && earlier.stage.stage_number == stage;
+                if let Some(copy) = self.accesses_in_flight(at, Proxy::Copies).find(|earlier| is_in_stage(earlier)) {
                     return Err(format!("stage {stage} of {pipeline} is committed while a copy to {} is in flight", copy.stage));
                 }
             }
         }
         let threads = if info.fills_alone() { 1 } else { threads };
-        for rank in self.signalled(at, pipeline, FULL) {
-            self.side(rank, pipeline, stage, FULL).arrive(threads, threads, &clock);
+        for rank in self.signalled_ctas(at, pipeline, FULL) {
+            self.stage_side(rank, pipeline, stage, FULL).arrive(threads, threads, &clock);
         }
         Ok(())
     }
 
-    /// A stage is full when the TMA copies of all CTAs that fill it have arrived. In its own CTA, the issuing thread publishes its
-    /// whole clock with the arrival. In other CTAs, it publishes only the completion of the copies. The leader of a CTA pair waits
-    /// for the copies of both CTAs, each of which fills its own memory.
+    /// Commits a stage that TMA fills. The stage is full when the TMA copies of all CTAs that fill it have arrived. In its own CTA,
+    /// the issuing thread publishes its whole clock with the arrival. In other CTAs, it publishes only the completion of the
+    /// copies. The leader of a CTA pair waits for the copies of both CTAs, each of which fills its own memory.
     fn commit_tma(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
-        let (info, signalled) = (self.pipeline_info(pipeline), self.signalled(at, pipeline, FULL));
+        let (info, signalled) = (self.pipeline_info(pipeline), self.signalled_ctas(at, pipeline, FULL));
         let RoleExecution { rank: own, now, ref clock, .. } = self.executions[at];
         let of_cta_pair = self.attrs.is_of_cta_pair(info);
-        let (clock, parts) = (clock.clone(), if of_cta_pair { self.ranks } else { signalled.len() } as u32);
+        let (clock, arrivals) = (clock.clone(), if of_cta_pair { self.cta_count } else { signalled.len() } as u32);
         for rank in signalled {
-            let into = if of_cta_pair { own } else { rank };
-            let by = self.copy_clock_entry(own, into, pipeline);
-            for buffer in info.buffers.iter().filter(|buffer| into == own || info.is_multicast(**buffer)) {
-                let filled = |earlier: &&mut ShadowAccess| {
-                    let BufferStage { buffer: of, number, rank: to, .. } = earlier.stage;
-                    (of, number, to) == (*buffer, stage, into)
+            let filled_cta = if of_cta_pair { own } else { rank };
+            let clock_entry = self.copy_clock_entry(own, filled_cta, pipeline);
+            for buffer in info.buffers.iter().filter(|buffer| filled_cta == own || info.is_multicast(**buffer)) {
+                let fills_buffer = |earlier: &&mut ShadowAccess| {
+                    let BufferStage { buffer: of, stage_number, rank: to, .. } = earlier.stage;
+                    (of, stage_number, to) == (*buffer, stage, filled_cta)
                 };
-                let copies: Vec<&mut ShadowAccess> = self.in_flight(at, Proxy::Tma).filter(filled).collect();
+                let copies: Vec<&mut ShadowAccess> = self.accesses_in_flight(at, Proxy::Tma).filter(fills_buffer).collect();
                 if copies.len() != 1 {
                     return Err(format!(
                         "stage {stage} of {pipeline} is committed with {} copies to {buffer}, not one",
                         copies.len()
                     ));
                 }
-                copies.into_iter().for_each(|copy| (copy.clock_entry, copy.completed_at) = (by, Some(now)));
+                copies.into_iter().for_each(|copy| (copy.clock_entry, copy.completed_at) = (clock_entry, Some(now)));
             }
             let mut published = if rank == own { clock.clone() } else { vec![0; clock.len()] };
-            published[by] = now;
-            self.side(rank, pipeline, stage, FULL).arrive(1, parts, &published);
+            published[clock_entry] = now;
+            self.stage_side(rank, pipeline, stage, FULL).arrive(1, arrivals, &published);
         }
         Ok(())
     }
@@ -645,66 +661,67 @@ impl<'a> AbstractExecution<'a> {
     fn release(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
         self.leave_stage(at, pipeline, stage, FULL)?;
         let info = self.pipeline_info(pipeline);
-        let staged_buffer = |earlier: &ShadowAccess| info.buffers.contains(&earlier.stage.buffer) && earlier.stage.number == stage;
-        if self.in_flight(at, Proxy::Mma).any(|earlier| staged_buffer(earlier)) {
+        let is_in_stage =
+            |earlier: &ShadowAccess| info.buffers.contains(&earlier.stage.buffer) && earlier.stage.stage_number == stage;
+        if self.accesses_in_flight(at, Proxy::Mma).any(|earlier| is_in_stage(earlier)) {
             return Err(format!("stage {stage} of {pipeline} is released while an MMA in flight reads it"));
         }
         let clock = if info.drains_alone() { self.mma_completion_clock(at) } else { self.arrival_clock(at) };
-        let threads = info.releases(self.executions[at].threads);
-        let all = self.attrs.draining_threads(info);
-        for rank in self.signalled(at, pipeline, EMPTY) {
-            self.side(rank, pipeline, stage, EMPTY).arrive(threads, all, &clock);
+        let threads = info.release_arrivals(self.executions[at].threads);
+        let expected = self.attrs.draining_arrivals(info);
+        for rank in self.signalled_ctas(at, pipeline, EMPTY) {
+            self.stage_side(rank, pipeline, stage, EMPTY).arrive(threads, expected, &clock);
         }
         Ok(())
     }
 
     // Accesses.
 
-    fn in_flight(&mut self, at: usize, proxy: Proxy) -> impl Iterator<Item = &mut ShadowAccess> {
+    fn accesses_in_flight(&mut self, at: usize, proxy: Proxy) -> impl Iterator<Item = &mut ShadowAccess> {
         self.shadow_accesses
             .iter_mut()
             .filter(move |earlier| earlier.clock_entry == at && earlier.completed_at.is_none() && earlier.proxy == proxy)
     }
 
-    /// Completes the accesses after which at least `enough` later groups have begun.
-    fn wait_for(&mut self, at: usize, proxy: Proxy, enough: u64) {
+    /// Completes the accesses in flight after which at least `min_later_groups` later groups have begun.
+    fn wait_for(&mut self, at: usize, proxy: Proxy, min_later_groups: u64) {
         let now = self.executions[at].now;
-        self.in_flight(at, proxy)
-            .filter(|earlier| earlier.later_groups >= enough)
+        self.accesses_in_flight(at, proxy)
+            .filter(|earlier| earlier.later_groups >= min_later_groups)
             .for_each(|earlier| earlier.completed_at = Some(now));
     }
 
-    fn accumulators_are_complete(&self, at: usize, event: &Event) -> Rule {
+    fn check_accumulators_complete(&self, at: usize, event: &Event) -> Rule {
         let in_flight = |op: &OpId| {
             self.shadow_accesses
                 .iter()
                 .any(|earlier| earlier.clock_entry == at && earlier.completed_at.is_none() && earlier.op == *op)
         };
-        match event.needs.iter().find(|(_, mmas)| mmas.iter().any(in_flight)) {
+        match event.used_accumulators.iter().find(|(_, mmas)| mmas.iter().any(in_flight)) {
             Some((value, _)) => Err(format!("{value} is used while the MMA that computes it is in flight")),
             None => Ok(()),
         }
     }
 
-    /// The stage of an access; before accesses name stages it may be any stage.
-    fn stage(&self, at: usize, buffer: Buffer, number: u32) -> BufferStage {
+    /// The stage of an access. Before phase materialize, accesses name no stage, so the result covers all stages.
+    fn accessed_stage(&self, at: usize, buffer: Buffer, number: u32) -> BufferStage {
         let stage = if self.rules.synchronised {
             BufferStage::of(self.attrs, buffer, number)
         } else {
             BufferStage::all_stages(self.attrs, buffer)
         };
-        stage.of_cta(self.executions[at].rank)
+        stage.in_cta(self.executions[at].rank)
     }
 
-    /// The stages of an access: for an MMA of a CTA pair, those of both CTAs.
+    /// The stages of an access: for an MMA of a CTA pair, the stage in both CTAs.
     fn stages_of(&self, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
         match self.is_cta_pair_mma(completes) {
-            true => (0..self.ranks).map(|rank| stage.of_cta(rank)).collect(),
+            true => (0..self.cta_count).map(|rank| stage.in_cta(rank)).collect(),
             false => vec![stage],
         }
     }
 
-    /// The part of the stage that an access covers. Multicast TMA tiles cover one part of the stage, in each CTA.
+    /// The memory that an access covers, as parts of stages. A multicast TMA copy covers one part of the stage, in each CTA.
     fn covered_parts(&self, access: &BufferAccess, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
         if self.is_cta_pair_mma(completes) {
             return self.stages_of(completes, stage);
@@ -713,13 +730,13 @@ impl<'a> AbstractExecution<'a> {
         if !is_multicast || access.proxy != Proxy::Tma || !access.access_kind.writes() {
             return vec![stage];
         }
-        let part = stage.part(stage.rank, self.ranks);
-        (0..self.ranks).map(|rank| part.of_cta(rank)).collect()
+        let part = stage.part(stage.rank, self.cta_count);
+        (0..self.cta_count).map(|rank| part.in_cta(rank)).collect()
     }
 
-    fn accesses(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
+    fn check_and_record(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
         for (access, number) in accesses {
-            let stage = self.stage(at, access.buffer, *number);
+            let stage = self.accessed_stage(at, access.buffer, *number);
             if self.rules.synchronised {
                 self.check_stage_held(at, access, *number)?;
                 let mut parts = self.covered_parts(access, completes, stage).into_iter();
@@ -729,10 +746,10 @@ impl<'a> AbstractExecution<'a> {
         }
         let in_flight = completes == Completes::WithMmaGroup;
         if in_flight {
-            self.in_flight(at, Proxy::Mma).for_each(|mma| mma.later_groups += 1);
+            self.accesses_in_flight(at, Proxy::Mma).for_each(|mma| mma.later_groups += 1);
         }
         for (access, number) in accesses {
-            let stage = self.stage(at, access.buffer, *number);
+            let stage = self.accessed_stage(at, access.buffer, *number);
             self.stages_of(completes, stage).into_iter().for_each(|stage| self.record_content(stage, access));
             if self.rules.synchronised {
                 for stage in self.covered_parts(access, completes, stage) {
@@ -748,11 +765,11 @@ impl<'a> AbstractExecution<'a> {
         if !matches!(access.access_kind, AccessKind::Writes | AccessKind::Fills) {
             return;
         }
-        let count = self.copied.entry((stage.rank, stage.buffer)).or_default();
-        let copy = (access.proxy == Proxy::Copies).then_some(*count);
-        *count += u64::from(copy.is_some());
+        let count = self.copy_counts.entry((stage.rank, stage.buffer)).or_default();
+        let copy_number = (access.proxy == Proxy::Copies).then_some(*count);
+        *count += u64::from(copy_number.is_some());
         self.contents.retain(|content| !content.stage.overlaps(&stage));
-        self.contents.push(Content { stage, copy });
+        self.contents.push(Content { stage, copy_number });
     }
 
     fn record_access(&mut self, at: usize, op: OpId, stage: BufferStage, access: &BufferAccess, completes: Completes) {
@@ -785,7 +802,7 @@ impl<'a> AbstractExecution<'a> {
         });
     }
 
-    /// Checks that buffers of a pipeline are accessed only while the role holds the stage.
+    /// Checks that a role accesses a buffer of a pipeline only while it holds the stage.
     fn check_stage_held(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
         let Some((pipeline, info)) = self.attrs.pipeline_of(access.buffer).filter(|(_, info)| can_belong_to(info, access.proxy))
         else {
@@ -798,9 +815,9 @@ impl<'a> AbstractExecution<'a> {
             };
         };
         let execution = &self.executions[at];
-        let is_open = |side| execution.ends.get(&(pipeline, side)).is_some_and(|end| end.open.contains(&number));
-        // The producer of a stage may read it. MMAs add to accumulators that threads change in between; they are complete before
-        // the threads may change them again.
+        let is_open = |side| execution.ends.get(&(pipeline, side)).is_some_and(|end| end.held_stages.contains(&number));
+        // The producer of a stage may read it. If threads fill a stage with an accumulator, the MMAs that consume the stage add to
+        // it. The MMAs are complete before threads may change the accumulator again.
         let by_mma = access.proxy == Proxy::Mma && info.drain == Drain::Mma && info.fill == Fill::Threads;
         let adds = access.access_kind.writes() && by_mma;
         let writes = access.access_kind.writes() && !adds;
@@ -824,7 +841,8 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// Checks conflict order: the clock covers all conflicting accesses, and those of another proxy are fenced.
+    /// Checks conflict order: the clock covers all conflicting accesses, and a fence follows each conflicting access of another
+    /// proxy.
     fn check_conflict_order(&self, at: usize, stage: BufferStage, access: &BufferAccess, completes: Completes) -> Rule {
         let (execution, writes) = (&self.executions[at], access.access_kind.writes());
         let done = if writes { "overwritten" } else { "read" };
@@ -832,11 +850,12 @@ impl<'a> AbstractExecution<'a> {
         let by_one_mma = completes == Completes::WithItsCommit;
         let clock = match (by_tma, by_one_mma) {
             (true, _) => self.issuer_clock(at, stage),
-            (_, true) => execution.first.clone(),
+            (_, true) => execution.first_thread_clock.clone(),
             _ => execution.clock.clone(),
         };
         for earlier in self.shadow_accesses.iter().filter(|earlier| (writes || earlier.writes) && earlier.stage.overlaps(&stage)) {
-            // MMAs of one thread execute in order. Accesses of warps that own their TMEM lanes do so, too.
+            // MMAs of one thread execute in order. So do the TMEM accesses of a role of at most four warps, because each warp
+            // accesses only its own lanes.
             let of_threads = matches!(earlier.proxy, Proxy::Generic | Proxy::Copies);
             let in_order = match by_one_mma {
                 true => earlier.clock_entry == self.mma_clock_entry(at),
@@ -850,7 +869,7 @@ impl<'a> AbstractExecution<'a> {
             if in_order {
                 continue;
             }
-            let other = if earlier.stage == stage { String::new() } else { format!(" (of {})", earlier.stage) };
+            let other_stage = if earlier.stage == stage { String::new() } else { format!(" (of {})", earlier.stage) };
             let by = match self.executions.get(earlier.clock_entry) {
                 _ if earlier.clock_entry == at => String::new(),
                 Some(other) => format!(", by {}", other.name),
@@ -866,15 +885,15 @@ impl<'a> AbstractExecution<'a> {
                     return Err(format!("{stage} is {done} while a copy to {} is in flight{by}", earlier.stage));
                 }
                 None => return Err(format!("{stage} is overwritten while an MMA in flight reads it{by}")),
-                Some(over) if over > covered && earlier.completed_for >> at & 1 == 0 => {
+                Some(completed) if completed > covered && earlier.completed_for >> at & 1 == 0 => {
                     return Err(match (earlier.clock_entry == at, earlier.writes) {
                         (true, true) if earlier.proxy == Proxy::Copies => {
-                            format!("{stage} is {done} before a barrier after the wait{other}")
+                            format!("{stage} is {done} before a barrier after the wait{other_stage}")
                         }
-                        (true, true) => format!("{stage} is {done} before a barrier after it was written{other}"),
-                        (true, false) => format!("{stage} is {done} before a barrier after its last read{other}"),
-                        (false, true) => format!("{stage} is {done}, and nothing signals that it was written{other}{by}"),
-                        (false, false) => format!("{stage} is {done}, and nothing signals that it was read{other}{by}"),
+                        (true, true) => format!("{stage} is {done} before a barrier after it was written{other_stage}"),
+                        (true, false) => format!("{stage} is {done} before a barrier after its last read{other_stage}"),
+                        (false, true) => format!("{stage} is {done}, and nothing signals that it was written{other_stage}{by}"),
+                        (false, false) => format!("{stage} is {done}, and nothing signals that it was read{other_stage}{by}"),
                     });
                 }
                 Some(_) => {}
@@ -891,8 +910,8 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    /// Checks that a read finds data that was written to the stage. Reads of a buffer follow the order of its copies; several may
-    /// read one copy.
+    /// Checks that a read finds data that was written to the stage. Reads of a buffer follow the order of its copies; several reads
+    /// may read one copy.
     fn check_content(&mut self, stage: BufferStage, access: &BufferAccess) -> Rule {
         if !access.access_kind.needs_content() {
             return Ok(());
@@ -905,12 +924,12 @@ impl<'a> AbstractExecution<'a> {
         };
         // In a pipeline, the stages define the order.
         let in_pipeline = self.attrs.pipeline_of(stage.buffer).is_some();
-        let counts =
+        let checks_copy_order =
             self.rules.synchronised && !in_pipeline && (self.rules.in_order || self.attrs.placements[stage.buffer].depth > 1);
-        if let Some(number) = content.copy.filter(|_| counts) {
-            let last = self.read.insert((stage.rank, stage.buffer), number);
-            let due = last.map_or(0, |last| last + 1);
-            if number != due && Some(number) != last {
+        if let Some(number) = content.copy_number.filter(|_| checks_copy_order) {
+            let last_read = self.last_read_copies.insert((stage.rank, stage.buffer), number);
+            let due = last_read.map_or(0, |last_read| last_read + 1);
+            if number != due && Some(number) != last_read {
                 return Err(format!("{stage} holds copy {number}, and copy {due} is due"));
             }
         }
@@ -919,12 +938,13 @@ impl<'a> AbstractExecution<'a> {
 
     // The end.
 
-    /// No role can continue: all have ended and left nothing in flight, or they deadlock.
+    /// Checks the state in which no role can continue: all roles must have ended, with nothing in flight. Roles that still wait are
+    /// in a deadlock.
     fn check_end(&self) -> Result<(), Fault> {
         let waiting: Vec<(&RoleExecution, &Event)> =
             self.executions.iter().filter_map(|execution| Some((execution, execution.events.front()?))).collect();
         if let Some((_, first)) = waiting.first() {
-            let of = |(execution, event): &(&RoleExecution, &Event)| match &event.kind {
+            let describe_wait = |(execution, event): &(&RoleExecution, &Event)| match &event.kind {
                 EventKind::Acquire(Position { pipeline, stage, phase }) => {
                     format!("{} waits until stage {stage} of {pipeline} is free, phase {phase}", execution.name)
                 }
@@ -933,41 +953,42 @@ impl<'a> AbstractExecution<'a> {
                 }
                 _ => unreachable!("nothing else waits"),
             };
-            let message = format!("deadlock: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
+            let message = format!("deadlock: {}", waiting.iter().map(describe_wait).collect::<Vec<_>>().join("; "));
             return Err(Fault::Broken { op: first.op, message });
         }
         if let Some(earlier) = self.shadow_accesses.iter().find(|earlier| earlier.completed_at.is_none()) {
-            let what = if earlier.proxy == Proxy::Mma { "MMA" } else { "copy" };
-            return Err(Fault::Broken { op: earlier.op, message: format!("nothing waits for the {what}") });
+            let access_name = if earlier.proxy == Proxy::Mma { "MMA" } else { "copy" };
+            return Err(Fault::Broken { op: earlier.op, message: format!("nothing waits for the {access_name}") });
         }
         if let Some(mma) = self.shadow_accesses.iter().find(|earlier| self.may_outlive_cta(earlier)) {
             return Err(Fault::Broken { op: mma.op, message: "nothing waits for the MMA".into() });
         }
-        self.open_stages().map_or(Ok(()), |message| Err(Fault::FinalState { message }))
+        self.open_stage_message().map_or(Ok(()), |message| Err(Fault::FinalState { message }))
     }
 
     /// Returns whether an access is an MMA in tensor memory that may be in flight when the CTA frees this memory.
     fn may_outlive_cta(&self, earlier: &ShadowAccess) -> bool {
         let of_mmas = earlier.clock_entry >= self.mma_clock_entry(0);
         of_mmas
-            && earlier
-                .completed_at
-                .is_some_and(|over| self.executions.iter().all(|execution| execution.first[earlier.clock_entry] < over))
+            && earlier.completed_at.is_some_and(|completed| {
+                self.executions.iter().all(|execution| execution.first_thread_clock[earlier.clock_entry] < completed)
+            })
     }
 
-    fn open_stages(&self) -> Option<String> {
+    /// The message for a stage that is not committed or released at the end, or that a consumer did not wait for.
+    fn open_stage_message(&self) -> Option<String> {
         for (pipeline, info) in self.attrs.pipelines.iter() {
             // All CTAs of a cluster end in the same state.
             let end = |warp_role: WarpRole, side| {
                 let execution = self.executions.iter().find(|execution| execution.warp_role == warp_role);
                 execution.and_then(|execution| execution.ends.get(&(pipeline, side)))
             };
-            let open = |warp_role, side| end(warp_role, side).and_then(|end| end.open.first());
-            let visited = |warp_role, side| end(warp_role, side).map_or(0, |end| end.visited);
-            let last = if self.attrs.needs_producer_tail(info) { info.depth as usize } else { 0 };
-            match (open(info.producer, EMPTY), end(info.producer, EMPTY).map_or(0, |end| end.open.len())) {
-                (_, stages) if stages == last => {}
-                (Some(stage), _) if last == 0 => {
+            let open = |warp_role, side| end(warp_role, side).and_then(|end| end.held_stages.first());
+            let visited = |warp_role, side| end(warp_role, side).map_or(0, |end| end.visits);
+            let tail_stages = if self.attrs.needs_producer_tail(info) { info.depth as usize } else { 0 };
+            match (open(info.producer, EMPTY), end(info.producer, EMPTY).map_or(0, |end| end.held_stages.len())) {
+                (_, stages) if stages == tail_stages => {}
+                (Some(stage), _) if tail_stages == 0 => {
                     return Some(format!("stage {stage} of {pipeline} is acquired and never committed"));
                 }
                 _ => return Some(format!("{pipeline}: MMAs of another CTA may release a stage after this one has ended")),
@@ -976,9 +997,9 @@ impl<'a> AbstractExecution<'a> {
                 if let Some(stage) = open(*consumer, FULL) {
                     return Some(format!("stage {stage} of {pipeline} is waited for and never released"));
                 }
-                let (filled, taken) = (visited(info.producer, EMPTY) - last as u64, visited(*consumer, FULL));
-                if filled != taken {
-                    return Some(format!("{pipeline} is filled {filled} times, and {consumer} waits for {taken} of them"));
+                let (filled, waited) = (visited(info.producer, EMPTY) - tail_stages as u64, visited(*consumer, FULL));
+                if filled != waited {
+                    return Some(format!("{pipeline} is filled {filled} times, and {consumer} waits for {waited} of them"));
                 }
             }
         }
@@ -994,10 +1015,10 @@ fn can_belong_to(info: &PipelineInfo, proxy: Proxy) -> bool {
 /// Checks that the arrival counts in the pipeline table match the threads that arrive.
 pub(super) fn check_arrival_counts(attrs: &FunctionAttrs) -> Rule {
     for (pipeline, info) in attrs.pipelines.iter() {
-        let filling = attrs.filling_threads(info).unwrap_or(0);
-        for (stated, arriving, what) in [(info.full, filling, "fill"), (info.empty, attrs.draining_threads(info), "free")] {
+        let filling = attrs.filling_arrivals(info).unwrap_or(0);
+        for (stated, arriving, verb) in [(info.full, filling, "fill"), (info.empty, attrs.draining_arrivals(info), "free")] {
             if stated != arriving {
-                return Err(format!("{arriving} threads {what} a stage of {pipeline}, and its barrier counts {stated} arrivals"));
+                return Err(format!("{arriving} threads {verb} a stage of {pipeline}, and its barrier counts {stated} arrivals"));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The last executions of an access to global memory, and the iterations of the enclosing loops since then.
 
-use super::global_order::{Before, Wait};
+use super::global_order::{Predecessors, RequiredExecutions};
 use base::ir::Op as OpId;
 use std::collections::BTreeSet;
 
@@ -17,57 +17,58 @@ struct Execution {
     /// The event count of the warp role at the execution.
     event_count: u64,
     /// The loops that have begun another iteration since.
-    iterations_of: BTreeSet<OpId>,
+    advanced_loops: BTreeSet<OpId>,
 }
 
 impl Execution {
     fn join(self, other: Execution) -> Execution {
-        let iterations_of = self.iterations_of.into_iter().chain(other.iterations_of).collect();
-        Execution { event_count: self.event_count.max(other.event_count), iterations_of }
+        let advanced_loops = self.advanced_loops.into_iter().chain(other.advanced_loops).collect();
+        Execution { event_count: self.event_count.max(other.event_count), advanced_loops }
     }
 }
 
-/// The later of two executions, or the only one.
-fn joined(one: Option<Execution>, other: Option<Execution>) -> Option<Execution> {
+/// Joins the executions that exist: the later event count, and the advanced loops of both.
+fn join_executions(one: Option<Execution>, other: Option<Execution>) -> Option<Execution> {
     [one, other].into_iter().flatten().reduce(Execution::join)
 }
 
 impl LastExecutions {
     /// Records an execution in the current iterations.
     pub(super) fn record(&mut self, event_count: u64) {
-        self.this_iteration = Some(Execution { event_count, iterations_of: BTreeSet::new() });
+        self.this_iteration = Some(Execution { event_count, advanced_loops: BTreeSet::new() });
     }
 
-    /// Forgets the executions up to this event count, which are complete for all threads of the warp role.
+    /// Forgets the executions up to the event count `clock`, which are complete for all threads of the warp role.
     pub(super) fn forget_completed(&mut self, clock: u64) {
-        for time in [&mut self.this_iteration, &mut self.earlier_iteration] {
-            *time = time.take().filter(|time| time.event_count > clock);
+        for execution in [&mut self.this_iteration, &mut self.earlier_iteration] {
+            *execution = execution.take().filter(|execution| execution.event_count > clock);
         }
     }
 
-    /// A loop around the op begins another iteration.
-    pub(super) fn next_iteration(&mut self, for_op: OpId) {
-        self.earlier_iteration = joined(self.this_iteration.take(), self.earlier_iteration.take());
-        if let Some(time) = &mut self.earlier_iteration {
-            time.iterations_of.insert(for_op);
+    /// Begins another iteration of a loop that encloses the access.
+    pub(super) fn next_iteration(&mut self, loop_op: OpId) {
+        self.earlier_iteration = join_executions(self.this_iteration.take(), self.earlier_iteration.take());
+        if let Some(execution) = &mut self.earlier_iteration {
+            execution.advanced_loops.insert(loop_op);
         }
     }
 
-    /// Merges two control-flow paths, of which either may have been taken.
+    /// Merges the executions on two control-flow paths, either of which may have been taken.
     pub(super) fn merged(self, other: LastExecutions) -> LastExecutions {
         LastExecutions {
-            this_iteration: joined(self.this_iteration, other.this_iteration),
-            earlier_iteration: joined(self.earlier_iteration, other.earlier_iteration),
+            this_iteration: join_executions(self.this_iteration, other.this_iteration),
+            earlier_iteration: join_executions(self.earlier_iteration, other.earlier_iteration),
         }
     }
 
-    /// Checks an access that must wait for these executions. `None` if they are complete; otherwise whether the incomplete
-    /// execution is of an earlier iteration.
-    pub(super) fn violated(&self, before: &Before, wait: Wait) -> Option<bool> {
-        if self.this_iteration.is_some() && wait.same_iteration {
+    /// Checks a later access that must wait for these executions. `None` if the required executions are complete. Otherwise whether
+    /// the incomplete execution is of an earlier iteration.
+    pub(super) fn violation(&self, predecessors: &Predecessors, required: RequiredExecutions) -> Option<bool> {
+        if self.this_iteration.is_some() && required.same_iteration {
             return Some(false);
         }
-        let matters = |time: &Execution| wait.earlier_iteration || !time.iterations_of.is_disjoint(&before.overlaps_in);
-        self.earlier_iteration.as_ref().is_some_and(matters).then_some(true)
+        let is_required =
+            |execution: &Execution| required.earlier_iteration || !execution.advanced_loops.is_disjoint(&predecessors.overlaps_in);
+        self.earlier_iteration.as_ref().is_some_and(is_required).then_some(true)
     }
 }

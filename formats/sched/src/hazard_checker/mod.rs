@@ -18,7 +18,7 @@
 //! If warp roles share pipelines, the checker tries the trip counts around every depth. A condition that decides pipeline steps is
 //! executed on both paths, each time with the same outcome in all roles that compute it alike ([`symbols`]). If iterations evaluate
 //! such a condition anew, all sequences of four outcomes are executed for loops of up to three iterations, and all sequences of two
-//! for longer loops. The outcomes of later iterations repeat them.
+//! for longer loops. Later iterations repeat the sequence.
 
 mod accumulators;
 mod buffer_stage;
@@ -37,7 +37,7 @@ use base::{Arena, Block, Envelope, Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::tile::Dense;
 use event_trace::{Conditions, Program};
-use global_order::Order;
+use global_order::GlobalOrder;
 use happens_before::{AbstractExecution, Rules};
 use numerics::Scalar;
 use numerics::arith::Binary;
@@ -47,16 +47,13 @@ use tileas::Buffer;
 use tileas::effects::Proxy;
 use tileas::layout::{Layout, LayoutId};
 
-/// Why the checker refuses a program.
+/// The reason why the checker refuses a program.
 enum Fault {
-    Broken {
-        op: OpId,
-        message: String,
-    },
+    /// An op that violates a rule.
+    Broken { op: OpId, message: String },
     /// A fault of the final state or of the pipeline table, which no single op causes.
-    FinalState {
-        message: String,
-    },
+    FinalState { message: String },
+    /// The execution exceeds a limit on ops or iterations.
     TooLong,
 }
 
@@ -76,30 +73,31 @@ pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -
         return Ok(());
     }
     module.functions.iter().try_for_each(|function| {
-        let own: Vec<&LoopSchedule> = module.schedules.iter().filter(|schedule| schedule.function == function.name).collect();
-        let refuse = |code: &str, op: Option<OpId>, message: String, what: String| {
+        let own_schedules: Vec<&LoopSchedule> =
+            module.schedules.iter().filter(|schedule| schedule.function == function.name).collect();
+        let refuse = |code: &str, op: Option<OpId>, message: String, entity: String| {
             let loc = op.map_or(function.loc, |op| function.body.ops[op].loc);
-            let found = Diagnostic::invalid(code, message).at_loc(&envelope.debug, loc);
-            if found.place.is_some() { found.note(format!("in {what}")) } else { found.at(Place::Entity(what)) }
+            let diagnostic = Diagnostic::invalid(code, message).at_loc(&envelope.debug, loc);
+            if diagnostic.place.is_some() { diagnostic.note(format!("in {entity}")) } else { diagnostic.at(Place::Entity(entity)) }
         };
-        let prefetched = if phase == Phase::Alloc { staged_buffers(function, &own) } else { Ok(BTreeMap::new()) };
+        let prefetched = if phase == Phase::Alloc { prefetched_buffers(function, &own_schedules) } else { Ok(BTreeMap::new()) };
         let prefetched = prefetched.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
-        check_function(function, &module.layouts, &own, &prefetched, phase == Phase::Materialize).map_err(|(fault, trip_count)| {
-            match fault {
+        check_function(function, &module.layouts, &own_schedules, &prefetched, phase == Phase::Materialize).map_err(
+            |(fault, trip_count)| match fault {
                 Fault::Broken { op, message } => {
                     let kind = function.body.ops[op].kind.mnemonic();
-                    let what = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
-                    refuse("SC130", Some(op), format!("{kind}: {message}"), format!("func {}{what}", function.name))
+                    let suffix = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
+                    refuse("SC130", Some(op), format!("{kind}: {message}"), format!("func {}{suffix}", function.name))
                 }
                 Fault::FinalState { message } => {
-                    let what = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
-                    refuse("SC133", None, message, format!("func {}{what}", function.name))
+                    let suffix = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
+                    refuse("SC133", None, message, format!("func {}{suffix}", function.name))
                 }
                 Fault::TooLong => {
                     Diagnostic::unsupported("SC131", format!("'{}' nests too deep for the hazard checker", function.name))
                 }
-            }
-        })
+            },
+        )
     })
 }
 
@@ -111,24 +109,24 @@ fn check_function(
     prefetched: &BTreeMap<OpId, BTreeSet<Buffer>>,
     synchronised: bool,
 ) -> std::result::Result<(), (Fault, Option<u64>)> {
-    let order = if synchronised { Order::of(function, layouts) } else { Order::empty() };
-    let relevant = accumulators::relevant_ops(function, &order.accesses);
-    if relevant.is_empty() {
+    let global_order = if synchronised { GlobalOrder::of(function, layouts) } else { GlobalOrder::empty() };
+    let relevant_ops = accumulators::relevant_ops(function, &global_order.ordered_accesses);
+    if relevant_ops.is_empty() {
         return Ok(());
     }
-    let program = Program { function, relevant: &relevant, order: &order, prefetched };
+    let program = Program { function, relevant_ops: &relevant_ops, global_order: &global_order, prefetched };
     if !function.attrs.warp_roles.is_empty() || !function.attrs.pipelines.is_empty() {
         return check_warp_roles(&program);
     }
     let rules = Rules { synchronised, in_order: !schedules.is_empty() };
-    let execute = |forced: BTreeMap<Value, u64>| execute(&program, rules, forced, None);
+    let execute = |forced_bounds: BTreeMap<Value, u64>| execute(&program, rules, forced_bounds, None);
     let Some(bounds) = pipelined_bounds(function).filter(|bounds| !bounds.is_empty()) else {
         return execute(BTreeMap::new()).map_err(|fault| (fault, None));
     };
     let stages = schedules.iter().map(|schedule| schedule.last_stage() + 1).max().unwrap_or(1);
     (0..=2 * u64::from(stages)).chain([17]).try_for_each(|trip_count| {
-        let forced = bounds.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, &BTreeMap::new())).collect();
-        execute(forced).map_err(|fault| (fault, Some(trip_count)))
+        let forced_bounds = bounds.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, &BTreeMap::new())).collect();
+        execute(forced_bounds).map_err(|fault| (fault, Some(trip_count)))
     })
 }
 
@@ -137,18 +135,18 @@ fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Op
     let function = program.function;
     happens_before::check_arrival_counts(&function.attrs).map_err(|message| (Fault::FinalState { message }, None))?;
     let mut symbols = Symbols::default();
-    let mut execute = |forced, trip_count| all_outcomes(program, &forced, trip_count, &mut symbols);
+    let mut execute = |forced_bounds, trip_count| execute_all_outcomes(program, &forced_bounds, trip_count, &mut symbols);
     let loops = loops_with_pipelines(function);
     if loops.is_empty() {
         return execute(BTreeMap::new(), 0).map_err(|fault| (fault, None));
     }
-    let deepest = function.attrs.pipelines.values().map(|info| u64::from(info.depth)).max().unwrap_or(1);
-    // Each loop in turn takes every trip count that may matter, while the other loops run zero times, once or twice.
+    let max_depth = function.attrs.pipelines.values().map(|info| u64::from(info.depth)).max().unwrap_or(1);
+    // Each group of loops in turn takes every trip count that may matter, while all other groups run zero, one or two iterations.
     for own in 0..loops.len() {
-        for trip_count in (0..=2 * deepest + 1).chain([17]) {
-            for others in 0..if loops.len() > 1 { 3 } else { 1 } {
-                let times = |at: usize| if at == own { trip_count } else { others };
-                execute(forced_bounds(&loops, times), trip_count).map_err(|fault| (fault, Some(trip_count)))?;
+        for trip_count in (0..=2 * max_depth + 1).chain([17]) {
+            for other_trip_count in 0..if loops.len() > 1 { 3 } else { 1 } {
+                let trip_count_of = |at: usize| if at == own { trip_count } else { other_trip_count };
+                execute(bounds_for_trip_counts(&loops, trip_count_of), trip_count).map_err(|fault| (fault, Some(trip_count)))?;
             }
         }
     }
@@ -159,35 +157,35 @@ fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Op
 fn execute(
     program: &Program<'_>,
     rules: Rules,
-    forced: BTreeMap<Value, u64>,
+    forced_bounds: BTreeMap<Value, u64>,
     conditions: Option<Conditions<'_>>,
 ) -> std::result::Result<(), Fault> {
     let mut happens_before = AbstractExecution::new(program, rules);
-    event_trace::unroll(program, forced, conditions, &mut |warp_role, event| happens_before.add(warp_role, event))?;
+    event_trace::unroll(program, forced_bounds, conditions, &mut |warp_role, event| happens_before.add_event(warp_role, event))?;
     happens_before.run()
 }
 
-/// Length of the sequences of outcomes for loops of at most [`FEW_ITERATIONS`] iterations, and for longer loops. Longer loops repeat
-/// their sequence.
-const OUTCOMES: [usize; 2] = [4, 2];
-/// The most iterations of a loop of few iterations.
-const FEW_ITERATIONS: u64 = 3;
+/// Lengths of the sequences of outcomes that the checker executes: for loops of at most [`MAX_LONG_SEQUENCE_TRIPS`] iterations, and
+/// for longer loops. After the end of a sequence, the outcomes repeat it.
+const SEQUENCE_LENGTHS: [usize; 2] = [4, 2];
+/// Maximum trip count for which the checker executes the longer sequences of outcomes.
+const MAX_LONG_SEQUENCE_TRIPS: u64 = 3;
 
 /// Executes the warp roles together, for all outcomes of the conditions that decide pipeline steps.
-fn all_outcomes(
+fn execute_all_outcomes(
     program: &Program<'_>,
-    forced: &BTreeMap<Value, u64>,
+    forced_bounds: &BTreeMap<Value, u64>,
     trip_count: u64,
     symbols: &mut Symbols,
 ) -> std::result::Result<(), Fault> {
-    let length = OUTCOMES[usize::from(trip_count > FEW_ITERATIONS)];
+    let length = SEQUENCE_LENGTHS[usize::from(trip_count > MAX_LONG_SEQUENCE_TRIPS)];
     let rules = Rules { synchronised: true, in_order: false };
-    let mut next = Some(Outcomes::first(length));
+    let mut next = Some(Outcomes::first_execution(length));
     while let Some(mut outcomes) = next {
-        symbols.restart();
+        symbols.start_execution();
         let conditions = Conditions { symbols, outcomes: &mut outcomes };
-        execute(program, rules, forced.clone(), Some(conditions))?;
-        next = outcomes.next();
+        execute(program, rules, forced_bounds.clone(), Some(conditions))?;
+        next = outcomes.next_execution();
     }
     Ok(())
 }
@@ -203,7 +201,7 @@ fn has_pipeline_steps(function: &Function, region: Region) -> bool {
     function.body.walk(region).into_iter().any(|op| is_step(&function.body.ops[op].kind))
 }
 
-/// Returns whether a region ends an iteration of a loop around it, or the function.
+/// Returns whether a region may end an iteration of an enclosing loop, or the function.
 fn leaves_a_loop(function: &Function, region: Region) -> bool {
     let body = &function.body;
     body.blocks[body.block_of(region)].ops.iter().any(|op| {
@@ -225,7 +223,8 @@ fn only_computes(function: &Function, region: Region) -> bool {
     function.body.walk(region).into_iter().all(does_nothing)
 }
 
-/// The key of loops that run equally often. Warp roles share a trip count only if its upper bound is computed before their bodies.
+/// The key by which the checker groups loops with equal trip counts. Loops with the same upper bound have equal trip counts if the
+/// bound is computed before the bodies of the warp roles. Other loops are grouped by nesting depth.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum TripCountKey {
     /// The upper bound, if it is computed before the bodies of the warp roles.
@@ -235,8 +234,11 @@ enum TripCountKey {
 
 /// The values of loop bounds that give each group of loops the requested trip count. If the lower bound of a loop is the upper
 /// bound of another loop, the other loop is handled first.
-fn forced_bounds(loops: &BTreeMap<TripCountKey, Vec<Bounds>>, times: impl Fn(usize) -> u64) -> BTreeMap<Value, u64> {
-    let mut forced = BTreeMap::new();
+fn bounds_for_trip_counts(
+    loops: &BTreeMap<TripCountKey, Vec<Bounds>>,
+    trip_count_of: impl Fn(usize) -> u64,
+) -> BTreeMap<Value, u64> {
+    let mut forced_bounds = BTreeMap::new();
     let mut remaining: Vec<(usize, (&TripCountKey, &Vec<Bounds>))> = loops.iter().enumerate().collect();
     while !remaining.is_empty() {
         let starts_at_remaining_end = |(at, (_, group)): &(usize, (&TripCountKey, &Vec<Bounds>))| {
@@ -247,27 +249,27 @@ fn forced_bounds(loops: &BTreeMap<TripCountKey, Vec<Bounds>>, times: impl Fn(usi
         };
         let next = remaining.iter().position(|one| !starts_at_remaining_end(one)).unwrap_or(0);
         let (at, (key, group)) = remaining.remove(next);
-        for (value, number) in for_trip_count(key, group, times(at), &forced) {
-            forced.entry(value).or_insert(number);
+        for (value, number) in for_trip_count(key, group, trip_count_of(at), &forced_bounds) {
+            forced_bounds.entry(value).or_insert(number);
         }
     }
-    forced
+    forced_bounds
 }
 
 /// The bounds of a group of loops with equal trip counts. If the loops start at different values, they share the smallest upper
 /// bound, so only the loop that starts first runs all iterations.
 fn for_trip_count(key: &TripCountKey, group: &[Bounds], trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
     let trip_count = trip_count.max(group.iter().any(Bounds::has_iteration).into());
-    let mut forced: Vec<(Value, u64)> = group.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
+    let mut forced_bounds: Vec<(Value, u64)> = group.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
     if let TripCountKey::UpperBound(upper) = key {
-        let ends = forced.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
-        forced.iter_mut().filter(|(value, _)| value == upper).for_each(|(_, end)| *end = ends.unwrap_or(*end));
+        let ends = forced_bounds.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
+        forced_bounds.iter_mut().filter(|(value, _)| value == upper).for_each(|(_, end)| *end = ends.unwrap_or(*end));
     }
-    forced
+    forced_bounds
 }
 
-/// The loops with an unknown trip count that contain pipeline steps, and the same loops in warp roles that only compute in them.
-/// They are grouped by the value that determines the trip count.
+/// The loops that contain pipeline steps or end groups of copies, and loops in warp roles that only compute in them. Loops with a
+/// small constant trip count are not included. The loops are grouped by the value that determines the trip count.
 fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bounds>> {
     let body = &function.body;
     let entry = function.entry();
@@ -286,9 +288,9 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bound
             if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core() {
                 let has_steps = has_pipeline_steps(function, *region);
                 inner_depth += usize::from(has_steps);
-                let lower = main_loops.get(&op).map_or(*lower, |first| lower_of(function, *first));
+                let lower = main_loops.get(&op).map_or(*lower, |main_loop| lower_of(function, *main_loop));
                 let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
-                let is_main_loop = main_loops.values().any(|first| *first == op);
+                let is_main_loop = main_loops.values().any(|main_loop| *main_loop == op);
                 // Loops that end copy groups are included, because waits depend on the number of groups. If a warp role only
                 // computes in a loop, code after the loop may still rely on an iteration. All other loops are executed as if they
                 // might not run.
@@ -305,7 +307,8 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bound
     loops
 }
 
-fn constant(function: &Function, value: Value) -> Option<u64> {
+/// The value of a constant op.
+fn constant_value(function: &Function, value: Value) -> Option<u64> {
     match function.body.ops[function.body.defining_op(value)?].kind.core() {
         Some(Core::Constant { value: Dense::Splat(bits) }) => Some(*bits),
         _ => None,
@@ -323,21 +326,21 @@ struct Bounds {
 
 impl Bounds {
     fn of(function: &Function, values: [Value; 3], unsigned: bool) -> Bounds {
-        let [lower, upper, step] = values.map(|value| (value, constant(function, value)));
-        Bounds { lower, step, upper, scalar: scalars::carrier(function, lower.0), unsigned }
+        let [lower, upper, step] = values.map(|value| (value, constant_value(function, value)));
+        Bounds { lower, step, upper, scalar: scalars::carrier_type(function, lower.0), unsigned }
     }
     /// Returns whether the trip count is constant and small enough to execute the loop as it is.
     fn is_short(&self) -> bool {
         const MAX_SHORT_TRIP_COUNT: i128 = 64;
-        self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * MAX_SHORT_TRIP_COUNT)
+        self.constant_range().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * MAX_SHORT_TRIP_COUNT)
     }
-    /// Returns whether the loop has an iteration for all trip counts that the checker tries.
+    /// Returns whether constant bounds show that the loop runs at least once.
     fn has_iteration(&self) -> bool {
-        self.constant().is_some_and(|(from, to)| from < to)
+        self.constant_range().is_some_and(|(from, to)| from < to)
     }
-    fn constant(&self) -> Option<(i128, i128)> {
-        let order = |bits: Option<u64>| bits.map(|bits| scalars::as_number(self.scalar, self.unsigned, bits));
-        order(self.lower.1).zip(order(self.upper.1))
+    fn constant_range(&self) -> Option<(i128, i128)> {
+        let to_number = |bits: Option<u64>| bits.map(|bits| scalars::as_number(self.scalar, self.unsigned, bits));
+        to_number(self.lower.1).zip(to_number(self.upper.1))
     }
     /// Returns values for the bounds that give the loop this trip count. `known` are the bounds that other loops have fixed. If
     /// only the upper bound is constant, it keeps its value, because other loops may use the same constant. A loop that is known to
@@ -346,16 +349,16 @@ impl Bounds {
         let trip_count = trip_count.max(self.has_iteration().into());
         let step = self.step.1.unwrap_or(1).max(1);
         let span = trip_count.wrapping_mul(step);
-        let unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));
-        let step = unknown(self.step, step);
-        let first = match (self.lower.1, self.upper.1) {
+        let if_unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));
+        let step = if_unknown(self.step, step);
+        let bound_values = match (self.lower.1, self.upper.1) {
             (None, Some(end)) => [Some((self.lower.0, scalars::truncated(self.scalar, end.wrapping_sub(span)))), None],
             (start, _) => {
                 let start = start.or_else(|| known.get(&self.lower.0).copied()).unwrap_or(0);
-                [unknown(self.lower, start), Some((self.upper.0, scalars::truncated(self.scalar, start.wrapping_add(span))))]
+                [if_unknown(self.lower, start), Some((self.upper.0, scalars::truncated(self.scalar, start.wrapping_add(span))))]
             }
         };
-        first.into_iter().flatten().chain(step).collect()
+        bound_values.into_iter().flatten().chain(step).collect()
     }
 }
 
@@ -411,26 +414,26 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     };
     let main_loops = main_loops(function);
     let has_epilogue: BTreeSet<OpId> = main_loops.values().copied().collect();
-    let of = |&op: &OpId| {
+    let bounds_of = |&op: &OpId| {
         let ([_, upper, step], unsigned) = bounds(op);
         let lower = lower_of(function, main_loops.get(&op).copied().unwrap_or(op));
         let bounds = Bounds::of(function, [lower, upper, step], unsigned);
         (!bounds.is_short()).then_some(bounds)
     };
     let last_loops = pipelined.iter().filter(|op| !has_epilogue.contains(op));
-    (!pipelined.is_empty()).then(|| last_loops.filter_map(of).collect())
+    (!pipelined.is_empty()).then(|| last_loops.filter_map(bounds_of).collect())
 }
 
 /// For each scheduled loop, the buffers into which copies prefetch. The error is the message for a buffer that lacks a stage for an
 /// iteration in flight.
-fn staged_buffers(
+fn prefetched_buffers(
     function: &Function,
     schedules: &[&LoopSchedule],
 ) -> std::result::Result<BTreeMap<OpId, BTreeSet<Buffer>>, String> {
     let body = &function.body;
     let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. }));
     let loops: Vec<OpId> = body.walk(function.region).into_iter().filter(is_loop).collect();
-    let mut staged_buffers = BTreeMap::new();
+    let mut buffers_of_loops = BTreeMap::new();
     for schedule in schedules {
         let Some(&for_op) = loops.get(schedule.index as usize) else { continue };
         let Some(block): Option<Block> = crate::loop_body(function, schedule.index) else { continue };
@@ -440,7 +443,7 @@ fn staged_buffers(
             let copied = ops.get(entry.op as usize).and_then(|op| body.ops[*op].kind.effects().copied_to());
             let ahead = schedule.last_stage() - entry.stage;
             let Some(buffer) = copied.filter(|_| ahead > 0) else { continue };
-            // An MMA in flight still reads while the next iteration computes.
+            // An MMA in flight still reads the buffer while the next iteration computes.
             let mma_in_flight = schedule.in_flight && read_by_mmas(function, block, buffer);
             let in_flight = u64::from(ahead) + 1 + u64::from(mma_in_flight);
             let depth = function.attrs.placements[buffer].depth;
@@ -449,9 +452,9 @@ fn staged_buffers(
             }
             prefetched.insert(buffer);
         }
-        staged_buffers.insert(for_op, prefetched);
+        buffers_of_loops.insert(for_op, prefetched);
     }
-    Ok(staged_buffers)
+    Ok(buffers_of_loops)
 }
 
 /// Returns whether an MMA that can stay in flight reads a buffer: nothing uses its result before the next iteration.
@@ -464,5 +467,5 @@ fn read_by_mmas(function: &Function, block: Block, buffer: Buffer) -> bool {
         let mut accesses = body.ops[*op].kind.effects().buffers.into_iter();
         accesses.any(|access| access.buffer == buffer && access.proxy == Proxy::Mma)
     };
-    ops.iter().any(|op| reads(op) && !body.ops[*op].results.iter().any(|accumulators| used.contains(accumulators)))
+    ops.iter().any(|op| reads(op) && !body.ops[*op].results.iter().any(|result| used.contains(result)))
 }

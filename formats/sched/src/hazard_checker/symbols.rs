@@ -35,45 +35,47 @@ enum Origin {
 #[derive(Default)]
 pub(super) struct Symbols {
     symbols: BTreeMap<Origin, Symbol>,
-    /// The ops without their operands, as text, and the number of each op's text.
-    texts: BTreeMap<String, u32>,
+    /// The number of each op text. The text of an op omits the operands.
+    op_texts: BTreeMap<String, u32>,
+    /// For each op, the number of its text; `None` if equal operands do not imply equal results.
     kinds: BTreeMap<OpId, Option<u32>>,
-    computed: BTreeMap<(WarpRole, Value), u32>,
+    /// How often each warp role has computed a value that the checker cannot follow.
+    times_computed: BTreeMap<(WarpRole, Value), u32>,
 }
 
 impl Symbols {
     /// Starts another execution of the function.
-    pub(super) fn restart(&mut self) {
-        self.computed.clear();
+    pub(super) fn start_execution(&mut self) {
+        self.times_computed.clear();
     }
 
-    fn symbol(&mut self, origin: Origin) -> Symbol {
+    fn symbol_of(&mut self, origin: Origin) -> Symbol {
         let next = Symbol(self.symbols.len() as u32);
         *self.symbols.entry(origin).or_insert(next)
     }
 
     /// The symbol of a value that the checker cannot follow.
-    pub(super) fn unknown(&mut self, warp_role: WarpRole, value: Value) -> Symbol {
-        let before = self.computed.entry((warp_role, value)).or_default();
+    pub(super) fn unknown_symbol(&mut self, warp_role: WarpRole, value: Value) -> Symbol {
+        let before = self.times_computed.entry((warp_role, value)).or_default();
         let origin = Origin::Unknown { warp_role, value, before: *before };
         *before += 1;
-        self.symbol(origin)
+        self.symbol_of(origin)
     }
 
     /// The value of a condition's result, from the values of both paths.
-    pub(super) fn selected(&mut self, cond: ScalarValue, one: ScalarValue, other: ScalarValue) -> ScalarValue {
-        if one == other { one } else { ScalarValue::Symbol(self.symbol(Origin::Selected { cond, one, other })) }
+    pub(super) fn selected_value(&mut self, cond: ScalarValue, one: ScalarValue, other: ScalarValue) -> ScalarValue {
+        if one == other { one } else { ScalarValue::Symbol(self.symbol_of(Origin::Selected { cond, one, other })) }
     }
 
-    /// The symbols of an op's results. None if the op is no function of operands that the checker follows.
-    pub(super) fn results(&mut self, function: &Function, op: OpId, scalars: &Scalars<'_>) -> Vec<Option<ScalarValue>> {
+    /// The symbols of an op's results. Empty if the results are no function of operands that the checker follows.
+    pub(super) fn result_symbols(&mut self, function: &Function, op: OpId, scalars: &Scalars<'_>) -> Vec<Option<ScalarValue>> {
         let node = &function.body.ops[op];
         let kind = match self.kinds.get(&op) {
             Some(kind) => *kind,
             None => {
-                let kind = text(&node.kind).map(|text| {
-                    let next = self.texts.len() as u32;
-                    *self.texts.entry(text).or_insert(next)
+                let kind = text_without_operands(&node.kind).map(|text| {
+                    let next = self.op_texts.len() as u32;
+                    *self.op_texts.entry(text).or_insert(next)
                 });
                 self.kinds.insert(op, kind);
                 kind
@@ -83,7 +85,7 @@ impl Symbols {
         let mut operands = Vec::new();
         for value in node.kind.operands() {
             match function.body.ty(value) {
-                // Loads that tokens order with writes have no symbols, and others do not depend on tokens.
+                // The result of a load does not depend on its token: loads that tokens order with writes have no symbol.
                 Type::Token => operands.push(None),
                 _ => match scalars.value(&value) {
                     Some(known) => operands.push(Some(known)),
@@ -92,17 +94,17 @@ impl Symbols {
             }
         }
         let origin = |result| Origin::Computed { kind, operands: operands.clone(), result };
-        (0..node.results.len()).map(|result| Some(ScalarValue::Symbol(self.symbol(origin(result))))).collect()
+        (0..node.results.len()).map(|result| Some(ScalarValue::Symbol(self.symbol_of(origin(result))))).collect()
     }
 }
 
-/// An op without its operands, as text; none if equal operands do not imply equal results.
-fn text(kind: &Op) -> Option<String> {
+/// An op without its operands, as text. `None` if equal operands do not imply equal results.
+fn text_without_operands(kind: &Op) -> Option<String> {
     let effects = kind.effects();
-    let reads = effects.global.as_ref().is_some_and(|access| {
+    let is_weak_load = effects.global.as_ref().is_some_and(|access| {
         access.access_kind == AccessKind::Reads && access.order.scope.is_none() && effects.buffers.is_empty()
     });
-    if !(kind.is_pure() || reads) || !kind.regions().is_empty() {
+    if !(kind.is_pure() || is_weak_load) || !kind.regions().is_empty() {
         return None;
     }
     let mut kind = kind.clone();
@@ -110,44 +112,47 @@ fn text(kind: &Op) -> Option<String> {
     Some(format!("{kind:?}"))
 }
 
-/// The outcomes of the conditions in one execution. The first conditions have the outcomes of a word, and later ones repeat it.
+/// The outcomes of the conditions in one execution. The first conditions have the outcomes of a sequence, and later conditions
+/// repeat the sequence.
 pub(super) struct Outcomes {
-    word: Vec<bool>,
-    /// Length of the words. Every sequence of this many outcomes is executed.
+    sequence: Vec<bool>,
+    /// The checker executes every sequence of this many outcomes.
     length: usize,
+    /// The outcomes of the conditions that the execution has evaluated.
     decided: BTreeMap<Symbol, bool>,
 }
 
 impl Outcomes {
-    /// Conditions after which outcomes alternate, so that no loop runs forever.
+    /// The number of conditions after which outcomes alternate, so that no loop runs forever.
     const ALTERNATING: usize = 16;
 
-    pub(super) fn first(length: usize) -> Outcomes {
-        Outcomes { word: Vec::new(), length, decided: BTreeMap::new() }
+    pub(super) fn first_execution(length: usize) -> Outcomes {
+        Outcomes { sequence: Vec::new(), length, decided: BTreeMap::new() }
     }
 
     /// The outcomes of the next execution; none after the last one.
-    pub(super) fn next(mut self) -> Option<Outcomes> {
-        self.word.resize(self.decided.len().min(self.length), false);
-        while self.word.pop()? {}
-        self.word.push(true);
+    pub(super) fn next_execution(mut self) -> Option<Outcomes> {
+        self.sequence.resize(self.decided.len().min(self.length), false);
+        while self.sequence.pop()? {}
+        self.sequence.push(true);
         Some(Outcomes { decided: BTreeMap::new(), ..self })
     }
 
-    /// Returns whether a condition with this symbol holds. Without `decides`, only if another condition has decided it.
-    pub(super) fn of(&mut self, symbol: Symbol, decides: bool) -> Option<bool> {
-        if let Some(taken) = self.decided.get(&symbol) {
-            return Some(*taken);
+    /// Returns whether a condition with this symbol is true. If the symbol has no outcome yet, it gets one if `decides_steps`,
+    /// otherwise the result is `None`.
+    pub(super) fn outcome_of(&mut self, symbol: Symbol, decides_steps: bool) -> Option<bool> {
+        if let Some(outcome) = self.decided.get(&symbol) {
+            return Some(*outcome);
         }
-        if !decides {
+        if !decides_steps {
             return None;
         }
         let at = self.decided.len();
-        let taken = match at {
+        let outcome = match at {
             Outcomes::ALTERNATING.. => at % 2 == 1,
-            _ => self.word.get(at % self.length).copied().unwrap_or(false),
+            _ => self.sequence.get(at % self.length).copied().unwrap_or(false),
         };
-        self.decided.insert(symbol, taken);
-        Some(taken)
+        self.decided.insert(symbol, outcome);
+        Some(outcome)
     }
 }

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
-//! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
+//! | SC006 | from phase alloc on, every buffer has an aligned place in the function's memory, and the target has this memory |
 //! | SC007 | only phase materialize has synchronisation, for existing threads; accesses to staged buffers name a stage |
 //! | SC008 | a schedule is of an existing loop, names each of its ops once, and has no more stages than a staged buffer can have |
 //! | SC009 | warp roles divide the warps of the CTA and their registers; each has a body at the end of the function |
 //! | SC010 | pipelines have stages and barriers of their own, and only their warp roles use them |
-//! | SC011 | packed, versioned and prefetched ops are possible, and on the target |
+//! | SC011 | packed, versioned and prefetched ops are legal, and the target has their instructions |
 //! | SC012 | heap memory is freed, tiles are printed and TMA stores are issued only after the synchronisation that they need |
 //! | SC13… | waits, barriers and placements satisfy the program's dependences ([`crate::hazard_checker`]) |
 //!
@@ -30,20 +30,20 @@ use tileas::layout::{Layout, LayoutId};
 use tileas::tensor_memory::MIN_ALLOCATED_COLUMNS;
 use tileas::{Space, Type};
 
-/// Named barriers of a CTA.
-const BARRIERS: u32 = 16;
+/// The number of named barriers of a CTA.
+const NAMED_BARRIERS: u32 = 16;
 /// Maximum copy groups in flight per thread.
 const MAX_GROUPS: u32 = 1 << 16;
-/// Maximum stages of a schedule: each needs a stage of a staged buffer, and thus shared memory.
+/// Maximum number of stages of a schedule. Each stage needs a stage of a buffer, and thus shared memory.
 const MAX_STAGES: u32 = 64;
 
-/// Checks all rules but hazards, which [`crate::hazard_checker::check_module`] checks.
+/// Checks all rules except hazards ([`crate::hazard_checker::check_module`]).
 pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::of(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
     let Module { layouts, globals, functions, .. } = module;
-    tileas::verify::program(layouts, globals, functions, warp_roles::role_regions, envelope)?;
+    tileas::verify::check_program(layouts, globals, functions, warp_roles::role_regions, envelope)?;
     functions.iter().try_for_each(|function| {
         let refuse =
             |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
@@ -118,7 +118,7 @@ fn check_per_k_step_loads(
             return Err(refuse(format!("there are no per-K-step loads in phase {}", phase.name())));
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
-        crate::lazy_fragments::check(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
+        crate::lazy_fragments::check_per_k_step_load(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
     }
     Ok(())
 }
@@ -135,16 +135,17 @@ fn check_marked_ops(
     for (id, op) in function.body.ops.iter() {
         let rule = match &op.kind {
             Op::Core(Program::SharedLoad { prefetch_next: true, .. }) => {
-                let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::check(function, block));
+                let rule =
+                    blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::check_prefetched_loads(function, block));
                 rule.map_err(|why| format!("it cannot be prefetched: {why}"))
             }
-            Op::Pairs { .. } => crate::packed_ops::check(function, layouts, op, target),
+            Op::Pairs { .. } => crate::packed_ops::check_packed_op(function, layouts, op, target),
             Op::Core(
                 Program::LoadView { versioned: true, .. }
                 | Program::StoreView { versioned: true, .. }
                 | Program::ReduceView { versioned: true, .. }
                 | Program::CopyView { versioned: true, .. },
-            ) => crate::versioned_accesses::check(function, op)
+            ) => crate::versioned_accesses::check_versioned_access(function, op)
                 .map_err(|why| format!("versioned: it cannot have a version without bounds checks: {why}")),
             _ => continue,
         };
@@ -159,31 +160,33 @@ fn check_marked_ops(
 /// Checks that a function's TMEM columns are a valid allocation, and that as many CTAs as the occupancy requires can allocate them.
 fn check_tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
-    let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
-    require(columns.is_power_of_two() && (MIN_ALLOCATED_COLUMNS..=most).contains(&columns), || {
-        format!("the TMEM columns are a power of two from {MIN_ALLOCATED_COLUMNS} to {most}, not {columns}")
+    let max_columns = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
+    require(columns.is_power_of_two() && (MIN_ALLOCATED_COLUMNS..=max_columns).contains(&columns), || {
+        format!("the TMEM columns are a power of two from {MIN_ALLOCATED_COLUMNS} to {max_columns}, not {columns}")
     })?;
-    let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor_memory::WORD));
-    let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor_memory::WORD);
-    let meets = |from: u32, bytes: u64| start < u64::from(from) + bytes && u64::from(from) < end;
-    let buffers = attrs.placements.iter().map(|(buffer, place)| {
+    let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor_memory::WORD_BYTES));
+    let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor_memory::WORD_BYTES);
+    let overlaps_word = |from: u32, bytes: u64| start < u64::from(from) + bytes && u64::from(from) < end;
+    let buffer_ranges = attrs.placements.iter().map(|(buffer, place)| {
         let info = &attrs.program.buffers[buffer];
         (place.offset, u64::from(info.bytes()) * u64::from(place.depth))
     });
-    let barriers =
-        attrs.pipelines.values().map(|info| (info.barriers, u64::from(2 * PipelineInfo::BARRIER) * u64::from(info.depth)));
-    let apart = !buffers.chain(barriers).any(|(from, bytes)| meets(from, bytes));
-    require(inside && apart, || {
+    let barrier_ranges =
+        attrs.pipelines.values().map(|info| (info.barriers, u64::from(2 * PipelineInfo::BARRIER_BYTES) * u64::from(info.depth)));
+    let no_overlap = !buffer_ranges.chain(barrier_ranges).any(|(from, bytes)| overlaps_word(from, bytes));
+    require(inside && no_overlap, || {
         format!("the word at {address} is outside the function's shared memory, or overlaps something else")
     })
 }
 
-/// Every buffer is inside the function's memory and aligned.
+/// Checks that every buffer is aligned and within the function's memory.
 fn check_placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
     require(placed == buffers, || format!("{placed} of {buffers} buffers have a placement"))?;
-    let most = tileas::budget::shared_memory(target);
-    require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
+    let max_bytes = tileas::budget::shared_memory(target);
+    require(attrs.shared_bytes <= max_bytes, || {
+        format!("{target} has {max_bytes} bytes of shared memory, not {}", attrs.shared_bytes)
+    })?;
     check_tensor_memory(attrs, target)?;
     for (buffer, info) in attrs.program.buffers.iter() {
         let place = attrs.placements[buffer];
@@ -204,10 +207,10 @@ fn check_placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     Ok(())
 }
 
-/// The rules for the ops of `.sched`, and for the properties of `.as` ops that depend on the phase.
+/// Checks the rules for the ops of `.sched`, and for properties of `.as` ops that depend on the phase.
 fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
     let attrs = &function.attrs;
-    let own = match &op.kind {
+    let op_rule = match &op.kind {
         Op::Core(program) => {
             warp_roles::check_program_op(attrs, program, warp_role)?;
             return check_program_op_in_phase(function, phase, &program.effects());
@@ -218,18 +221,20 @@ fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Optio
             warp_roles::check_pipeline_step(function, &op.kind, warp_role)
         }
         Op::Barrier { id, threads } if !attrs.warp_roles.is_empty() => {
-            let own = warp_role.map(|warp_role| (warp_role.barrier(), attrs.warp_roles[warp_role].threads()));
-            require(own == Some((*id, *threads)), || match own {
+            let role_barrier = warp_role.map(|warp_role| (warp_role.barrier_id(), attrs.warp_roles[warp_role].threads()));
+            require(role_barrier == Some((*id, *threads)), || match role_barrier {
                 Some((id, threads)) => format!("this warp role's barrier is {id}, for {threads} threads"),
                 None => "only the bodies of warp roles have barriers".into(),
             })
         }
         Op::Barrier { id, threads } => {
-            let all = attrs.program.warps * 32;
-            let fits = *threads > 0 && *threads <= all && threads.is_multiple_of(32);
-            require(fits, || format!("a barrier of {threads} threads is for none of the {all} there are, or not for whole warps"))?;
-            require(*id > 0 || *threads == all, || "barrier 0 is for all threads".into())?;
-            require(*id < BARRIERS, || format!("there are {BARRIERS} barriers"))
+            let cta_threads = attrs.program.warps * 32;
+            let fits = *threads > 0 && *threads <= cta_threads && threads.is_multiple_of(32);
+            require(fits, || {
+                format!("a barrier of {threads} threads is for none of the {cta_threads} there are, or not for whole warps")
+            })?;
+            require(*id > 0 || *threads == cta_threads, || "barrier 0 is for all threads".into())?;
+            require(*id < NAMED_BARRIERS, || format!("there are {NAMED_BARRIERS} barriers"))
         }
         Op::CopyCommit {} | Op::AsyncFence {} | Op::Free { .. } | Op::PrintLock {} => Ok(()),
         Op::PrintStage { tiles } => {
@@ -243,17 +248,17 @@ fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Optio
             require(waits_for_all && tiles, || "accumulators are tiles, and complete only with `pending: 0`".into())
         }
     };
-    own?;
+    op_rule?;
     require(op.results.is_empty(), || "it has no results".into())?;
     require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
 }
 
-/// The rules for properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and MMAs in flight.
+/// Checks properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and an MMA in flight.
 fn check_program_op_in_phase(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
     let in_flight = effects.completes == Completes::WithMmaGroup;
     require(!in_flight || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
     for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {
-        // Buffers are marked as staged before any access names a stage.
+        // In phase alloc, a buffer may already have several stages although no access names one.
         let staged_buffer = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;
         match stage {
             Some(_) if phase != Phase::Materialize => return Err(format!("no access names a stage in phase {}", phase.name())),
@@ -263,9 +268,9 @@ fn check_program_op_in_phase(function: &Function, phase: Phase, effects: &Effect
             }
             None => require(!staged_buffer, || format!("{buffer} has several stages, and the op does not name one"))?,
         }
-        let others = effects.buffers[..i].iter().filter(|other| other.buffer == *buffer);
-        let same = others.into_iter().all(|other| other.stage == *stage);
-        require(same, || format!("the op names two stages of {buffer}"))?;
+        let earlier_accesses = effects.buffers[..i].iter().filter(|other| other.buffer == *buffer);
+        let names_one_stage = earlier_accesses.into_iter().all(|other| other.stage == *stage);
+        require(names_one_stage, || format!("the op names two stages of {buffer}"))?;
     }
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! The facts about one value, and arithmetic on them.
+//! The facts about one value, and their merge and refinement.
 //!
-//! All lengths and divisors are powers of two, so the greatest common divisor of two is the smaller one.
+//! All lengths and divisors are powers of two, so the greatest common divisor of two of them is the smaller one.
 
 use core_dialect::tile::{Elem, Shape};
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// The largest divisor that is recorded; also the divisor of zero.
+/// The maximum divisor that the analysis records. Zero has this divisor.
 pub(super) const MAX_DIVISOR: u64 = 1 << 62;
 
 /// The structure of a tile along one dimension, in groups that start at multiples of their length (compare Triton's `AxisInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisInfo {
-    /// Within groups of this length each element is the one before plus one (for pointers: plus one pointee).
+    /// Within groups of this length, each element is its predecessor plus one (for pointers: plus one pointee).
     pub contiguity: u64,
-    /// The first element of each such group is a multiple of this (for pointers: in bytes).
+    /// The first element of each such group is a multiple of this number (for pointers: in bytes).
     pub divisibility: u64,
     /// Within groups of this length all elements are equal.
     pub constancy: u64,
@@ -34,7 +34,8 @@ pub struct Info {
 impl AxisInfo {
     pub const UNKNOWN: AxisInfo = AxisInfo { contiguity: 1, divisibility: 1, constancy: 1 };
 
-    /// The common divisor of the elements at multiples of `length` along the dimension, if neighbours are `unit` apart.
+    /// A common divisor of the elements at multiples of `length` along the dimension. Within a contiguous group, neighbours differ
+    /// by `unit`.
     pub(super) fn divisor_at(self, length: u64, unit: u64) -> u64 {
         if length >= self.contiguity { self.divisibility } else { self.divisibility.min(length.saturating_mul(unit)) }
     }
@@ -56,21 +57,23 @@ impl Info {
         Info { range: full_range(elem), divisor: 1, axes: shape.iter().map(|_| AxisInfo::UNKNOWN).collect() }
     }
 
-    /// Every element is the same number.
+    /// The facts about a tile in which every element is `value`.
     pub(super) fn splat(value: i64, shape: &Shape) -> Info {
-        Info::equal((value, value), power_dividing(value as u64), shape)
+        Info::all_equal((value, value), power_of_two_divisor(value as u64), shape)
     }
 
-    /// All elements are equal.
-    pub(super) fn equal(range: (i64, i64), divisor: u64, shape: &Shape) -> Info {
+    /// The facts about a tile whose elements are all equal.
+    pub(super) fn all_equal(range: (i64, i64), divisor: u64, shape: &Shape) -> Info {
         let axis = |extent: &u32| AxisInfo { contiguity: 1, divisibility: divisor, constancy: u64::from(*extent) };
         Info { range, divisor, axes: shape.iter().map(axis).collect() }
     }
 
+    /// The number that every element is, if the range has only one number.
     pub(super) fn constant(&self) -> Option<i64> {
         (self.range.0 == self.range.1).then_some(self.range.0)
     }
 
+    /// The facts that hold for both inputs.
     pub(super) fn join(&self, other: &Info) -> Info {
         Info {
             range: (self.range.0.min(other.range.0), self.range.1.max(other.range.1)),
@@ -79,7 +82,7 @@ impl Info {
         }
     }
 
-    /// Strengthens each kind of fact by what the other kinds imply.
+    /// Strengthens each kind of fact by the facts that the other kinds imply.
     pub(super) fn refine(mut self, shape: &Shape) -> Info {
         if let Some(value) = self.constant() {
             return Info::splat(value, shape);
@@ -102,7 +105,7 @@ impl Info {
     }
 }
 
-/// All numbers of a type, as signed ones; pointers and floats have no useful bounds.
+/// The range of an integer type, as signed numbers. For pointers and floats, which the analysis does not bound, the range of i64.
 pub fn full_range(elem: Elem) -> (i64, i64) {
     match elem {
         Elem::Scalar(scalar) if scalar.is_int() => scalar_range(scalar),
@@ -115,7 +118,7 @@ fn scalar_range(scalar: Scalar) -> (i64, i64) {
     (-high - 1, high)
 }
 
-/// The greatest power of two that divides a number.
-pub(super) fn power_dividing(value: u64) -> u64 {
+/// The greatest power of two that divides a number, up to `MAX_DIVISOR`.
+pub(super) fn power_of_two_divisor(value: u64) -> u64 {
     if value == 0 { MAX_DIVISOR } else { (1 << value.trailing_zeros()).min(MAX_DIVISOR) }
 }

@@ -1,8 +1,9 @@
 //! Facts about the values of a function: divisors, ranges, and the structure of tiles (contiguity, constancy).
 //!
-//! A forward data-flow analysis (compare Triton's axis info analysis). Sources are assumptions, constants, the grid and loop
-//! bounds; arithmetic and shapes propagate the facts. A loop-carried value starts with the facts of its initial value and loses
-//! those that the next iteration does not confirm, until a fixed point. Ranges that keep growing are widened to the type's range.
+//! A forward data-flow analysis (compare Triton's axis info analysis). Its sources are assumptions, constants, the grid and loop
+//! bounds. Arithmetic and shape ops propagate the facts. A loop-carried value starts with the facts of its initial value and loses
+//! the facts that the next iteration does not confirm, until a fixed point. Ranges that keep growing are widened to the type's
+//! range.
 
 mod info;
 mod table;
@@ -20,21 +21,22 @@ use core_dialect::rules::OpParents;
 use core_dialect::tile::{Elem, Shape};
 use transfer::Operand;
 
-/// The facts about a memref. `base`, `sizes` and `strides` are divisors: of its base address (in bytes), its sizes and its strides
-/// (in elements).
+/// The facts about a memref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemRefFacts {
-    pub base: u64,
-    pub sizes: Vec<u64>,
-    pub strides: Vec<u64>,
-    /// Bounds of the sizes and strides.
+    /// A divisor of the base address in bytes.
+    pub base_divisor: u64,
+    /// Divisors of the size and of the stride of each dimension, in elements.
+    pub size_divisors: Vec<u64>,
+    pub stride_divisors: Vec<u64>,
+    /// Bounds of the size and of the stride of each dimension, both included.
     pub size_ranges: Vec<(i64, i64)>,
     pub stride_ranges: Vec<(i64, i64)>,
 }
 
 pub struct Facts<'a> {
     function: &'a Function,
-    /// None for a value that is not a tile, and for unreachable values.
+    /// By value id; `None` for a value that is not a tile, and for an unreachable value.
     infos: Vec<Option<Info>>,
 }
 
@@ -65,7 +67,7 @@ impl<'a> Facts<'a> {
                 order.iter().for_each(|op| analysis.drop_facts(*op));
             }
             analysis.changed = false;
-            order.iter().for_each(|op| analysis.op(*op));
+            order.iter().for_each(|op| analysis.update(*op));
             if !analysis.changed {
                 break;
             }
@@ -106,18 +108,20 @@ impl<'a> Facts<'a> {
         match (&body.ops[body.defining_op(value)?].kind, body.ty(value)) {
             (Op::Core(Core::MakeView { memref }), _) => self.memref(*memref),
             (Op::Core(Core::MakeMemRef { base, sizes, strides }), Type::MemRef(ty)) => {
-                let resolve = |known: &[Option<u64>], open: &[Value]| {
+                let divisors_and_ranges = |known: &[Option<u64>], open: &[Value]| {
                     let mut open = open.iter();
-                    let mut extent = |known: &Option<u64>| match (known, known.is_none().then(|| open.next()).flatten()) {
-                        (Some(extent), _) => (info::power_dividing(*extent), (*extent as i64, *extent as i64)),
+                    let mut divisor_and_range = |known: &Option<u64>| match (known, known.is_none().then(|| open.next()).flatten())
+                    {
+                        (Some(number), _) => (info::power_of_two_divisor(*number), (*number as i64, *number as i64)),
                         (None, Some(value)) => (self.divisor(*value), self.range(*value)),
                         (None, None) => (1, (i64::MIN, i64::MAX)),
                     };
-                    known.iter().map(&mut extent).unzip()
+                    known.iter().map(&mut divisor_and_range).unzip()
                 };
-                let (sizes, size_ranges) = resolve(&ty.sizes, sizes);
-                let (strides, stride_ranges) = resolve(&ty.strides, strides);
-                Some(MemRefFacts { base: self.divisor(*base), sizes, strides, size_ranges, stride_ranges })
+                let (size_divisors, size_ranges) = divisors_and_ranges(&ty.sizes, sizes);
+                let (stride_divisors, stride_ranges) = divisors_and_ranges(&ty.strides, strides);
+                let base_divisor = self.divisor(*base);
+                Some(MemRefFacts { base_divisor, size_divisors, stride_divisors, size_ranges, stride_ranges })
             }
             _ => None,
         }
@@ -131,6 +135,7 @@ struct FactAnalysis<'a> {
     /// How often the facts about a value have changed.
     changes: Vec<u32>,
     nesting: OpParents,
+    /// Whether a fact changed in the current iteration.
     changed: bool,
 }
 
@@ -139,6 +144,7 @@ impl FactAnalysis<'_> {
         self.function.body.ty(value).tile()
     }
 
+    /// The facts that follow from the type of a value alone.
     fn unknown(&self, value: Value) -> Option<Info> {
         self.tile(value).map(|(elem, shape)| Info::unknown(elem, shape))
     }
@@ -155,8 +161,8 @@ impl FactAnalysis<'_> {
         }
     }
 
-    /// Merges the facts of one more incoming value into a value.
-    fn flow_info(&mut self, from: Option<Info>, to: Value) {
+    /// Merges the facts about one more incoming value into the facts about `to`. Widens a range that keeps growing.
+    fn merge_info(&mut self, from: Option<Info>, to: Value) {
         let (Some(from), Some((elem, shape))) = (from, self.tile(to)) else { return };
         let (full, shape) = (full_range(elem), shape.clone());
         let Some(old) = self.info(to) else {
@@ -172,25 +178,26 @@ impl FactAnalysis<'_> {
         if *changes > MAX_CHANGES {
             joined = Info::unknown(elem, &shape);
         } else if *changes > MAX_CHANGES_BEFORE_WIDENING {
-            let old = self.infos[to.0 as usize].as_ref().map_or(full, |info| info.range);
-            if joined.range.0 < old.0 {
+            let old_range = self.infos[to.0 as usize].as_ref().map_or(full, |info| info.range);
+            if joined.range.0 < old_range.0 {
                 joined.range.0 = full.0;
             }
-            if joined.range.1 > old.1 {
+            if joined.range.1 > old_range.1 {
                 joined.range.1 = full.1;
             }
         }
         self.set(to, Some(joined));
     }
 
-    /// Merges the facts of forwarded values into those of their destinations.
-    fn flow(&mut self, from: &[Value], to: &[Value]) {
+    /// Merges the facts about forwarded values into the facts about their destinations.
+    fn merge_forwarded(&mut self, from: &[Value], to: &[Value]) {
         for (&from, &to) in from.iter().zip(to) {
-            self.flow_info(self.info(from).cloned(), to);
+            self.merge_info(self.info(from).cloned(), to);
         }
     }
 
-    fn op(&mut self, op: OpId) {
+    /// Updates the facts about the results of an op, and about the values to which it forwards.
+    fn update(&mut self, op: OpId) {
         let function = self.function;
         let node = &function.body.ops[op];
         let args = |region| &function.body.blocks[function.body.block_of(region)].args[..];
@@ -198,30 +205,30 @@ impl FactAnalysis<'_> {
         match &node.kind {
             Op::Core(Core::For { lower, upper, step, init, body, unsigned }) => {
                 self.set_loop_index(args(*body)[0], *lower, *upper, *step, *unsigned);
-                self.flow(init, &args(*body)[1..]);
-                self.flow(init, &node.results);
+                self.merge_forwarded(init, &args(*body)[1..]);
+                self.merge_forwarded(init, &node.results);
             }
-            Op::Core(Core::Loop { init, body }) => self.flow(init, args(*body)),
+            Op::Core(Core::Loop { init, body }) => self.merge_forwarded(init, args(*body)),
             Op::Core(Core::If { .. }) => {}
             Op::Core(Core::Continue { values }) => match target.map(|target| (target, &target.kind)) {
                 Some((target, Op::Core(Core::For { body, .. }))) => {
-                    self.flow(values, &args(*body)[1..]);
-                    self.flow(values, &target.results);
+                    self.merge_forwarded(values, &args(*body)[1..]);
+                    self.merge_forwarded(values, &target.results);
                 }
-                Some((_, Op::Core(Core::Loop { body, .. }))) => self.flow(values, args(*body)),
+                Some((_, Op::Core(Core::Loop { body, .. }))) => self.merge_forwarded(values, args(*body)),
                 _ => {}
             },
-            Op::Core(Core::Break { values }) => target.into_iter().for_each(|target| self.flow(values, &target.results)),
+            Op::Core(Core::Break { values }) => target.into_iter().for_each(|target| self.merge_forwarded(values, &target.results)),
             // The values yielded by a reduction's body imply no facts about its results.
             Op::Core(Core::Yield { values }) => {
                 if let Some(target) = target.filter(|target| matches!(target.kind, Op::Core(Core::If { .. }))) {
-                    self.flow(values, &target.results);
+                    self.merge_forwarded(values, &target.results);
                 }
             }
             Op::Reduce { body, .. } | Op::Scan { body, .. } => {
-                // Either side may be the result of a combination.
+                // Each argument may be an element or the result of a combination.
                 args(*body).iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
-                self.unknown_results(op);
+                self.drop_results(op);
             }
             Op::Core(Core::MemRefShape { memref }) => self.set_memref_shape(op, *memref),
             Op::Core(Core::ViewShape { .. }) => {
@@ -232,9 +239,9 @@ impl FactAnalysis<'_> {
             }
             Op::Core(core) => match node.results[..] {
                 [result] if core.is_pure() && self.tile(result).is_some() => self.compute(core, result),
-                _ => self.unknown_results(op),
+                _ => self.drop_results(op),
             },
-            _ => self.unknown_results(op),
+            _ => self.drop_results(op),
         }
     }
 
@@ -248,10 +255,11 @@ impl FactAnalysis<'_> {
             _ => return,
         };
         carried.iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
-        self.unknown_results(op);
+        self.drop_results(op);
     }
 
-    fn unknown_results(&mut self, op: OpId) {
+    /// Drops all facts about the results of an op.
+    fn drop_results(&mut self, op: OpId) {
         let function = self.function;
         for &result in &function.body.ops[op].results {
             self.set(result, self.unknown(result));
@@ -271,19 +279,19 @@ impl FactAnalysis<'_> {
             })
             .collect();
         if let Some(operands) = operands {
-            let info = transfer::result(core, &operands, *elem, shape);
+            let info = transfer::result_info(core, &operands, *elem, shape);
             self.set(result, Some(info));
         }
     }
 
     /// Sets the facts about the index of a `for`: it starts at the lower bound and stays below the upper bound.
     fn set_loop_index(&mut self, index: Value, lower: Value, upper: Value, step: Value, unsigned: bool) {
-        let (Some(low), Some(high), Some(stride)) = (self.info(lower), self.info(upper), self.info(step)) else { return };
+        let (Some(lower), Some(upper), Some(step)) = (self.info(lower), self.info(upper), self.info(step)) else { return };
         let Some((elem, _)) = self.tile(index) else { return };
-        let signed_order_holds = !unsigned || low.range.0 >= 0 && high.range.0 >= 0;
-        let last = high.range.1.saturating_sub(1);
-        let range = if signed_order_holds && low.range.0 <= last { (low.range.0, last) } else { full_range(elem) };
-        let divisor = low.divisor.min(stride.divisor);
+        let signed_order_holds = !unsigned || lower.range.0 >= 0 && upper.range.0 >= 0;
+        let last = upper.range.1.saturating_sub(1);
+        let range = if signed_order_holds && lower.range.0 <= last { (lower.range.0, last) } else { full_range(elem) };
+        let divisor = lower.divisor.min(step.divisor);
         let info = Info { range, divisor, axes: Default::default() }.refine(&Shape::new());
         self.set(index, Some(info));
     }
@@ -291,14 +299,14 @@ impl FactAnalysis<'_> {
     /// Sets the facts about the results of `memref_shape`: the sizes of the op that defines the memref.
     fn set_memref_shape(&mut self, op: OpId, memref: Value) {
         let function = self.function;
-        let known = Facts { function, infos: std::mem::take(&mut self.infos) };
-        let facts = known.memref(memref);
-        self.infos = known.infos;
+        let current = Facts { function, infos: std::mem::take(&mut self.infos) };
+        let facts = current.memref(memref);
+        self.infos = current.infos;
         for (dim, &result) in function.body.ops[op].results.iter().enumerate() {
             let Some((elem, shape)) = self.tile(result) else { continue };
             let mut info = Info::unknown(elem, shape);
             if let Some(facts) = &facts {
-                info.divisor = facts.sizes[dim];
+                info.divisor = facts.size_divisors[dim];
                 let (low, high) = facts.size_ranges[dim];
                 let full = full_range(elem);
                 if low >= full.0 && high <= full.1 {

@@ -1,4 +1,4 @@
-//! The table of facts in a file. The verifier accepts only facts that the analysis derives again from the ops.
+//! The table of facts in a file. The verifier derives the facts again from the ops, and rejects a table that claims more.
 
 use super::{AxisInfo, Facts, Info, full_range};
 use crate::{Function, Op};
@@ -10,34 +10,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueFacts {
     pub value: Value,
-    /// A divisor of every element, in bytes for pointers; none if it is 1.
+    /// A divisor of every element, in bytes for pointers; `None` if it is 1.
     pub divisor: Option<u64>,
-    /// Bounds of every element, both included; none for the full range of the type.
+    /// Bounds of every element, both included; `None` for the full range of the type.
     pub range: Option<(i64, i64)>,
-    /// One for each dimension; empty if no dimension has facts.
+    /// The facts along each dimension; empty if no dimension has facts.
     pub axes: Vec<AxisInfo>,
 }
 
-/// Computes the table of a function.
+/// Computes the table of a function. It omits the results of `constant` ops, and values without facts.
 pub fn table(function: &Function) -> Vec<ValueFacts> {
     let facts = Facts::of(function);
-    let known = function.body.values.iter().filter_map(|(value, node)| {
+    let rows = function.body.values.iter().filter_map(|(value, node)| {
         let (elem, _) = node.ty.tile()?;
         let info = facts.info(value)?;
         let op = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
         if matches!(op, Some(Op::Core(Core::Constant { .. }))) {
             return None;
         }
-        let known = ValueFacts {
+        let row = ValueFacts {
             value,
             divisor: (info.divisor > 1).then_some(info.divisor),
             range: (info.range != full_range(elem)).then_some(info.range),
             axes: if info.axes.iter().all(|axis| *axis == AxisInfo::UNKNOWN) { Vec::new() } else { info.axes.to_vec() },
         };
-        let has_facts = known.divisor.is_some() || known.range.is_some() || !known.axes.is_empty();
-        has_facts.then_some(known)
+        let has_facts = row.divisor.is_some() || row.range.is_some() || !row.axes.is_empty();
+        has_facts.then_some(row)
     });
-    known.collect()
+    rows.collect()
 }
 
 /// The first value for which a table claims more than the analysis derives.
@@ -53,11 +53,15 @@ pub(crate) fn first_underivable(function: &Function, table: &[ValueFacts]) -> Op
     table.iter().find(exceeds_analysis).map(|claim| claim.value)
 }
 
+/// Returns whether the facts that the analysis derives imply a claim.
 fn implies(info: &Info, claim: &ValueFacts) -> bool {
-    let divides = claim.divisor.is_none_or(|divisor| divisor.is_power_of_two() && divisor <= info.divisor);
-    let within = claim.range.is_none_or(|(low, high)| low <= info.range.0 && info.range.1 <= high);
+    let divisor_holds = claim.divisor.is_none_or(|divisor| divisor.is_power_of_two() && divisor <= info.divisor);
+    let range_holds = claim.range.is_none_or(|(low, high)| low <= info.range.0 && info.range.1 <= high);
     let rank_fits = claim.axes.is_empty() || claim.axes.len() == info.axes.len();
-    divides && within && rank_fits && claim.axes.iter().zip(&info.axes).all(|(claim, known)| axis_implies(*known, *claim))
+    divisor_holds
+        && range_holds
+        && rank_fits
+        && claim.axes.iter().zip(&info.axes).all(|(claim, known)| axis_implies(*known, *claim))
 }
 
 fn axis_implies(known: AxisInfo, claim: AxisInfo) -> bool {

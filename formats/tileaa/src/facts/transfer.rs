@@ -1,12 +1,12 @@
-//! Transfer functions: the facts about an op's result from those about its operands.
+//! Transfer functions: they compute the facts about an op's result from the facts about its operands.
 
-use super::info::{AxisInfo, Info, MAX_DIVISOR, full_range, power_dividing};
+use super::info::{AxisInfo, Info, MAX_DIVISOR, full_range, power_of_two_divisor};
 use core_dialect::core_ops::{CLUSTER_SIZES, Core, Fact};
 use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
 
-/// Upper bound of tile block indices along each axis.
+/// The number of tile blocks along each axis is below this limit.
 const GRID_LIMIT: i64 = 1 << 24;
 
 /// An operand: the facts about it, and its type.
@@ -18,16 +18,16 @@ pub(super) struct Operand<'a> {
 }
 
 /// The facts about the tile result of a pure op; operands are in the order of the op.
-pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &Shape) -> Info {
+pub(super) fn result_info(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &Shape) -> Info {
     let unknown = || Info::unknown(elem, shape);
     let is_int = elem.scalar().is_some_and(Scalar::is_int);
     let info = match (core, operands) {
         (Core::Constant { value }, _) if is_int => constant(value, elem.carrier(), shape),
         (Core::Iota {}, _) => iota(shape, elem),
-        (Core::BlockId { .. } | Core::ClcBlockId { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
-        (Core::BlockCount { .. }, _) => Info::equal((1, GRID_LIMIT - 1), 1, shape),
-        (Core::ClcBlockCount {}, _) => Info::equal((1, i64::from(i32::MAX)), 1, shape),
-        (Core::ClusterRank {}, _) => Info::equal((0, i64::from(CLUSTER_SIZES[1]) - 1), 1, shape),
+        (Core::BlockId { .. } | Core::ClcBlockId { .. }, _) => Info::all_equal((0, GRID_LIMIT - 2), 1, shape),
+        (Core::BlockCount { .. }, _) => Info::all_equal((1, GRID_LIMIT - 1), 1, shape),
+        (Core::ClcBlockCount {}, _) => Info::all_equal((1, i64::from(i32::MAX)), 1, shape),
+        (Core::ClusterRank {}, _) => Info::all_equal((0, i64::from(CLUSTER_SIZES[1]) - 1), 1, shape),
         (Core::Assume { fact, .. }, [x]) => assume(fact, x),
         (Core::Broadcast { .. }, [x]) => broadcast(x, shape),
         (Core::Reshape { .. }, [x]) => reshape(x, shape),
@@ -40,7 +40,7 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
         (Core::Compare { kind, .. }, [lhs, rhs]) => compare(*kind, lhs, rhs, shape),
         (Core::Convert { kind, .. }, [x]) if is_int => convert(*kind, x, elem),
         (Core::Binary { kind, .. }, [lhs, rhs]) if is_int => binary(*kind, lhs, rhs, elem, shape),
-        (core, operands) if core.is_elementwise() && !operands.is_empty() => constant_along(operands, unknown()),
+        (core, operands) if core.is_elementwise() && !operands.is_empty() => with_constancy(operands, unknown()),
         _ => unknown(),
     };
     info.refine(shape)
@@ -49,11 +49,11 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
 fn constant(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
     match value {
         Dense::Splat(bits) => Info::splat(scalar.sign_extend(*bits), shape),
-        Dense::Elements(all) => {
-            let numbers = || all.iter().map(|bits| scalar.sign_extend(*bits));
+        Dense::Elements(elements) => {
+            let numbers = || elements.iter().map(|bits| scalar.sign_extend(*bits));
             let mut info = Info::unknown(Elem::Scalar(scalar), shape);
             info.range = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
-            info.divisor = numbers().map(|number| power_dividing(number as u64)).min().unwrap_or(MAX_DIVISOR);
+            info.divisor = numbers().map(|number| power_of_two_divisor(number as u64)).min().unwrap_or(MAX_DIVISOR);
             info
         }
     }
@@ -85,8 +85,8 @@ fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
             }
         }
         Fact::Bounded { low, high } => {
-            let (least, most) = info.range;
-            let range = (low.map_or(least, |low| low.max(least)), high.map_or(most, |high| high.min(most)));
+            let (old_low, old_high) = info.range;
+            let range = (low.map_or(old_low, |low| low.max(old_low)), high.map_or(old_high, |high| high.min(old_high)));
             // Contradictory facts promise that the code is unreachable.
             if range.0 <= range.1 {
                 info.range = range;
@@ -106,7 +106,7 @@ fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
 
 fn broadcast(x: &Operand<'_>, shape: &Shape) -> Info {
     if x.shape.is_empty() {
-        return Info::equal(x.info.range, x.info.divisor, shape);
+        return Info::all_equal(x.info.range, x.info.divisor, shape);
     }
     let axes = x.info.axes.iter().zip(x.shape).zip(shape).map(|((axis, from), to)| {
         if from == to { *axis } else { AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: u64::from(*to) } }
@@ -114,8 +114,8 @@ fn broadcast(x: &Operand<'_>, shape: &Shape) -> Info {
     Info { axes: axes.collect(), ..x.info.clone() }
 }
 
-/// Elements keep their row-major order. Dimensions are matched in groups of equal total extent; the fastest-varying dimension of a
-/// group keeps the facts along it.
+/// A reshape. Elements keep their row-major order. The function divides the dimensions of both shapes into groups with equal
+/// element counts. The fastest-varying dimension of a group keeps the facts along it.
 fn reshape(x: &Operand<'_>, shape: &Shape) -> Info {
     let mut axes: Vec<AxisInfo> =
         shape.iter().map(|_| AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: 1 }).collect();
@@ -160,13 +160,14 @@ fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape:
     }
 }
 
-/// The sum of two tiles whose neighbours along a contiguous dimension are `unit` apart; `rhs` counts such units.
+/// The facts along a dimension of `lhs + rhs * unit`. Neighbours in a contiguous group of `lhs` differ by `unit`.
 fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
     let contiguity = lhs.contiguity.min(rhs.constancy).max(lhs.constancy.min(rhs.contiguity));
     let scaled = rhs.divisor_at(contiguity, 1).saturating_mul(unit).min(MAX_DIVISOR);
     AxisInfo { contiguity, divisibility: lhs.divisor_at(contiguity, unit).min(scaled), constancy: lhs.constancy.min(rhs.constancy) }
 }
 
+/// The facts about a pointer plus an offset, which counts pointees.
 fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
     let unit = match ptr.elem {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
@@ -185,11 +186,12 @@ fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
         };
         sum_axis(*base, distance, unit)
     });
-    let scaled = offset.info.divisor.saturating_mul(power_dividing(unit)).min(MAX_DIVISOR);
+    let scaled = offset.info.divisor.saturating_mul(power_of_two_divisor(unit)).min(MAX_DIVISOR);
     Info { range: ptr.info.range, divisor: ptr.info.divisor.min(scaled), axes: axes.collect() }
 }
 
-/// The same address with another pointee or as a number: neighbours are no longer one apart.
+/// The same address with another pointee type, or as an integer. If the size of the pointee changes, neighbours are no longer one
+/// pointee apart.
 fn cast_address(x: &Operand<'_>, elem: Elem) -> Info {
     let size = |elem: Elem| match elem {
         Elem::Ptr { pointee, .. } => pointee.bytes(),
@@ -210,11 +212,11 @@ fn select(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
     info
 }
 
-/// If a group of contiguous numbers starts at a multiple of its length, all its numbers are on the same side of any other multiple.
-/// The comparison of the group with such a multiple therefore has one result.
+/// A comparison. If a group of contiguous numbers starts at a multiple of its length, it contains no other multiple. All its
+/// numbers therefore compare in the same way with any multiple of the length.
 fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> Info {
     let mut info = Info::unknown(Elem::Scalar(Scalar::I1), shape);
-    let Compare::Int { predicate, .. } = kind else { return constant_along(&[*lhs, *rhs], info) };
+    let Compare::Int { predicate, .. } = kind else { return with_constancy(&[*lhs, *rhs], info) };
     for (dim, axis) in info.axes.iter_mut().enumerate() {
         let (left, right) = (lhs.info.axes[dim], rhs.info.axes[dim]);
         let group_length = |moving: AxisInfo, fixed: AxisInfo| {
@@ -230,8 +232,8 @@ fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -
     info
 }
 
-/// Equal operands give equal results; no other fact holds.
-fn constant_along(operands: &[Operand<'_>], mut info: Info) -> Info {
+/// The facts about an elementwise op of which only this is known: equal operands give equal results.
+fn with_constancy(operands: &[Operand<'_>], mut info: Info) -> Info {
     for (dim, axis) in info.axes.iter_mut().enumerate() {
         axis.constancy = operands.iter().map(|operand| operand.info.axes[dim].constancy).min().unwrap_or(1);
     }
@@ -241,7 +243,7 @@ fn constant_along(operands: &[Operand<'_>], mut info: Info) -> Info {
 fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
     let unknown = Info::unknown(elem, x.shape);
     if !x.elem.scalar().is_some_and(Scalar::is_int) {
-        return constant_along(&[*x], unknown);
+        return with_constancy(&[*x], unknown);
     }
     let mut info = x.info.clone();
     match kind {
@@ -267,7 +269,7 @@ fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
             info
         }
         Convert::Bitcast => info,
-        _ => constant_along(&[*x], unknown),
+        _ => with_constancy(&[*x], unknown),
     }
 }
 
@@ -278,7 +280,7 @@ fn range_or_full(range: (i64, i64), elem: Elem) -> (i64, i64) {
 }
 
 fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape: &Shape) -> Info {
-    let constancy_only = || constant_along(&[*lhs, *rhs], Info::unknown(elem, shape));
+    let constancy_only = || with_constancy(&[*lhs, *rhs], Info::unknown(elem, shape));
     match kind {
         Binary::AddI { overflow } => {
             let exact = checked_range(lhs.info.range, rhs.info.range, i64::checked_add);
@@ -322,8 +324,8 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
             }
             Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 => {
                 let (low, high) = lhs.info.range;
-                let up = |x: i64| x / divisor + i64::from(x % divisor != 0);
-                Info { range: (up(low), up(high)), ..constancy_only() }
+                let divide_up = |x: i64| x / divisor + i64::from(x % divisor != 0);
+                Info { range: (divide_up(low), divide_up(high)), ..constancy_only() }
             }
             _ => constancy_only(),
         },
@@ -359,7 +361,8 @@ fn checked_range(l: (i64, i64), r: (i64, i64), f: impl Fn(i64, i64) -> Option<i6
     Some((f(l.0, r.0)?, f(l.1, r.1)?))
 }
 
-/// The range of a result whose range without wrapping is `exact`. If the op promises not to wrap, `exact` is clamped to the type.
+/// The range of a result whose range without wrapping is `exact`. If the op promises that it does not wrap, the range is `exact`,
+/// clamped to the type.
 fn range_after_overflow(exact: Option<(i64, i64)>, overflow: Overflow, elem: Elem) -> (i64, i64) {
     let full = full_range(elem);
     match exact {
@@ -379,8 +382,8 @@ fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem
         }
     }
     let product_range = |(a, b): (i64, i64), (c, d): (i64, i64)| {
-        let all = [a.checked_mul(c)?, a.checked_mul(d)?, b.checked_mul(c)?, b.checked_mul(d)?];
-        Some((all.into_iter().min()?, all.into_iter().max()?))
+        let corners = [a.checked_mul(c)?, a.checked_mul(d)?, b.checked_mul(c)?, b.checked_mul(d)?];
+        Some((corners.into_iter().min()?, corners.into_iter().max()?))
     };
     let range = range_after_overflow(product_range(lhs.info.range, rhs.info.range), overflow, elem);
     let product = |l: u64, r: u64| l.saturating_mul(r).min(MAX_DIVISOR);
@@ -391,41 +394,44 @@ fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem
     Info { range, divisor: product(lhs.info.divisor, rhs.info.divisor), axes: axes.collect() }
 }
 
-/// A non-negative number, divided by a positive constant and rounded down.
+/// The quotient of a non-negative number and a positive constant, rounded down.
 fn divide(x: &Operand<'_>, divisor: i64, constancy_only: Info) -> Info {
-    let power = divisor as u64;
+    let unsigned_divisor = divisor as u64;
     let mut info = constancy_only;
     info.range = (x.info.range.0 / divisor, x.info.range.1 / divisor);
-    if !power.is_power_of_two() {
+    if !unsigned_divisor.is_power_of_two() {
         return info;
     }
-    info.divisor = if x.info.divisor >= power { x.info.divisor / power } else { 1 };
+    info.divisor = if x.info.divisor >= unsigned_divisor { x.info.divisor / unsigned_divisor } else { 1 };
     for (axis, from) in info.axes.iter_mut().zip(&x.info.axes) {
         // If a group starts at a multiple of the divisor, its first `divisor` elements have the same quotient.
-        if from.divisibility >= power {
-            axis.constancy = axis.constancy.max(from.contiguity.min(power));
+        if from.divisibility >= unsigned_divisor {
+            axis.constancy = axis.constancy.max(from.contiguity.min(unsigned_divisor));
         }
     }
     info
 }
 
 /// The remainder of a number that is non-negative, or is read as unsigned.
-fn remainder(x: &Operand<'_>, by: &Info, constancy_only: Info) -> Info {
+fn remainder(x: &Operand<'_>, divisor: &Info, constancy_only: Info) -> Info {
     let mut info = constancy_only;
-    let ((low, high), (least, most)) = (x.info.range, by.range);
-    let below = [(low >= 0).then_some(high), (least >= 0).then_some(most - 1)].into_iter().flatten().min();
+    let ((low, high), (divisor_low, divisor_high)) = (x.info.range, divisor.range);
+    let max_remainder = [(low >= 0).then_some(high), (divisor_low >= 0).then_some(divisor_high - 1)].into_iter().flatten().min();
     // A divisor that is always zero yields no facts.
-    if let Some(below) = below.filter(|below| *below >= 0) {
-        info.range = (0, below);
+    if let Some(max_remainder) = max_remainder.filter(|max_remainder| *max_remainder >= 0) {
+        info.range = (0, max_remainder);
     }
-    info.divisor = x.info.divisor.min(by.divisor);
-    for (axis, (from, by_axis)) in info.axes.iter_mut().zip(x.info.axes.iter().zip(&by.axes)) {
+    info.divisor = x.info.divisor.min(divisor.divisor);
+    for (axis, (from, divisor_axis)) in info.axes.iter_mut().zip(x.info.axes.iter().zip(&divisor.axes)) {
         // If the length of a group divides the divisor, and the group starts at a multiple of its length, only its first element
         // can be a multiple of the divisor. The remainder therefore stays contiguous.
-        let contiguity = from.contiguity.min(by.divisor).min(by_axis.constancy);
+        let contiguity = from.contiguity.min(divisor.divisor).min(divisor_axis.constancy);
         if from.divisor_at(contiguity, 1) >= contiguity {
-            *axis =
-                AxisInfo { contiguity, divisibility: from.divisor_at(contiguity, 1).min(by.divisor), constancy: axis.constancy };
+            *axis = AxisInfo {
+                contiguity,
+                divisibility: from.divisor_at(contiguity, 1).min(divisor.divisor),
+                constancy: axis.constancy,
+            };
         }
     }
     info

@@ -2,9 +2,9 @@
 //!
 //! | code | rule |
 //! |---|---|
-//! | AA001 | structure: ids exist, each op in one place, definitions before uses, terminators last |
+//! | AA001 | structure: ids exist, each op is in one block, definitions dominate uses, terminators are last |
 //! | AA002 | every location is in the table |
-//! | AA003 | ids are in program order and nothing is unreachable |
+//! | AA003 | ids are in program order and all entities are reachable |
 //! | AA004 | names of functions and globals are unique; a global's data has its type |
 //! | AA005 | types are well formed: extents powers of two, at most 2^24 elements, views that fit their memref |
 //! | AA006 | every region is one block with a terminator that its op allows; reduction bodies are pure; nesting is limited |
@@ -18,60 +18,61 @@ mod memory;
 use crate::{Function, Module, Op, Type};
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Loc};
-use core_dialect::rules::{self, MiddleType, described};
+use core_dialect::rules::{self, MiddleType, describe_op};
 
-type Uses<'a> = rules::Uses<'a, Op, Type>;
+type OpContext<'a> = rules::OpContext<'a, Op, Type>;
 
-pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
+/// Checks an `.aa` module.
+pub(crate) fn check_module(module: &Module, envelope: &Envelope) -> Result<()> {
     let invalid = |code: &str, message: String| Diagnostic::invalid(code, message);
     let functions = module.functions.iter();
-    rules::names(&module.globals, functions.map(|f| f.name.as_str())).map_err(|message| invalid("AA004", message))?;
+    rules::check_names(&module.globals, functions.map(|f| f.name.as_str())).map_err(|message| invalid("AA004", message))?;
     let globals = module.globals.iter().map(|global| (&global.name, global.loc));
     for (name, loc) in globals.chain(module.functions.iter().map(|f| (&f.name, f.loc))) {
         if envelope.debug.locs.get(loc).is_none() {
             return Err(invalid("AA002", format!("'{name}' has location {loc}, which is not in the table")));
         }
     }
-    module.functions.iter().try_for_each(|f| function(module, f, envelope))
+    module.functions.iter().try_for_each(|f| check_function(module, f, envelope))
 }
 
-fn function(module: &Module, function: &Function, envelope: &Envelope) -> Result<()> {
+fn check_function(module: &Module, function: &Function, envelope: &Envelope) -> Result<()> {
     let body = &function.body;
-    let refuse = |code: &str, loc: Loc, message: String| {
+    let reject = |code: &str, loc: Loc, message: String| {
         let message = format!("in '{}': {message}", function.name);
         Err(Diagnostic::invalid(code, message).at_loc(&envelope.debug, loc))
     };
     if let Err(message) = body.verify_structure(function.region) {
-        return refuse("AA001", Loc::UNKNOWN, message);
+        return reject("AA001", Loc::UNKNOWN, message);
     }
-    if let Some(lost) = body.ops.values().find(|op| envelope.debug.locs.get(op.loc).is_none()) {
-        return refuse("AA002", Loc::UNKNOWN, format!("an op has location {}, which is not in the table", lost.loc));
+    if let Some(op) = body.ops.values().find(|op| envelope.debug.locs.get(op.loc).is_none()) {
+        return reject("AA002", Loc::UNKNOWN, format!("an op has location {}, which is not in the table", op.loc));
     }
     if !base::text::is_compact(function) {
-        return refuse("AA003", function.loc, "ids are not in program order".into());
+        return reject("AA003", function.loc, "ids are not in program order".into());
     }
     if let Err(message) = body.values.iter().try_for_each(|(value, node)| {
-        rules::well_formed(node.ty.seen())
+        rules::check_type(node.ty.core_type())
             .map_err(|message| format!("{value} is {}: {message}", base::text::TypeText::print(&node.ty)))
     }) {
-        return refuse("AA005", function.loc, message);
+        return reject("AA005", function.loc, message);
     }
-    if let Err(message) = rules::cluster(body, function.attrs.cluster) {
-        return refuse("AA007", function.loc, message);
+    if let Err(message) = rules::check_cluster(body, function.attrs.cluster) {
+        return reject("AA007", function.loc, message);
     }
-    if let Err((loc, message)) = rules::regions(body, function.region, function.loc) {
-        return refuse("AA006", loc, message);
+    if let Err((loc, message)) = rules::check_regions(body, function.region, function.loc) {
+        return reject("AA006", loc, message);
     }
-    if let Err(message) = rules::clc_loops(body, &[function.entry()]) {
-        return refuse("AA007", function.loc, message);
+    if let Err(message) = rules::check_clc_loops(body, &[function.entry()]) {
+        return reject("AA007", function.loc, message);
     }
     for (id, op) in body.ops.iter() {
-        if let Err(message) = memory::rule(&Uses { body, globals: &module.globals, op }) {
-            return refuse("AA007", op.loc, format!("{}: {message}", described(body, id)));
+        if let Err(message) = memory::check_op(&OpContext { body, globals: &module.globals, op }) {
+            return reject("AA007", op.loc, format!("{}: {message}", describe_op(body, id)));
         }
     }
     match crate::facts::first_underivable(function, &function.attrs.facts) {
-        Some(value) => refuse("AA008", function.loc, format!("the table of facts claims more of {value} than can be derived")),
+        Some(value) => reject("AA008", function.loc, format!("the table of facts claims more of {value} than can be derived")),
         None => Ok(()),
     }
 }

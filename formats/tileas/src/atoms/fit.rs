@@ -1,44 +1,47 @@
-//! Whether an atom fits a layout and a buffer: vectors must be contiguous in both, and `ldmatrix` and `stmatrix` need rows of 16
+//! The fit of an atom to a layout and a buffer: vectors must be contiguous in both, and `ldmatrix` and `stmatrix` need rows of 16
 //! bytes.
 
 use crate::layout::{Layout, solve};
 use crate::{BufferInfo, CopyAtom};
 
-/// Maximum bytes of a vector, and bytes of a matrix row.
-const PIECE: u32 = 16;
+/// Maximum bytes of a vector, and bytes of a row of an `ldmatrix` matrix.
+const ROW_BYTES: u32 = 16;
 
 impl BufferInfo {
-    /// The byte offset of an element.
+    /// The byte offset of an element in the buffer. `None` if the buffer does not hold the element.
     fn byte_offset(&self, element: u32) -> Option<u32> {
         solve(&self.offsets, element).map(|offset| offset as u32 * self.elem.bytes())
     }
 
-    /// Returns whether the lowest `1 << bits` registers of each thread are adjacent in the buffer, and aligned to the size of this
-    /// vector.
-    pub fn has_vectors(&self, layout: &Layout, bits: u32) -> bool {
+    /// Returns whether the elements in the lowest `1 << vector_bits` registers of each thread are adjacent in the buffer, and
+    /// aligned to the size of this vector.
+    pub fn has_vectors(&self, layout: &Layout, vector_bits: u32) -> bool {
         let bytes = self.elem.bytes();
-        if bits as usize > layout.register.len() || u64::from(bytes) << bits.min(32) > u64::from(PIECE.max(bytes)) {
+        if vector_bits as usize > layout.register.len() || u64::from(bytes) << vector_bits.min(32) > u64::from(ROW_BYTES.max(bytes))
+        {
             return false;
         }
-        let (vector, rest) = layout.register.split_at(bits as usize);
+        let (vector, rest) = layout.register.split_at(vector_bits as usize);
         let starts = rest.iter().chain(&layout.lane).chain(&layout.warp);
         vector.iter().enumerate().all(|(bit, basis)| self.byte_offset(*basis) == Some(bytes << bit))
-            && starts.into_iter().all(|basis| self.byte_offset(*basis).is_some_and(|at| at.is_multiple_of(bytes << bits)))
+            && starts
+                .into_iter()
+                .all(|basis| self.byte_offset(*basis).is_some_and(|offset| offset.is_multiple_of(bytes << vector_bits)))
     }
 
-    /// The `ldmatrix` that loads the buffer into this layout. `None` if the layout is not that of its registers, or if a matrix row
-    /// of 16 bytes is not contiguous in the buffer.
+    /// The `ldmatrix` atom that loads the buffer into this layout. `None` if the instruction does not deliver this layout, or if a
+    /// matrix row of 16 bytes is not contiguous in the buffer.
     pub fn ldmatrix_atom(&self, layout: &Layout) -> Option<CopyAtom> {
         let trans = [false, true].into_iter().find(|trans| self.matrices(layout, *trans).is_some())?;
         Some(CopyAtom::Matrix { trans })
     }
 
-    /// The `stmatrix` that stores this layout to the buffer. `None` if `ldmatrix` could not read the same data back, if several
-    /// warps hold copies, or if bytes are transposed in pairs.
+    /// The `stmatrix` atom that stores this layout to the buffer. `None` if `ldmatrix` could not read the same data back, if
+    /// several warps hold copies, or if bytes are transposed in pairs.
     pub fn stmatrix_atom(&self, layout: &Layout) -> Option<CopyAtom> {
-        let apart = layout.warp.iter().all(|basis| self.byte_offset(*basis) != Some(0));
-        let is_whole = |trans: &bool| self.matrices(layout, *trans).is_some_and(|matrices| matrices.pair.is_none());
-        let trans = [false, true].into_iter().find(is_whole).filter(|_| apart)?;
+        let warps_differ = layout.warp.iter().all(|basis| self.byte_offset(*basis) != Some(0));
+        let has_no_pairs = |trans: &bool| self.matrices(layout, *trans).is_some_and(|matrices| matrices.pair_bit.is_none());
+        let trans = [false, true].into_iter().find(has_no_pairs).filter(|_| warps_differ)?;
         Some(CopyAtom::Matrix { trans })
     }
 
@@ -55,12 +58,16 @@ impl BufferInfo {
         // Bytes that `ldmatrix` moves as one unit.
         let unit = if trans { 2 } else { bytes };
         let packed = (4 / unit).ilog2() as usize;
-        let others = (words.len() >= packed).then(|| words.split_off(packed))?;
+        let further_matrices = (words.len() >= packed).then(|| words.split_off(packed))?;
         let (columns, fragment_rows) = layout.lane.split_at(2);
         words.extend(columns);
         // Transposed, lanes that share a result column were rows in memory.
         let (in_row, rows) = if trans { (fragment_rows.to_vec(), words) } else { (words, fragment_rows.to_vec()) };
-        self.are_rows(&in_row, unit, [&rows, &others, &layout.warp]).then_some(Matrices { rows, others, pair })
+        self.are_rows(&in_row, unit, [&rows, &further_matrices, &layout.warp]).then_some(Matrices {
+            rows,
+            further_matrices,
+            pair_bit: pair,
+        })
     }
 
     /// The role of each layout bit for the `ldmatrix` that transposes bytes, if one can load these registers.
@@ -69,35 +76,35 @@ impl BufferInfo {
             return None;
         }
         let mut rows = layout.register.clone();
-        let is_half = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.byte_offset(*basis) == Some(PIECE / 2));
+        let is_half = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.byte_offset(*basis) == Some(ROW_BYTES / 2));
         let half = (2..4).find(is_half)?;
         let half_basis = rows.remove(half);
-        let others = rows.split_off(2);
+        let further_matrices = rows.split_off(2);
         let (columns, fragment_rows) = layout.lane.split_at(2);
         rows.extend(columns);
         let in_row: Vec<u32> = fragment_rows.iter().copied().chain([half_basis]).collect();
-        let fits = self.are_rows(&in_row, 1, [&rows, &others, &layout.warp]);
-        fits.then_some(Matrices { rows, others, pair: Some(half) })
+        let fits = self.are_rows(&in_row, 1, [&rows, &further_matrices, &layout.warp]);
+        fits.then_some(Matrices { rows, further_matrices, pair_bit: Some(half) })
     }
 
-    /// Returns whether the units of a matrix row are adjacent, and each row, matrix and warp starts at a multiple of 16 bytes. Rows
-    /// and matrices must not coincide.
-    fn are_rows(&self, in_row: &[u32], unit: u32, [rows, others, warps]: [&Vec<u32>; 3]) -> bool {
+    /// Returns whether the units of a matrix row (of `unit` bytes) are adjacent, and each row, matrix and warp starts at a multiple
+    /// of 16 bytes. Rows and matrices must not coincide.
+    fn are_rows(&self, in_row: &[u32], unit: u32, [rows, further_matrices, warps]: [&Vec<u32>; 3]) -> bool {
         let adjacent = in_row.iter().enumerate().all(|(bit, basis)| self.byte_offset(*basis) == Some(unit << bit));
-        let starts = |basis: &u32| self.byte_offset(*basis).is_some_and(|at| at.is_multiple_of(PIECE));
-        let apart = |basis: &u32| starts(basis) && self.byte_offset(*basis) != Some(0);
-        adjacent && rows.iter().chain(others).all(apart) && warps.iter().all(starts)
+        let starts = |basis: &u32| self.byte_offset(*basis).is_some_and(|offset| offset.is_multiple_of(ROW_BYTES));
+        let is_distinct = |basis: &u32| starts(basis) && self.byte_offset(*basis) != Some(0);
+        adjacent && rows.iter().chain(further_matrices).all(is_distinct) && warps.iter().all(starts)
     }
 }
 
-/// The bits of a layout that select rows of 16 bytes.
+/// The bases of a layout that select the 16-byte rows and the matrices of an `ldmatrix` or `stmatrix`.
 pub struct Matrices {
     /// Bases of the eight rows of a matrix, or of sixteen.
     pub rows: Vec<u32>,
-    /// Bases of the other matrices: those of further registers, lowest first.
-    pub others: Vec<u32>,
+    /// Bases of the further registers, lowest first: each combination of them selects another matrix.
+    pub further_matrices: Vec<u32>,
     /// The register bit that selects a byte of a pair. Transposed bytes arrive in pairs, while the four bytes of a register come
     /// from four rows, which the two lowest bits select. For byte matrices, which have sixteen rows, it is the bit that selects a
     /// half of a row.
-    pub pair: Option<usize>,
+    pub pair_bit: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! The hardware's MMA and copy instructions: the tables of atoms, and the fit of layouts and buffers.
+//! The hardware's MMA and copy instructions: the tables of atoms, their layouts, and their fit to layouts and buffers.
 
 mod fit;
 pub mod mma_sync_atoms;
@@ -20,8 +20,8 @@ pub enum MmaAtom {
     Sync(&'static table::SyncAtom),
     /// `wgmma`: a warp group computes from shared memory; the left operand may also be in registers.
     Group(&'static table::GroupAtom),
-    /// `tcgen05.mma`: one thread issues it; the accumulator is in tensor memory, the left operand there or, like the right one, in
-    /// shared memory.
+    /// `tcgen05.mma`: one thread issues it. The accumulator is in tensor memory, the left operand in tensor or shared memory, and
+    /// the right operand in shared memory.
     Tensor(&'static table::TensorAtom),
     /// FMA: each thread computes its own accumulators in the order of K, from shared memory.
     MultiplyAdd(&'static table::ThreadAtom),
@@ -37,9 +37,9 @@ impl MmaAtom {
         }
     }
 
-    /// The FMA atom for an extent along K, with at most `most` unrolled steps.
-    pub fn multiply_add(extent: u32, most: u32) -> MmaAtom {
-        let fits = |atom: &&table::ThreadAtom| extent.is_multiple_of(atom.k) && atom.k <= most;
+    /// The FMA atom for an extent along K with the most unrolled steps that divide the extent, at most `max_unroll`.
+    pub fn multiply_add(extent: u32, max_unroll: u32) -> MmaAtom {
+        let fits = |atom: &&table::ThreadAtom| extent.is_multiple_of(atom.k) && atom.k <= max_unroll;
         MmaAtom::MultiplyAdd(table::THREAD_ATOMS.iter().rfind(fits).unwrap_or(&table::THREAD_ATOMS[0]))
     }
 
@@ -51,29 +51,30 @@ impl MmaAtom {
         tensor.chain(group).chain(sync).chain(table::THREAD_ATOMS.iter().map(MmaAtom::MultiplyAdd))
     }
 
+    /// Returns whether the target has the atom.
     pub fn is_on(self, target: Target) -> bool {
         match self {
             MmaAtom::Sync(atom) => atom.is_on(target),
             MmaAtom::Group(_) => target.has(Feature::Wgmma),
-            MmaAtom::Tensor(atom) => target.has(atom.needs),
+            MmaAtom::Tensor(atom) => target.has(atom.required_feature),
             MmaAtom::MultiplyAdd(_) => true,
         }
     }
 
-    /// Multiply-adds per cycle of an SM. An element is that of the operands' buffers: a byte with two 4-bit floats counts once. The
-    /// target must have the atom ([`Self::is_on`]).
+    /// Multiply-adds of operand elements per cycle of an SM. A byte with two 4-bit floats counts as one element. The target must
+    /// have the atom ([`Self::is_on`]).
     pub fn rate(self, target: Target) -> u32 {
         const HAS_RATE: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";
         let rates = perf_model::rates(target);
         match self {
-            MmaAtom::Sync(atom) => rates.mma(atom.rate, atom.bits),
+            MmaAtom::Sync(atom) => rates.mma(atom.rate, atom.element_bits),
             MmaAtom::Group(atom) => rates.wgmma.expect(HAS_RATE).multiply_adds(atom.operands[0].bits()),
             MmaAtom::Tensor(atom) => rates.tcgen05.expect(HAS_RATE).multiply_adds(atom.operands[0].bits()),
             MmaAtom::MultiplyAdd(_) => rates.multiply_add,
         }
     }
 
-    /// The rate of the target's fastest atom for elements of this type.
+    /// The rate of the target's fastest atom for operand elements of this type, in multiply-adds per cycle of an SM.
     pub fn best_rate(target: Target, operand: Scalar) -> u32 {
         let has_mma = |atom: &MmaAtom| match atom {
             // Scaled atoms for bytes multiply 4-bit floats.
@@ -83,16 +84,17 @@ impl MmaAtom {
             MmaAtom::MultiplyAdd(_) => true,
         };
         let rates = MmaAtom::all().filter(|atom| atom.is_on(target) && has_mma(atom)).map(|atom| atom.rate(target));
-        let packed =
+        let packed_fp4 =
             perf_model::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.multiply_adds(4));
-        rates.chain(packed).max().expect("each target has multiply-adds of threads")
+        rates.chain(packed_fp4).max().expect("each target has multiply-adds of threads")
     }
 
-    pub fn named(name: &str) -> Option<MmaAtom> {
+    /// The atom with a name in `.as`.
+    pub fn from_name(name: &str) -> Option<MmaAtom> {
         let threads = || table::THREAD_ATOMS.iter().find(|atom| atom.name == name).map(MmaAtom::MultiplyAdd);
-        let sync = mma_sync_atoms::named(name).map(MmaAtom::Sync);
-        let group = || wgmma_atoms::named(name).map(MmaAtom::Group);
-        sync.or_else(group).or_else(|| tensor_memory::named(name).map(MmaAtom::Tensor)).or_else(threads)
+        let sync = mma_sync_atoms::sync_atom_named(name).map(MmaAtom::Sync);
+        let group = || wgmma_atoms::group_atom_named(name).map(MmaAtom::Group);
+        sync.or_else(group).or_else(|| tensor_memory::tensor_atom_named(name).map(MmaAtom::Tensor)).or_else(threads)
     }
 }
 
@@ -117,7 +119,7 @@ impl Serialize for MmaAtom {
 impl<'de> Deserialize<'de> for MmaAtom {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MmaAtom, D::Error> {
         let name = String::deserialize(deserializer)?;
-        MmaAtom::named(&name).ok_or_else(|| de::Error::custom(format!("there is no atom '{name}'")))
+        MmaAtom::from_name(&name).ok_or_else(|| de::Error::custom(format!("there is no atom '{name}'")))
     }
 }
 
@@ -125,16 +127,17 @@ impl<'de> Deserialize<'de> for MmaAtom {
 mod tests {
     use super::*;
 
-    /// Tensor-core atoms are faster than FMAs of threads, except f64, which some chips hardly support.
+    /// Each atom of a target has a rate. Tensor-core atoms are faster than FMAs of threads, except f64, which some chips hardly
+    /// support.
     #[test]
     fn every_atom_has_a_rate() {
         for target in Target::all() {
             for atom in MmaAtom::all().filter(|atom| atom.is_on(target)) {
                 let rate = atom.rate(target);
-                let threads = perf_model::rates(target).multiply_add;
-                let is_double = matches!(atom, MmaAtom::Sync(atom) if atom.acc == Scalar::F64);
-                let is_unit = !is_double && !matches!(atom, MmaAtom::MultiplyAdd(_));
-                assert!(rate > 0 && (!is_unit || rate > threads), "{target} {atom:?}: {rate}, threads {threads}");
+                let fma_rate = perf_model::rates(target).multiply_add;
+                let is_f64 = matches!(atom, MmaAtom::Sync(atom) if atom.acc == Scalar::F64);
+                let is_fast_tensor_core = !is_f64 && !matches!(atom, MmaAtom::MultiplyAdd(_));
+                assert!(rate > 0 && (!is_fast_tensor_core || rate > fma_rate), "{target} {atom:?}: {rate}, FMAs {fma_rate}");
             }
         }
     }
@@ -142,21 +145,22 @@ mod tests {
     /// FP4 with block scales is twice as fast as FP8 (RTX Blackwell architecture paper).
     #[test]
     fn block_scaled_fp4_is_twice_as_fast_as_fp8() {
-        let rate = |name: &str| MmaAtom::named(name).unwrap().rate(Target::parse("sm_120").unwrap());
+        let rate = |name: &str| MmaAtom::from_name(name).unwrap().rate(Target::parse("sm_120").unwrap());
         assert_eq!(rate("mma.m16n8k64.mxf4"), 2 * rate("mma.m16n8k32.mxf8"));
         assert_eq!(rate("mma.m16n8k64.nvf4"), 2 * rate("mma.m16n8k32.mxf8"));
     }
 
     #[test]
     fn every_atom_has_a_name_of_its_own() {
-        let in_registers = || table::SYNC_ATOMS.iter().map(|atom| atom.name).chain(table::GROUP_ATOMS.iter().map(|atom| atom.name));
+        let warp_atom_names =
+            || table::SYNC_ATOMS.iter().map(|atom| atom.name).chain(table::GROUP_ATOMS.iter().map(|atom| atom.name));
         let names = || {
-            in_registers()
+            warp_atom_names()
                 .chain(table::TENSOR_ATOMS.iter().map(|atom| atom.name))
                 .chain(table::THREAD_ATOMS.iter().map(|atom| atom.name))
         };
-        assert!(names().all(|name| MmaAtom::named(name).is_some_and(|atom| atom.name() == name)));
+        assert!(names().all(|name| MmaAtom::from_name(name).is_some_and(|atom| atom.name() == name)));
         assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), names().count());
-        assert_eq!(MmaAtom::named("tcgen05"), None);
+        assert_eq!(MmaAtom::from_name("tcgen05"), None);
     }
 }

@@ -2,7 +2,7 @@
 //! of each lane.
 //!
 //! Fragment layouts follow the matrix tables of the PTX ISA, written as bits: `Row(i)` is bit `i` of the row number. A register
-//! here holds one element; the instruction packs as many as fit into 32 bits.
+//! here holds one element; the instruction packs as many elements as fit into a 32-bit register.
 
 use numerics::Scalar;
 use perf_model::MmaRate;
@@ -16,11 +16,13 @@ pub enum Bit {
 }
 use Bit::{Col, Row};
 
+/// The fragment of an operand: the row or column bit that each bit of the register and lane number selects, lowest bit first.
 pub struct Fragment {
     pub register: &'static [Bit],
     pub lane: [Bit; 5],
 }
 
+/// An `mma.sync` atom for an MMA of `m` rows, `n` columns and depth `k`.
 #[derive(Clone, Copy)]
 pub struct SyncAtom {
     /// The name in `.as`.
@@ -32,16 +34,17 @@ pub struct SyncAtom {
     pub rows: u32,
     /// Element types of both operands; the op gives integer signedness.
     pub operands: &'static [Scalar],
-    /// Scales of each row of A and column of B in one atom; 0 for unscaled MMAs.
+    /// The number of scales of each row of A and column of B in one atom; 0 for MMAs without scales.
     pub scales: u32,
     pub acc: Scalar,
-    /// Whether each lane widens its operands to f16, for two MMAs of half the depth.
-    pub widened: bool,
-    /// The rate class of the instruction, whose elements have `bits` bits.
+    /// Whether each lane widens its 8-bit operands to f16 and executes two MMAs of half the depth.
+    pub widens_to_f16: bool,
+    /// The rate class of the instruction.
     pub rate: MmaRate,
-    pub bits: u32,
+    /// Bits of an operand element of the instruction.
+    pub element_bits: u32,
     /// The feature that the target must have.
-    pub needs: Option<Feature>,
+    pub required_feature: Option<Feature>,
     pub a: &'static Fragment,
     pub b: &'static Fragment,
     pub c: &'static Fragment,
@@ -65,7 +68,7 @@ const A8_HALF: Fragment = Fragment { register: &[Col(0), Col(1), Col(4)], lane: 
 const C8X8: Fragment = Fragment { register: &[Col(0)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 
-/// FMAs of a thread: the unrolled steps along K, which share one buffer address computation.
+/// FMAs of a thread: `k` unrolled steps along K, which share one computation of the buffer address.
 pub struct ThreadAtom {
     pub name: &'static str,
     pub k: u32,
@@ -87,10 +90,10 @@ const F16: SyncAtom = SyncAtom {
     operands: &[Scalar::F16, Scalar::BF16],
     scales: 0,
     acc: Scalar::F32,
-    widened: false,
+    widens_to_f16: false,
     rate: MmaRate::F16,
-    bits: 16,
-    needs: None,
+    element_bits: 16,
+    required_feature: None,
     a: &A16,
     b: &B16,
     c: &C16X8,
@@ -104,10 +107,10 @@ const F16_ACCUMULATOR: SyncAtom = SyncAtom {
     operands: &[Scalar::F16],
     scales: 0,
     acc: Scalar::F16,
-    widened: false,
+    widens_to_f16: false,
     rate: MmaRate::F16Accumulator,
-    bits: 16,
-    needs: None,
+    element_bits: 16,
+    required_feature: None,
     a: &A16,
     b: &B16,
     c: &C16X8,
@@ -121,10 +124,10 @@ const TF32: SyncAtom = SyncAtom {
     operands: &[Scalar::TF32],
     scales: 0,
     acc: Scalar::F32,
-    widened: false,
+    widens_to_f16: false,
     rate: MmaRate::Tf32,
-    bits: 32,
-    needs: None,
+    element_bits: 32,
+    required_feature: None,
     a: &A32,
     b: &B32,
     c: &C16X8,
@@ -138,10 +141,10 @@ const BYTES: SyncAtom = SyncAtom {
     operands: &[Scalar::I8],
     scales: 0,
     acc: Scalar::I32,
-    widened: false,
+    widens_to_f16: false,
     rate: MmaRate::I8,
-    bits: 8,
-    needs: None,
+    element_bits: 8,
+    required_feature: None,
     a: &A8,
     b: &B8,
     c: &C16X8,
@@ -155,10 +158,10 @@ const FP8: SyncAtom = SyncAtom {
     operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
     scales: 0,
     acc: Scalar::F32,
-    widened: false,
+    widens_to_f16: false,
     rate: MmaRate::F8,
-    bits: 8,
-    needs: Some(Feature::MmaFp8),
+    element_bits: 8,
+    required_feature: Some(Feature::MmaFp8),
     a: &A8,
     b: &B8,
     c: &C16X8,
@@ -172,22 +175,23 @@ const FP8_WIDENED: SyncAtom = SyncAtom {
     operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
     scales: 0,
     acc: Scalar::F32,
-    widened: true,
+    widens_to_f16: true,
     rate: MmaRate::F16,
-    bits: 16,
-    needs: Some(Feature::ConvertFp8),
+    element_bits: 16,
+    required_feature: Some(Feature::ConvertFp8),
     a: &A8,
     b: &B8,
     c: &C16X8,
 };
 
-/// The first eight rows of a sixteen-row instruction.
+/// An atom that uses the first eight rows of a sixteen-row instruction.
 const fn first_eight_rows(name: &'static str, sixteen_rows: &SyncAtom, a: &'static Fragment) -> SyncAtom {
     SyncAtom { name, m: 8, a, c: &C8X8, ..*sixteen_rows }
 }
 
-/// A block-scaled instruction on 4-bit floats. Its fragments of bytes are those of 8-bit floats.
-const fn packed(name: &'static str, scales: u32) -> SyncAtom {
+/// A block-scaled atom on 4-bit floats that memory packs in pairs along K. In units of these bytes, its fragments equal the
+/// fragments of 8-bit floats.
+const fn packed_fp4(name: &'static str, scales: u32) -> SyncAtom {
     SyncAtom {
         name,
         m: 16,
@@ -197,10 +201,10 @@ const fn packed(name: &'static str, scales: u32) -> SyncAtom {
         operands: &[Scalar::I8],
         scales,
         acc: Scalar::F32,
-        widened: false,
+        widens_to_f16: false,
         rate: MmaRate::BlockScaled,
-        bits: 8,
-        needs: Some(Feature::MmaBlockScaled),
+        element_bits: 8,
+        required_feature: Some(Feature::MmaBlockScaled),
         a: &A8,
         b: &B8,
         c: &C16X8,
@@ -221,10 +225,10 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F64],
         scales: 0,
         acc: Scalar::F64,
-        widened: false,
+        widens_to_f16: false,
         rate: MmaRate::F64,
-        bits: 64,
-        needs: None,
+        element_bits: 64,
+        required_feature: None,
         a: &A64,
         b: &B64,
         c: &C8X8,
@@ -241,10 +245,10 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F8E4M3FN, Scalar::F8E5M2],
         scales: 1,
         acc: Scalar::F32,
-        widened: false,
+        widens_to_f16: false,
         rate: MmaRate::BlockScaled,
-        bits: 8,
-        needs: Some(Feature::MmaBlockScaled),
+        element_bits: 8,
+        required_feature: Some(Feature::MmaBlockScaled),
         a: &A8,
         b: &B8,
         c: &C16X8,
@@ -258,10 +262,10 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F4E2M1FN],
         scales: 2,
         acc: Scalar::F32,
-        widened: false,
+        widens_to_f16: false,
         rate: MmaRate::BlockScaled,
-        bits: 4,
-        needs: Some(Feature::MmaBlockScaled),
+        element_bits: 4,
+        required_feature: Some(Feature::MmaBlockScaled),
         a: &A4,
         b: &B4,
         c: &C16X8,
@@ -275,18 +279,18 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         operands: &[Scalar::F4E2M1FN],
         scales: 4,
         acc: Scalar::F32,
-        widened: false,
+        widens_to_f16: false,
         rate: MmaRate::BlockScaled,
-        bits: 4,
-        needs: Some(Feature::MmaBlockScaled),
+        element_bits: 4,
+        required_feature: Some(Feature::MmaBlockScaled),
         a: &A4,
         b: &B4,
         c: &C16X8,
     },
-    // Pairs of 4-bit floats along K, packed into bytes as memory has them: K counts the bytes.
-    packed("mma.m16n8k64.mxf4.packed", 2),
-    packed("mma.m16n8k64.nvf4.packed", 4),
-    // Few rows, as in decoding.
+    // 4-bit floats in pairs along K. The field `k` counts bytes, so it is half of the depth in the name.
+    packed_fp4("mma.m16n8k64.mxf4.packed", 2),
+    packed_fp4("mma.m16n8k64.nvf4.packed", 4),
+    // MMAs with few rows, as in the decoding of language models.
     first_eight_rows("mma.m8n8k16.f32", &F16, &A16_HALF),
     first_eight_rows("mma.m8n8k16.f16", &F16_ACCUMULATOR, &A16_HALF),
     first_eight_rows("mma.m8n8k8.f32", &TF32, &A32_HALF),
@@ -295,14 +299,15 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
     first_eight_rows("mma.m8n8k32.f32.widened", &FP8_WIDENED, &A8_HALF),
 ];
 
+/// A `wgmma` atom.
 pub struct GroupAtom {
     /// The name in `.as`.
     pub name: &'static str,
     pub operands: &'static [Scalar],
     pub acc: Scalar,
-    /// Depth of one instruction: 32 bytes.
+    /// Depth of one instruction in elements: 32 bytes.
     pub k: u32,
-    /// Whether an operand in shared memory may also be contiguous along its rows or columns, not only along the depth.
+    /// Whether an operand in shared memory may be contiguous along M or N, not only along the depth K.
     pub transposes: bool,
 }
 
@@ -331,18 +336,19 @@ pub struct TensorAtom {
     pub acc: Scalar,
     /// Depth of one instruction, in elements of the operands' buffers: 32 bytes.
     pub k: u32,
-    /// Whether an operand in shared memory may also be contiguous along its rows or columns, not only along the depth.
+    /// Whether an operand in shared memory may be contiguous along M or N, not only along the depth K.
     pub transposes: bool,
-    /// The scales of both operands, which are also in tensor memory.
+    /// The block scales of both operands, which are in tensor memory; `None` for an MMA without scales.
     pub scales: Option<BlockScales>,
     /// The feature that the target must have.
-    pub needs: Feature,
+    pub required_feature: Feature,
 }
 
-/// The block scales of an MMA in tensor memory: one for each run of elements along the depth.
+/// The block scales of an MMA in tensor memory: one scale for each `block` elements along the depth.
 pub struct BlockScales {
+    /// The element types that the scales may have.
     pub elems: &'static [Scalar],
-    /// Elements of the operands' buffers that share a scale.
+    /// The number of elements of the operands' buffers that share a scale.
     pub block: u32,
 }
 
@@ -361,7 +367,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 16,
         transposes: true,
         scales: None,
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
     TensorAtom {
         name: "tcgen05.k16.f16",
@@ -371,7 +377,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 16,
         transposes: true,
         scales: None,
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
     TensorAtom {
         name: "tcgen05.k8.f32",
@@ -381,7 +387,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 8,
         transposes: false,
         scales: None,
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
     TensorAtom {
         name: "tcgen05.k32.f32",
@@ -391,7 +397,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: true,
         scales: None,
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
     TensorAtom {
         name: "tcgen05.k32.f16",
@@ -401,7 +407,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: true,
         scales: None,
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
     TensorAtom {
         name: "tcgen05.k32.s32",
@@ -411,7 +417,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: true,
         scales: None,
-        needs: Feature::Tcgen05Int8,
+        required_feature: Feature::Tcgen05Int8,
     },
     TensorAtom {
         name: "tcgen05.k32.block32.f32",
@@ -421,7 +427,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: true,
         scales: Some(BlockScales { elems: &[Scalar::F8E8M0FNU], block: 32 }),
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
     TensorAtom {
         name: "tcgen05.k64.block32.f32",
@@ -431,7 +437,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: false,
         scales: Some(BlockScales { elems: &[Scalar::F8E8M0FNU], block: 16 }),
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
     TensorAtom {
         name: "tcgen05.k64.block16.f32",
@@ -441,16 +447,16 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: false,
         scales: Some(BlockScales { elems: &[Scalar::F8E4M3FN, Scalar::F8E8M0FNU], block: 8 }),
-        needs: Feature::TensorMemory,
+        required_feature: Feature::TensorMemory,
     },
 ];
 
-/// The bit of a tensor-memory address that a lane or register bit selects.
+/// The bit of a tensor-memory address that a bit of a thread's lane or register number selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cell {
+pub enum TmemBit {
     Lane(u32),
     Column(u32),
-    /// The column bit that the split offset of the access selects (`immHalfSplitoff` of `16x32bx2`).
+    /// The column bit that the split offset of the instruction selects (`immHalfSplitoff` of `16x32bx2`).
     SplitOffset,
 }
 
@@ -458,27 +464,37 @@ pub enum Cell {
 pub struct LaneAtom {
     /// The name in PTX and `.as`.
     pub name: &'static str,
-    pub lane: [Cell; 5],
-    /// The lowest bits of the register number, a word each; the other bits select the following columns.
-    pub register: &'static [Cell],
+    /// The address bits that the bits of the lane number select.
+    pub lane: [TmemBit; 5],
+    /// The address bits that the lowest bits of the register number select, one word per register. The other register bits select
+    /// the remaining columns.
+    pub register: &'static [TmemBit],
 }
 
 pub(super) const LANE_ATOMS: &[LaneAtom] = &[
-    LaneAtom { name: "32x32b", lane: [Cell::Lane(0), Cell::Lane(1), Cell::Lane(2), Cell::Lane(3), Cell::Lane(4)], register: &[] },
     LaneAtom {
-        name: "16x32bx2",
-        lane: [Cell::Lane(0), Cell::Lane(1), Cell::Lane(2), Cell::Lane(3), Cell::SplitOffset],
+        name: "32x32b",
+        lane: [TmemBit::Lane(0), TmemBit::Lane(1), TmemBit::Lane(2), TmemBit::Lane(3), TmemBit::Lane(4)],
         register: &[],
     },
-    LaneAtom { name: "16x64b", lane: [Cell::Lane(3), Cell::Column(0), Cell::Lane(0), Cell::Lane(1), Cell::Lane(2)], register: &[] },
+    LaneAtom {
+        name: "16x32bx2",
+        lane: [TmemBit::Lane(0), TmemBit::Lane(1), TmemBit::Lane(2), TmemBit::Lane(3), TmemBit::SplitOffset],
+        register: &[],
+    },
+    LaneAtom {
+        name: "16x64b",
+        lane: [TmemBit::Lane(3), TmemBit::Column(0), TmemBit::Lane(0), TmemBit::Lane(1), TmemBit::Lane(2)],
+        register: &[],
+    },
     LaneAtom {
         name: "16x128b",
-        lane: [Cell::Column(0), Cell::Column(1), Cell::Lane(0), Cell::Lane(1), Cell::Lane(2)],
-        register: &[Cell::Lane(3)],
+        lane: [TmemBit::Column(0), TmemBit::Column(1), TmemBit::Lane(0), TmemBit::Lane(1), TmemBit::Lane(2)],
+        register: &[TmemBit::Lane(3)],
     },
     LaneAtom {
         name: "16x256b",
-        lane: [Cell::Column(1), Cell::Column(2), Cell::Lane(0), Cell::Lane(1), Cell::Lane(2)],
-        register: &[Cell::Column(0), Cell::Lane(3)],
+        lane: [TmemBit::Column(1), TmemBit::Column(2), TmemBit::Lane(0), TmemBit::Lane(1), TmemBit::Lane(2)],
+        register: &[TmemBit::Column(0), TmemBit::Lane(3)],
     },
 ];

@@ -1,10 +1,10 @@
-//! Tensor memory: the layouts of buffers, the load and store instructions of warps, and the MMAs with accumulators there
+//! Tensor memory: the layouts of buffers, the load and store instructions of warps, and the MMAs with accumulators in it
 //! (`tcgen05`).
 //!
-//! Tensor memory has 128 lanes, each with a 32-bit word in every column. An offset in a buffer consists of the bits of the position
-//! in a word (lowest), of the column, and of the lane. A bit with basis 0 selects an unused part. An accumulator of 128 rows has a
-//! lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that the two
-//! lowest bits of its number select.
+//! Tensor memory has 128 lanes, each with a 32-bit word in every column. The bits of an offset in a buffer are, from the
+//! lowest: the position in a word, the column, and the lane. A bit with basis 0 selects an unused part. An accumulator of 128 rows
+//! has a lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that the two
+//! lowest bits of its warp number select.
 //!
 //! The scales of an operand are stored four times, once in the 32 lanes of each warp. The scales of 32 rows of A (or columns of B)
 //! are in these lanes, one row per lane. The next 32 rows use further TMEM columns. A word holds the scales of up to four
@@ -20,37 +20,41 @@ use numerics::Scalar;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
-pub use super::table::{BlockScales, Cell, LaneAtom, TensorAtom};
+pub use super::table::{BlockScales, LaneAtom, TensorAtom, TmemBit};
 
-/// Lanes, and log2 of them.
+/// Number of lanes.
 pub const LANES: u32 = 128;
+/// Log2 of `LANES`.
 const ALL_LANE_BITS: usize = 7;
 /// Bytes of a word.
-pub const WORD: u32 = 4;
-/// Log2 of the lanes that a warp can access.
+pub const WORD_BYTES: u32 = 4;
+/// Log2 of the number of lanes that a warp can access.
 const WARP_LANE_BITS: u32 = 5;
-/// Log2 of the warps that together access all lanes.
+/// Log2 of the number of warps that together access all lanes.
 pub const WARP_BITS: usize = 2;
-/// Maximum rows and columns of an instruction, and minimum rows.
+/// Maximum rows of an MMA instruction.
 pub const MAX_ROWS: u32 = 128;
+/// Minimum rows of an MMA instruction.
 pub const MIN_ROWS: u32 = 64;
+/// Maximum columns of an MMA instruction.
 pub const MAX_COLUMNS: u32 = 256;
-/// Minimum columns of an instruction with all rows, and of one with fewer rows.
+/// Minimum columns of an MMA instruction with `MAX_ROWS` rows, and with fewer rows.
 const MIN_INSTRUCTION_COLUMNS: u32 = 16;
 const MIN_COLUMNS_OF_FEW_ROWS: u32 = 8;
-/// Smallest TMEM allocation, in columns.
+/// Minimum TMEM allocation, in columns.
 pub const MIN_ALLOCATED_COLUMNS: u32 = 32;
-/// Minimum columns of a right operand: one group of the matrix descriptor.
+/// Minimum columns of a right operand: one core matrix of the matrix descriptor.
 const MIN_OPERAND_COLUMNS: u32 = 8;
-/// CTAs that issue an MMA as a pair, and the minimum columns of such an MMA.
+/// Number of CTAs that issue an MMA as a pair.
 pub const CTA_PAIR: u32 = 2;
-const MIN_OF_CTA_PAIR: u32 = 32;
+/// Minimum columns of an MMA of a CTA pair.
+const MIN_CTA_PAIR_COLUMNS: u32 = 32;
 /// Maximum alignment of a buffer, in columns; a smaller buffer is aligned to its size.
-const ALIGN: u32 = 32;
+const MAX_ALIGN_COLUMNS: u32 = 32;
 
 /// A position in tensor memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spot {
+pub struct TmemPosition {
     pub lane: u32,
     pub column: u32,
     /// The position in the word, in elements.
@@ -58,12 +62,12 @@ pub struct Spot {
 }
 
 impl BufferInfo {
-    /// Log2 of the elements that fit into a word.
+    /// Log2 of the number of elements that fit into a word.
     fn part_bits(&self) -> usize {
-        (WORD / self.elem.bytes().clamp(1, WORD)).ilog2() as usize
+        (WORD_BYTES / self.elem.bytes().clamp(1, WORD_BYTES)).ilog2() as usize
     }
 
-    /// Columns of one stage; 0 in shared memory.
+    /// TMEM columns of one stage; 0 for a buffer in shared memory.
     pub fn columns(&self) -> u32 {
         match self.space {
             Space::Shared => 0,
@@ -71,37 +75,37 @@ impl BufferInfo {
         }
     }
 
-    /// The position of an element. Positions are linear: XOR of elements is XOR of positions.
-    pub fn spot(&self, element: u32) -> Option<Spot> {
+    /// The position of an element. The map is linear: the XOR of two element numbers has the XOR of their positions.
+    pub fn tmem_position(&self, element: u32) -> Option<TmemPosition> {
         let offset = solve(&self.offsets, element)? as u32;
         let (parts, columns) = (self.part_bits() as u32, self.columns().ilog2());
-        Some(Spot {
+        Some(TmemPosition {
             lane: offset >> (parts + columns),
             column: offset >> parts & ((1 << columns) - 1),
             part: offset & ((1 << parts) - 1),
         })
     }
 
-    /// The basis (element number) of one lane or column bit of a TMEM position; 0 if the buffer does not use the bit.
-    fn basis_of(&self, cell: Cell) -> u32 {
+    /// The basis (element number) of one lane or column bit of a TMEM address; 0 if the buffer does not use the bit.
+    fn basis_of(&self, cell: TmemBit) -> u32 {
         let (parts, columns) = (self.part_bits(), self.columns().ilog2() as usize);
         match cell {
-            Cell::Column(bit) if (bit as usize) < columns => self.offsets[parts + bit as usize],
-            Cell::Lane(bit) => self.offsets[parts + columns + bit as usize],
-            Cell::Column(_) | Cell::SplitOffset => 0,
+            TmemBit::Column(bit) if (bit as usize) < columns => self.offsets[parts + bit as usize],
+            TmemBit::Lane(bit) => self.offsets[parts + columns + bit as usize],
+            TmemBit::Column(_) | TmemBit::SplitOffset => 0,
         }
     }
 }
 
-/// A buffer in tensor memory: `part` are the bases of the position in a word, then come those of columns and lanes.
-fn buffer(elem: Elem, shape: &[u32], part: Vec<u32>, columns: Vec<u32>, lanes: [u32; ALL_LANE_BITS]) -> BufferInfo {
-    let align = (1u32 << columns.len().min(31)).min(ALIGN);
+/// A buffer in tensor memory with these bases: `part` of the position in a word, then `columns` and `lanes`.
+fn tmem_buffer(elem: Elem, shape: &[u32], part: Vec<u32>, columns: Vec<u32>, lanes: [u32; ALL_LANE_BITS]) -> BufferInfo {
+    let align = (1u32 << columns.len().min(31)).min(MAX_ALIGN_COLUMNS);
     BufferInfo { elem, shape: shape.into(), offsets: [part, columns, lanes.to_vec()].concat(), align, space: Space::Tensor }
 }
 
-/// Assigns rows to lanes. Returns the bases of the lane bits, and the bases of the row bits beyond 128 rows. `None` with fewer than
-/// 64 rows.
-fn rows(row_bits: u32, row: impl Fn(u32) -> u32) -> Option<([u32; ALL_LANE_BITS], Vec<u32>)> {
+/// Assigns rows to lanes. `row` returns the basis of a row bit. Returns the bases of the lane bits, and the bases of the row bits
+/// beyond 128 rows. `None` with fewer than 64 rows.
+fn assign_rows_to_lanes(row_bits: u32, row: impl Fn(u32) -> u32) -> Option<([u32; ALL_LANE_BITS], Vec<u32>)> {
     let lanes = match row_bits {
         6 => [row(0), row(1), row(2), row(3), 0, row(4), row(5)],
         7.. => [0, 1, 2, 3, 4, 5, 6].map(&row),
@@ -110,123 +114,127 @@ fn rows(row_bits: u32, row: impl Fn(u32) -> u32) -> Option<([u32; ALL_LANE_BITS]
     Some((lanes, (ALL_LANE_BITS as u32..row_bits).map(row).collect()))
 }
 
-/// Log2 of the last two extents. `None` if another extent is not 1.
+/// Log2 of the last two extents of a shape. `None` if another extent is not 1.
 fn matrix_bits(shape: &[u32]) -> Option<[u32; 2]> {
     let (outer, last) = shape.split_at(shape.len().checked_sub(2)?);
     outer.iter().all(|extent| *extent == 1).then(|| [last[0], last[1]].map(u32::trailing_zeros))
 }
 
-/// Rows and columns of the instructions for an accumulator. With 128 rows, an instruction has at least sixteen columns. It computes
-/// each column of an accumulator with eight columns twice.
+/// Rows and columns of the MMA instruction for an accumulator of these extents. With 128 rows, an instruction has at least sixteen
+/// columns, so it computes the columns of an accumulator with eight columns twice.
 pub fn instruction_extents([m, n]: [u32; 2]) -> [u32; 2] {
-    let fewest = if m < MAX_ROWS { MIN_COLUMNS_OF_FEW_ROWS } else { MIN_INSTRUCTION_COLUMNS };
-    [m.min(MAX_ROWS), n.clamp(fewest, MAX_COLUMNS)]
+    let min_columns = if m < MAX_ROWS { MIN_COLUMNS_OF_FEW_ROWS } else { MIN_INSTRUCTION_COLUMNS };
+    [m.min(MAX_ROWS), n.clamp(min_columns, MAX_COLUMNS)]
 }
 
-/// A buffer for an accumulator: one TMEM column for each column of the tile, and further columns for rows beyond the first 128.
-/// Elements shorter than a word occupy a word each. If an instruction computes columns twice, the TMEM columns of the second result
-/// hold no element.
-pub fn accumulators(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
+/// A buffer for an accumulator. It has one TMEM column for each column of the tile, and further TMEM columns for each further 128
+/// rows. Each element occupies a word. If an instruction computes columns twice, the TMEM columns of the second result hold no
+/// element.
+pub fn accumulator_buffer(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     let [row_bits, col_bits] = matrix_bits(shape)?;
-    let (lanes, further) = rows(row_bits, |bit| 1 << (col_bits + bit))?;
-    let part = vec![0; (WORD / elem.bytes().clamp(1, WORD)).ilog2() as usize];
+    let (lanes, further) = assign_rows_to_lanes(row_bits, |bit| 1 << (col_bits + bit))?;
+    let part = vec![0; (WORD_BYTES / elem.bytes().clamp(1, WORD_BYTES)).ilog2() as usize];
     let [_, written] = instruction_extents([row_bits, col_bits].map(|bits| 1 << bits.min(31)));
     let duplicate_bits = written.ilog2().saturating_sub(col_bits);
     let columns = (0..col_bits).map(|bit| 1 << bit).chain((0..duplicate_bits).map(|_| 0)).chain(further).collect();
-    Some(buffer(elem, shape, part, columns, lanes))
+    Some(tmem_buffer(elem, shape, part, columns, lanes))
 }
 
-/// A buffer for a left operand; neighbours along the depth share words.
-pub fn left_operand(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
+/// A buffer for a left operand. Neighbours along the depth share words.
+pub fn left_operand_buffer(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     let [row_bits, depth_bits] = matrix_bits(shape)?;
-    let (lanes, further) = rows(row_bits, |bit| 1 << (depth_bits + bit))?;
-    let part_bits = (WORD / elem.bytes().clamp(1, WORD)).ilog2();
+    let (lanes, further) = assign_rows_to_lanes(row_bits, |bit| 1 << (depth_bits + bit))?;
+    let part_bits = (WORD_BYTES / elem.bytes().clamp(1, WORD_BYTES)).ilog2();
     let depth = |from: u32, to: u32| (from..to).map(|bit| 1u32 << bit);
     (depth_bits >= part_bits).then(|| {
         let columns = depth(part_bits, depth_bits).chain(further).collect();
-        buffer(elem, shape, depth(0, part_bits).collect(), columns, lanes)
+        tmem_buffer(elem, shape, depth(0, part_bits).collect(), columns, lanes)
     })
 }
 
-/// Copies of scales, one for the lanes of each warp of a warp group.
-pub const COPIES: u32 = 1 << WARP_BITS;
+/// Number of copies of scales: one for the lanes of each warp of a warp group.
+pub const SCALE_COPIES: u32 = 1 << WARP_BITS;
 /// Log2 of the minimum number of TMEM columns of a scale buffer, and of its alignment in columns.
-const MIN_SCALES: usize = 2;
+const MIN_SCALE_COLUMN_BITS: usize = 2;
 /// Log2 of the number of rows of A (or columns of B) whose words precede the words of further scale blocks. With fewer rows, the
 /// distance is still two TMEM columns.
-const LINES_BEFORE_WORDS: u32 = 6;
+const LINE_BITS_BEFORE_BLOCKS: u32 = 6;
 
-/// A buffer for the scales of an operand: for A the blocks of each row, for B the columns of each block.
-pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo> {
+/// A buffer for the scales of an operand. `shape` is rows x blocks for A, and blocks x columns for B. The shape of the buffer has a
+/// leading dimension of four copies.
+pub fn scale_buffer(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo> {
     let [first, second] = matrix_bits(shape)?;
-    // The bits of lines and of blocks, and how many bits of an element's number are below each.
-    let ((lines, below_lines), (blocks, below_blocks)) = match operand {
+    // A line is a row of A or a column of B. For lines and for blocks: the number of bits, and their shift in the element number.
+    let ((lines, line_shift), (blocks, block_shift)) = match operand {
         Operand::B => ((second, 0), (first, second)),
         Operand::A | Operand::C => ((first, second), (second, 0)),
     };
-    let line = |bit: u32| if bit < lines { 1 << (below_lines + bit) } else { 0 };
-    let block = |bit: u32| if bit < blocks { 1 << (below_blocks + bit) } else { 0 };
-    let part_bits = (WORD / elem.bytes().clamp(1, WORD)).ilog2();
+    let line = |bit: u32| if bit < lines { 1 << (line_shift + bit) } else { 0 };
+    let block = |bit: u32| if bit < blocks { 1 << (block_shift + bit) } else { 0 };
+    let part_bits = (WORD_BYTES / elem.bytes().clamp(1, WORD_BYTES)).ilog2();
     let lanes = std::array::from_fn(|bit| match (bit as u32).checked_sub(WARP_LANE_BITS) {
         None => line(bit as u32),
         Some(copy) => 1 << (first + second + copy),
     });
-    let beyond_lanes = if blocks > part_bits { lines.max(LINES_BEFORE_WORDS) } else { lines };
-    let mut columns: Vec<u32> = (WARP_LANE_BITS..beyond_lanes).map(line).chain((part_bits..blocks).map(block)).collect();
-    columns.resize(columns.len().max(MIN_SCALES), 0);
-    let copied: Vec<u32> = std::iter::once(COPIES).chain(shape[shape.len() - 2..].iter().copied()).collect();
-    Some(buffer(elem, &copied, (0..part_bits).map(block).collect(), columns, lanes))
+    let line_bits_end = if blocks > part_bits { lines.max(LINE_BITS_BEFORE_BLOCKS) } else { lines };
+    let mut columns: Vec<u32> = (WARP_LANE_BITS..line_bits_end).map(line).chain((part_bits..blocks).map(block)).collect();
+    columns.resize(columns.len().max(MIN_SCALE_COLUMN_BITS), 0);
+    let shape_with_copies: Vec<u32> = std::iter::once(SCALE_COPIES).chain(shape[shape.len() - 2..].iter().copied()).collect();
+    Some(tmem_buffer(elem, &shape_with_copies, (0..part_bits).map(block).collect(), columns, lanes))
 }
 
 /// Returns whether two buffers are equal except for their alignment.
-pub fn is_same_but_alignment(info: &BufferInfo, other: &BufferInfo) -> bool {
+pub fn equals_except_alignment(info: &BufferInfo, other: &BufferInfo) -> bool {
     info.space == other.space && info.offsets == other.offsets && info.shape == other.shape && info.elem == other.elem
 }
 
 // MMAs.
 
-/// The atom for an MMA of these types and extents; none if the MMA does not divide into atoms.
+/// The atom for an MMA of these types and extents, without scales. `None` if the target has no such atom, or if the MMA does not
+/// divide into atoms.
 pub fn tensor_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3]) -> Option<&'static TensorAtom> {
     let fits = |atom: &&TensorAtom| atom.scales.is_none() && atom.acc == acc && atom.operands.contains(&operand);
     let atom = TENSOR_ATOMS.iter().find(fits)?;
-    (target.has(atom.needs) && m >= MIN_ROWS && n >= MIN_OPERAND_COLUMNS && k >= atom.k).then_some(atom)
+    (target.has(atom.required_feature) && m >= MIN_ROWS && n >= MIN_OPERAND_COLUMNS && k >= atom.k).then_some(atom)
 }
 
-/// The atom for an MMA whose operands have a scale of this type for each `block` elements along the depth.
+/// The atom for an MMA whose operands have a scale of type `scale` for each `block` elements along the depth, if there is one.
 pub fn scaled_tensor_atom(
     target: Target,
     operand: Scalar,
     (scale, block): (Scalar, u32),
     [m, n, k]: [u32; 3],
 ) -> Option<&'static TensorAtom> {
-    let takes = |scales: &BlockScales| scales.block == block && scales.elems.contains(&scale);
-    let fits = |atom: &&TensorAtom| atom.scales.as_ref().is_some_and(takes) && atom.operands.contains(&operand);
+    let has_scales = |scales: &BlockScales| scales.block == block && scales.elems.contains(&scale);
+    let fits = |atom: &&TensorAtom| atom.scales.as_ref().is_some_and(has_scales) && atom.operands.contains(&operand);
     let atom = TENSOR_ATOMS.iter().find(fits)?;
-    (target.has(atom.needs) && m >= MAX_ROWS && n >= MIN_INSTRUCTION_COLUMNS && k >= atom.k).then_some(atom)
+    (target.has(atom.required_feature) && m >= MAX_ROWS && n >= MIN_INSTRUCTION_COLUMNS && k >= atom.k).then_some(atom)
 }
 
-/// Returns whether a CTA pair can compute an MMA with these accumulator extents in each CTA. One instruction covers all rows of
-/// both CTAs and all columns; the upper half of the right operand is in the second CTA.
+/// Returns whether a CTA pair can compute an MMA with these accumulator extents in each CTA. One instruction computes the rows of
+/// both CTAs and all columns. The second CTA supplies the upper half of the right operand's columns.
 pub fn suits_cta_pairs([m, n]: [u32; 2]) -> bool {
-    m >= MAX_ROWS && (MIN_OF_CTA_PAIR..=MAX_COLUMNS).contains(&n)
+    m >= MAX_ROWS && (MIN_CTA_PAIR_COLUMNS..=MAX_COLUMNS).contains(&n)
 }
 
-pub fn named(name: &str) -> Option<&'static TensorAtom> {
+/// The `tcgen05.mma` atom with a name in `.as`.
+pub fn tensor_atom_named(name: &str) -> Option<&'static TensorAtom> {
     TENSOR_ATOMS.iter().find(|atom| atom.name == name)
 }
 
 impl TensorAtom {
-    /// The instruction descriptor for these extents. `transposed`: whether A and B are contiguous along M and N instead of K.
+    /// The instruction descriptor. `operands`: the element types of A and B, and whether they are signed. `transposed`: whether A
+    /// and B are contiguous along M and N instead of K.
     pub fn descriptor(&self, operands: [(Scalar, bool); 2], transposed: [bool; 2], [m, n]: [u32; 2]) -> u32 {
         const HAS_CODE: &str = "the test `every_tensor_atom_has_descriptor_codes` checks all atoms";
         let accumulator = self.accumulator_code().expect(HAS_CODE);
         let [a, b] = operands.map(|(elem, signed)| self.operand_code(elem, signed).expect(HAS_CODE));
         let [a_transposed, b_transposed] = transposed.map(u32::from);
-        let shared = a << 7 | b << 10 | a_transposed << 15 | b_transposed << 16 | n / 8 << 17 | m / 16 << 24;
-        if self.scales.is_some() { shared } else { shared | accumulator << 4 }
+        let common_bits = a << 7 | b << 10 | a_transposed << 15 | b_transposed << 16 | n / 8 << 17 | m / 16 << 24;
+        if self.scales.is_some() { common_bits } else { common_bits | accumulator << 4 }
     }
 
-    /// The descriptor's code of the accumulator type; none for a type that `tcgen05.mma` lacks.
+    /// The descriptor's code of the accumulator type; `None` for a type that `tcgen05.mma` lacks.
     fn accumulator_code(&self) -> Option<u32> {
         match self.acc {
             Scalar::F16 => Some(0),
@@ -236,61 +244,67 @@ impl TensorAtom {
         }
     }
 
-    /// The descriptor's code of an operand type within the instruction's kind; none for a type that the kind lacks.
+    /// The code of an operand type in the descriptor, for the instruction's kind. `None` for a type that the kind lacks.
     fn operand_code(&self, elem: Scalar, signed: bool) -> Option<u32> {
         match (self.kind.split('.').next()?, elem) {
             ("f16", Scalar::F16) | ("f8f6f4" | "mxf8f6f4", Scalar::F8E4M3FN) => Some(0),
             ("f16", Scalar::BF16) | ("f8f6f4" | "mxf8f6f4", Scalar::F8E5M2) => Some(1),
             ("tf32", Scalar::TF32) => Some(2),
             ("i8", Scalar::I8) => Some(u32::from(signed)),
-            // Pairs of 4-bit floats, of which there is one kind.
+            // A byte holds a pair of 4-bit floats; this kind has one code for them.
             ("mxf4nvf4", Scalar::I8) => Some(1),
             _ => None,
         }
     }
 
-    /// The bits of the instruction descriptor for block scales: their type, and the position of A's and B's scales in their words.
-    pub fn scales_descriptor(elem: Scalar, [of_a, of_b]: [u32; 2]) -> u32 {
+    /// The bits of the instruction descriptor for block scales: their type, and the byte position of the scales of A and of B in a
+    /// word.
+    pub fn scales_descriptor(elem: Scalar, [a_position, b_position]: [u32; 2]) -> u32 {
         let code = match elem {
             Scalar::F8E4M3FN => 0,
             Scalar::F8E8M0FNU => 1,
             other => unreachable!("the verifier refuses scales of {other} in tensor memory"),
         };
-        of_b << 4 | code << 23 | of_a << 29
+        b_position << 4 | code << 23 | a_position << 29
     }
 }
 
 // Loads and stores of warps.
 
-/// A slice of a buffer: a range of its columns.
+/// A slice of a buffer: a range of the columns of its tile.
 #[derive(Clone, Copy, Debug)]
 pub struct TmemSlice {
+    /// The first column.
     from: u32,
-    whole_bits: u32,
-    own_bits: u32,
+    /// Log2 of the columns of the buffer, and of the slice.
+    buffer_column_bits: u32,
+    slice_column_bits: u32,
 }
 
 impl TmemSlice {
-    /// The slice of a buffer of shape `whole` that a tile of shape `tile` occupies, from column `from` on.
-    pub fn of(whole: &[u32], tile: &[u32], from: u32) -> Option<TmemSlice> {
-        let (last, outer) = whole.split_last()?;
-        let (own, own_outer) = tile.split_last()?;
-        let inside = from.is_multiple_of(*own) && from.checked_add(*own)? <= *last;
-        let (whole_bits, own_bits) = (last.trailing_zeros(), own.trailing_zeros());
-        (outer == own_outer && inside).then_some(TmemSlice { from, whole_bits, own_bits })
+    /// The slice that a tile of shape `tile` occupies in a buffer of shape `buffer`, from column `from` on.
+    pub fn of(buffer: &[u32], tile: &[u32], from: u32) -> Option<TmemSlice> {
+        let (buffer_columns, buffer_outer) = buffer.split_last()?;
+        let (slice_columns, slice_outer) = tile.split_last()?;
+        let is_inside = from.is_multiple_of(*slice_columns) && from.checked_add(*slice_columns)? <= *buffer_columns;
+        let (buffer_column_bits, slice_column_bits) = (buffer_columns.trailing_zeros(), slice_columns.trailing_zeros());
+        (buffer_outer == slice_outer && is_inside).then_some(TmemSlice { from, buffer_column_bits, slice_column_bits })
     }
-    /// The buffer's element for an element of the tile, without the offset of the slice.
-    pub fn widened(&self, element: u32) -> u32 {
-        element >> self.own_bits << self.whole_bits | element & ((1 << self.own_bits) - 1)
+    /// The buffer's element for an element of the tile, as if the slice started at column 0.
+    pub fn buffer_element_from_0(&self, element: u32) -> u32 {
+        element >> self.slice_column_bits << self.buffer_column_bits | element & ((1 << self.slice_column_bits) - 1)
     }
     /// The buffer's element for an element of the tile.
-    pub fn element(&self, element: u32) -> u32 {
-        self.widened(element) ^ self.from
+    pub fn buffer_element(&self, element: u32) -> u32 {
+        self.buffer_element_from_0(element) ^ self.from
     }
-    /// The tile's element for an element of the buffer, or 0 if the bit selects another slice.
-    fn narrowed(&self, element: u32) -> u32 {
-        let column = element & ((1 << self.whole_bits) - 1);
-        if column >> self.own_bits != 0 { 0 } else { element >> self.whole_bits << self.own_bits | column }
+    /// The tile's basis for a basis of the buffer; 0 if the basis selects another slice.
+    fn tile_basis(&self, basis: u32) -> u32 {
+        let column = basis & ((1 << self.buffer_column_bits) - 1);
+        if column >> self.slice_column_bits != 0 {
+            return 0;
+        }
+        basis >> self.buffer_column_bits << self.slice_column_bits | column
     }
 }
 
@@ -299,85 +313,90 @@ pub fn allocated_columns(columns: u32) -> u32 {
     columns.next_power_of_two().max(MIN_ALLOCATED_COLUMNS)
 }
 
+/// The load and store atom with a name in PTX and `.as`.
 pub fn lane_atom_named(name: &str) -> Option<&'static LaneAtom> {
     LANE_ATOMS.iter().find(|atom| atom.name == name)
 }
 
 impl LaneAtom {
-    /// Lanes of the 32 of its warp that one instruction accesses.
+    /// The number of lanes that one instruction accesses, of the 32 lanes of its warp.
     pub fn lanes(&self) -> u32 {
-        if self.lane.contains(&Cell::Lane(4)) { 32 } else { 16 }
+        if self.lane.contains(&TmemBit::Lane(4)) { 32 } else { 16 }
     }
-    /// Log2 of the adjacent columns that the lanes and the atom's own registers cover.
+    /// Log2 of the number of adjacent columns that the lanes, and the register bits of the atom, select.
     pub fn column_bits(&self) -> u32 {
-        let cells = self.lane.iter().chain(self.register);
-        cells.map(|cell| if let Cell::Column(bit) = cell { bit + 1 } else { 0 }).max().unwrap_or(0)
+        let address_bits = self.lane.iter().chain(self.register);
+        address_bits.map(|address_bit| if let TmemBit::Column(bit) = address_bit { bit + 1 } else { 0 }).max().unwrap_or(0)
     }
 
-    /// The layout in which warps load or store a slice of a buffer with this atom; none if the atom does not fit.
-    pub fn layout(&self, info: &BufferInfo, part: &TmemSlice, warp_bits: usize) -> Option<Layout> {
-        let at = |cell: Cell| part.narrowed(info.basis_of(cell));
+    /// The layout in which warps load or store a slice of a buffer with this atom; `None` if the atom does not fit.
+    pub fn layout(&self, info: &BufferInfo, slice: &TmemSlice, warp_bits: usize) -> Option<Layout> {
+        let basis_of = |bit: TmemBit| slice.tile_basis(info.basis_of(bit));
+        // The column bits that no lane or register of the atom selects yet.
         let mut columns: Vec<u32> = (0..info.columns().ilog2()).collect();
-        columns.retain(|bit| at(Cell::Column(*bit)) != 0);
-        let mut take = |cell: &Cell| {
-            let bit = match cell {
-                Cell::Lane(_) => return at(*cell),
-                Cell::Column(bit) => *bit,
-                Cell::SplitOffset => columns.last().copied().unwrap_or(u32::MAX),
+        columns.retain(|bit| basis_of(TmemBit::Column(*bit)) != 0);
+        let mut take = |address_bit: &TmemBit| {
+            let bit = match address_bit {
+                TmemBit::Lane(_) => return basis_of(*address_bit),
+                TmemBit::Column(bit) => *bit,
+                TmemBit::SplitOffset => columns.last().copied().unwrap_or(u32::MAX),
             };
             columns.retain(|other| *other != bit);
-            at(Cell::Column(bit))
+            basis_of(TmemBit::Column(bit))
         };
         let lane: Vec<u32> = self.lane.iter().map(&mut take).collect();
-        let own: Vec<u32> = self.register.iter().map(&mut take).collect();
-        let mut warp = vec![at(Cell::Lane(5)), at(Cell::Lane(6))];
+        let atom_registers: Vec<u32> = self.register.iter().map(&mut take).collect();
+        let mut warp = vec![basis_of(TmemBit::Lane(5)), basis_of(TmemBit::Lane(6))];
         for _ in WARP_BITS..warp_bits {
-            warp.push(columns.pop().map_or(0, |bit| at(Cell::Column(bit))));
+            warp.push(columns.pop().map_or(0, |bit| basis_of(TmemBit::Column(bit))));
         }
-        let upper = if self.lanes() == 16 { at(Cell::Lane(4)) } else { 0 };
-        let parts = info.offsets[..info.part_bits()].iter().map(|basis| part.narrowed(*basis));
-        let further = columns.iter().map(|bit| at(Cell::Column(*bit))).chain([upper]);
-        let register: Vec<u32> = parts.chain(own.iter().copied()).chain(further).filter(|basis| *basis != 0).collect();
+        let upper_lanes = if self.lanes() == 16 { basis_of(TmemBit::Lane(4)) } else { 0 };
+        let parts = info.offsets[..info.part_bits()].iter().map(|basis| slice.tile_basis(*basis));
+        let further = columns.iter().map(|bit| basis_of(TmemBit::Column(*bit))).chain([upper_lanes]);
+        let register: Vec<u32> = parts.chain(atom_registers.iter().copied()).chain(further).filter(|basis| *basis != 0).collect();
         let layout = Layout { register, lane, warp };
-        (warp_bits >= WARP_BITS && self.fits(info, part, &layout)).then_some(layout)
+        (warp_bits >= WARP_BITS && self.fits(info, slice, &layout)).then_some(layout)
     }
 
-    /// The layout in which warps load or store a whole buffer with this atom, and the matching layout of one element per row.
-    pub fn whole_and_rows(&self, info: &BufferInfo, warp_bits: usize) -> Option<(Layout, Layout)> {
-        let whole = self.layout(info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)?;
+    /// The layout in which warps load or store a full buffer with this atom, and the matching layout of a tile with one element per
+    /// row.
+    pub fn full_and_row_layouts(&self, info: &BufferInfo, warp_bits: usize) -> Option<(Layout, Layout)> {
+        let full_layout = self.layout(info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)?;
         let column_bits = info.shape.last()?.trailing_zeros();
-        let mut rows = whole.map(|basis| basis >> column_bits);
-        rows.register.retain(|basis| *basis != 0);
-        Some((whole, rows))
+        let mut row_layout = full_layout.map(|basis| basis >> column_bits);
+        row_layout.register.retain(|basis| *basis != 0);
+        Some((full_layout, row_layout))
     }
 
     /// Returns whether threads can load a slice of a buffer into this layout with this atom.
-    pub fn fits(&self, info: &BufferInfo, part: &TmemSlice, layout: &Layout) -> bool {
-        let spot = |basis: &u32| if *basis == 0 { None } else { info.spot(part.widened(*basis)) };
-        let column = |spot: Spot| spot.lane == 0 && spot.part == 0 && spot.column.is_power_of_two();
-        let is = |basis: &u32, cell: &Cell| match (spot(basis), cell) {
-            (Some(spot), Cell::Lane(bit)) => spot == Spot { lane: 1 << bit, ..Spot::default() },
-            (Some(spot), Cell::Column(bit)) => column(spot) && spot.column == 1 << bit,
-            (Some(spot), Cell::SplitOffset) => column(spot),
+    pub fn fits(&self, info: &BufferInfo, slice: &TmemSlice, layout: &Layout) -> bool {
+        let position = |basis: &u32| if *basis == 0 { None } else { info.tmem_position(slice.buffer_element_from_0(*basis)) };
+        let is_column_bit = |at: TmemPosition| at.lane == 0 && at.part == 0 && at.column.is_power_of_two();
+        let selects = |basis: &u32, bit: &TmemBit| match (position(basis), bit) {
+            (Some(at), TmemBit::Lane(bit)) => at == TmemPosition { lane: 1 << bit, ..TmemPosition::default() },
+            (Some(at), TmemBit::Column(bit)) => is_column_bit(at) && at.column == 1 << bit,
+            (Some(at), TmemBit::SplitOffset) => is_column_bit(at),
             (None, _) => false,
         };
-        let lanes = layout.lane.len() == LANE_BITS && layout.lane.iter().zip(&self.lane).all(|(basis, cell)| is(basis, cell));
-        let warps = layout.warp.len() >= WARP_BITS
-            && layout.warp.iter().zip(WARP_LANE_BITS..).take(WARP_BITS).all(|(basis, bit)| is(basis, &Cell::Lane(bit)))
-            && layout.warp[WARP_BITS..].iter().all(|basis| *basis == 0 || spot(basis).is_some_and(column));
-        let own = self.register.iter().all(|cell| layout.register.iter().any(|basis| is(basis, cell)));
-        let registers = layout.register.iter().all(|basis| {
-            spot(basis).is_some_and(|spot| {
-                let one = [spot.lane, spot.column, spot.part].iter().map(|number| number.count_ones()).sum::<u32>() == 1;
-                one && spot.lane >> WARP_LANE_BITS == 0
+        let lanes_fit =
+            layout.lane.len() == LANE_BITS && layout.lane.iter().zip(&self.lane).all(|(basis, bit)| selects(basis, bit));
+        let warps_fit = layout.warp.len() >= WARP_BITS
+            && layout.warp.iter().zip(WARP_LANE_BITS..).take(WARP_BITS).all(|(basis, bit)| selects(basis, &TmemBit::Lane(bit)))
+            && layout.warp[WARP_BITS..].iter().all(|basis| *basis == 0 || position(basis).is_some_and(is_column_bit));
+        let has_atom_registers = self.register.iter().all(|bit| layout.register.iter().any(|basis| selects(basis, bit)));
+        let registers_fit = layout.register.iter().all(|basis| {
+            position(basis).is_some_and(|at| {
+                let is_one_bit = [at.lane, at.column, at.part].iter().map(|number| number.count_ones()).sum::<u32>() == 1;
+                is_one_bit && at.lane >> WARP_LANE_BITS == 0
             })
         });
-        let inside = info.space == Space::Tensor && info.spot(part.from).is_some_and(|spot| spot.lane == 0 && spot.part == 0);
-        lanes && warps && own && registers && inside
+        let starts_at_column =
+            info.space == Space::Tensor && info.tmem_position(slice.from).is_some_and(|at| at.lane == 0 && at.part == 0);
+        lanes_fit && warps_fit && has_atom_registers && registers_fit && starts_at_column
     }
 }
 
-/// The table entry, serialised as its name.
+/// A reference to a row of the table of lane atoms, serialised as the atom's name.
 #[derive(Clone, Copy)]
 pub struct LaneMove(pub &'static LaneAtom);
 
@@ -419,36 +438,40 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_lanes_of_the_isa() {
-        let whole = accumulators(F32, &[128, 64]).unwrap();
-        assert_eq!((whole.columns(), whole.spot(77 * 64 + 13)), (64, Some(Spot { lane: 77, column: 13, part: 0 })));
-        let half = accumulators(F32, &[64, 32]).unwrap();
-        assert_eq!(half.spot(50 * 32 + 3), Some(Spot { lane: 3 * 32 + 2, column: 3, part: 0 }));
-        let two = accumulators(F32, &[256, 16]).unwrap();
-        assert_eq!((two.columns(), two.spot(200 * 16 + 1)), (32, Some(Spot { lane: 72, column: 17, part: 0 })));
+    fn rows_have_the_lanes_of_the_ptx_isa() {
+        let whole = accumulator_buffer(F32, &[128, 64]).unwrap();
+        assert_eq!(
+            (whole.columns(), whole.tmem_position(77 * 64 + 13)),
+            (64, Some(TmemPosition { lane: 77, column: 13, part: 0 }))
+        );
+        let half = accumulator_buffer(F32, &[64, 32]).unwrap();
+        assert_eq!(half.tmem_position(50 * 32 + 3), Some(TmemPosition { lane: 3 * 32 + 2, column: 3, part: 0 }));
+        let two = accumulator_buffer(F32, &[256, 16]).unwrap();
+        assert_eq!((two.columns(), two.tmem_position(200 * 16 + 1)), (32, Some(TmemPosition { lane: 72, column: 17, part: 0 })));
         // Of the sixteen columns that an instruction writes, the upper eight hold no element.
-        let few = accumulators(F32, &[256, 8]).unwrap();
-        assert_eq!((few.columns(), few.spot(200 * 8 + 1)), (32, Some(Spot { lane: 72, column: 17, part: 0 })));
-        assert_eq!(accumulators(F32, &[64, 8]).unwrap().columns(), 8);
-        let packed = left_operand(F16, &[128, 64]).unwrap();
-        assert_eq!((packed.columns(), packed.spot(5 * 64 + 7)), (32, Some(Spot { lane: 5, column: 3, part: 1 })));
-        let short = accumulators(F16, &[128, 64]).unwrap();
-        assert_eq!((short.columns(), short.spot(5 * 64 + 7)), (64, Some(Spot { lane: 5, column: 7, part: 0 })));
-        assert!(accumulators(F32, &[32, 32]).is_none() && left_operand(F16, &[64]).is_none());
+        let few = accumulator_buffer(F32, &[256, 8]).unwrap();
+        assert_eq!((few.columns(), few.tmem_position(200 * 8 + 1)), (32, Some(TmemPosition { lane: 72, column: 17, part: 0 })));
+        assert_eq!(accumulator_buffer(F32, &[64, 8]).unwrap().columns(), 8);
+        let packed = left_operand_buffer(F16, &[128, 64]).unwrap();
+        assert_eq!((packed.columns(), packed.tmem_position(5 * 64 + 7)), (32, Some(TmemPosition { lane: 5, column: 3, part: 1 })));
+        let short = accumulator_buffer(F16, &[128, 64]).unwrap();
+        assert_eq!((short.columns(), short.tmem_position(5 * 64 + 7)), (64, Some(TmemPosition { lane: 5, column: 7, part: 0 })));
+        assert!(accumulator_buffer(F32, &[32, 32]).is_none() && left_operand_buffer(F16, &[64]).is_none());
     }
 
-    /// 32 lines occupy consecutive lanes, four blocks of a line share a word, and the lanes of all warps have copies.
+    /// The scales of 32 rows of A (or columns of B) are in consecutive lanes. Four blocks of a row share a word. The lanes of all
+    /// warps have copies.
     #[test]
-    fn scales_have_the_words_of_the_isa() {
+    fn scales_have_the_words_of_the_ptx_isa() {
         let byte = Elem::Scalar(Scalar::F8E8M0FNU);
-        let a = scales(byte, &[128, 8], Operand::A).unwrap();
-        let spot = |info: &BufferInfo, element| info.spot(element).unwrap();
+        let a = scale_buffer(byte, &[128, 8], Operand::A).unwrap();
+        let spot = |info: &BufferInfo, element| info.tmem_position(element).unwrap();
         assert_eq!((a.columns(), &a.shape[..]), (8, &[4, 128, 8][..]));
-        assert_eq!(spot(&a, 70 * 8 + 6), Spot { lane: 6, column: 4 + 2, part: 2 });
-        assert_eq!(spot(&a, (3 * 128 + 70) * 8 + 6), Spot { lane: 96 + 6, column: 4 + 2, part: 2 });
-        let b = scales(byte, &[2, 64], Operand::B).unwrap();
-        assert_eq!((b.columns(), spot(&b, 64 + 40)), (4, Spot { lane: 8, column: 1, part: 1 }));
-        assert_eq!((b.columns(), spot(&b, (2 * 2 + 1) * 64 + 40)), (4, Spot { lane: 64 + 8, column: 1, part: 1 }));
+        assert_eq!(spot(&a, 70 * 8 + 6), TmemPosition { lane: 6, column: 4 + 2, part: 2 });
+        assert_eq!(spot(&a, (3 * 128 + 70) * 8 + 6), TmemPosition { lane: 96 + 6, column: 4 + 2, part: 2 });
+        let b = scale_buffer(byte, &[2, 64], Operand::B).unwrap();
+        assert_eq!((b.columns(), spot(&b, 64 + 40)), (4, TmemPosition { lane: 8, column: 1, part: 1 }));
+        assert_eq!((b.columns(), spot(&b, (2 * 2 + 1) * 64 + 40)), (4, TmemPosition { lane: 64 + 8, column: 1, part: 1 }));
         for (info, warp_bits) in [(&a, 2), (&b, 2), (&a, 3)] {
             let part = TmemSlice::of(&info.shape, &info.shape, 0).unwrap();
             let layout = lane_atom_named("32x32b").unwrap().layout(info, &part, warp_bits).unwrap();
@@ -456,15 +479,15 @@ mod tests {
         }
     }
 
-    /// Each lane holds the elements of the PTX ISA's figure, in every form that fits.
+    /// The layout of each atom that fits covers the slice. `32x32b` fits 128 rows only; the other atoms fit 64 rows.
     #[test]
-    fn layouts_cover_what_they_load() {
+    fn atom_layouts_cover_the_slice() {
         let mut fitting = Vec::new();
         for info in [
-            accumulators(F32, &[128, 64]),
-            accumulators(F32, &[64, 64]),
-            left_operand(F16, &[128, 64]),
-            accumulators(F16, &[64, 64]),
+            accumulator_buffer(F32, &[128, 64]),
+            accumulator_buffer(F32, &[64, 64]),
+            left_operand_buffer(F16, &[128, 64]),
+            accumulator_buffer(F16, &[64, 64]),
         ] {
             let info = info.unwrap();
             for (columns, from, warp_bits) in [(64, 0, 2), (32, 32, 2), (64, 0, 3), (16, 48, 2)] {
@@ -484,36 +507,36 @@ mod tests {
     }
 
     #[test]
-    fn an_element_is_in_the_register_of_the_figure() {
-        let info = accumulators(F32, &[64, 32]).unwrap();
+    fn elements_are_in_the_registers_of_the_ptx_isa() {
+        let info = accumulator_buffer(F32, &[64, 32]).unwrap();
         let part = TmemSlice::of(&info.shape, &[64, 32], 0).unwrap();
         let layout = lane_atom_named("16x256b").unwrap().layout(&info, &part, 2).unwrap();
         // Thread 4 of warp 1: row 16 + 1, register 1 is column 1, register 2 eight rows further down, register 4 column 8.
         assert_eq!([1, 2, 4].map(|register| layout.element(register, 4, 1)), [17 * 32 + 1, 25 * 32, 17 * 32 + 8]);
-        let info = accumulators(F32, &[128, 32]).unwrap();
+        let info = accumulator_buffer(F32, &[128, 32]).unwrap();
         let part = TmemSlice::of(&info.shape, &[128, 8], 8).unwrap();
         let layout = lane_atom_named("32x32b").unwrap().layout(&info, &part, 2).unwrap();
-        assert_eq!(part.element(layout.element(3, 7, 2) as u32), 71 * 32 + 8 + 3);
+        assert_eq!(part.buffer_element(layout.element(3, 7, 2) as u32), 71 * 32 + 8 + 3);
     }
 
     /// The instruction descriptors that the PTX ISA gives for these MMAs.
     #[test]
     fn descriptors_are_those_of_known_mmas() {
-        let f16 = named("tcgen05.k16.f32").unwrap();
+        let f16 = tensor_atom_named("tcgen05.k16.f32").unwrap();
         assert_eq!(f16.descriptor([(Scalar::F16, true); 2], [false, true], [128, 128]), 0x821_0010);
         assert_eq!(f16.descriptor([(Scalar::BF16, true); 2], [false, true], [128, 128]), 0x821_0490);
         assert_eq!(f16.descriptor([(Scalar::F16, true); 2], [true, true], [128, 128]), 0x821_8010);
-        let tf32 = named("tcgen05.k8.f32").unwrap();
+        let tf32 = tensor_atom_named("tcgen05.k8.f32").unwrap();
         assert_eq!(tf32.descriptor([(Scalar::TF32, true); 2], [false, true], [64, 32]), 0x409_0910);
-        let scaled = named("tcgen05.k32.block32.f32").unwrap();
-        let form = scaled.descriptor([(Scalar::F8E4M3FN, false); 2], [false, true], [128, 64]);
-        assert_eq!(form | TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [0, 0]), 0x891_0000);
+        let scaled = tensor_atom_named("tcgen05.k32.block32.f32").unwrap();
+        let common_bits = scaled.descriptor([(Scalar::F8E4M3FN, false); 2], [false, true], [128, 64]);
+        assert_eq!(common_bits | TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [0, 0]), 0x891_0000);
         assert_eq!(TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [1, 2]), 0x2080_0020);
-        let pairs = named("tcgen05.k64.block16.f32").unwrap();
-        let form = pairs.descriptor([(Scalar::I8, false); 2], [false; 2], [128, 128]);
-        assert_eq!(form | TensorAtom::scales_descriptor(Scalar::F8E4M3FN, [0, 0]), 0x820_0480);
-        assert_eq!(form | TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [0, 0]), 0x8a0_0480);
-        let int = named("tcgen05.k32.s32").unwrap();
+        let pairs = tensor_atom_named("tcgen05.k64.block16.f32").unwrap();
+        let common_bits = pairs.descriptor([(Scalar::I8, false); 2], [false; 2], [128, 128]);
+        assert_eq!(common_bits | TensorAtom::scales_descriptor(Scalar::F8E4M3FN, [0, 0]), 0x820_0480);
+        assert_eq!(common_bits | TensorAtom::scales_descriptor(Scalar::F8E8M0FNU, [0, 0]), 0x8a0_0480);
+        let int = tensor_atom_named("tcgen05.k32.s32").unwrap();
         assert_eq!(int.descriptor([(Scalar::I8, true); 2], [false, true], [128, 128]), 0x821_04a0);
     }
 }

@@ -1,42 +1,46 @@
-//! TMA copies of a tensor map: the shared-memory layout of TMA tiles, and the tensor map of a view.
+//! The shared-memory layout of TMA tiles, and the tensor map of a view.
 //!
-//! One TMA copy moves one TMA tile (`boxDim` of the tensor map); a tile consists of one or more. In the buffer a TMA tile is
-//! row-major, the contiguous dimension first, and the map's swizzle permutes its 16-byte chunks by row number. If the tile is
-//! larger than a TMA tile, TMA tiles with further rows come next, and TMA tiles further along the contiguous dimension come last.
+//! One TMA copy moves one TMA tile (`boxDim` of the tensor map). A tile consists of one or more TMA tiles. In the buffer, a TMA
+//! tile is row-major, and a row is along the contiguous dimension. The map's swizzle permutes the 16-byte chunks by row number. If
+//! the tile is larger than a TMA tile, TMA tiles with further rows come next, and TMA tiles further along the contiguous dimension
+//! come last.
 
 use crate::layout::Strides;
 use crate::{BufferInfo, Space};
 use base::{Body, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::AtomicMode;
-use core_dialect::rules::{MiddleOp, MiddleType, Seen};
+use core_dialect::rules::{CoreType, MiddleOp, MiddleType};
 use core_dialect::tile::{Dense, Elem, MemRef, View, ViewKind};
 use numerics::Scalar;
 use numerics::arith::{Convert, Signedness};
-use tensormap::{Element, Expr, Map, Swizzle};
+use tensormap::{DataType, Expr, Map, Swizzle};
 
-/// Maximum bytes of a row of a TMA tile, and bytes of the chunks that the swizzle permutes.
-const LINE: u32 = 128;
-const PIECE: u32 = 16;
+/// Maximum bytes of a row of a TMA tile.
+const MAX_ROW_BYTES: u32 = 128;
+/// Bytes of the chunks that the swizzle permutes.
+const CHUNK_BYTES: u32 = 16;
 /// Maximum extent of a TMA tile along a dimension.
 const MAX_EXTENT: u32 = 256;
-/// Minimum alignment of a TMA tile in shared memory, in bytes; a swizzle repeats after 8 rows.
-const ALIGN: u32 = 128;
+/// Minimum alignment of a TMA tile in shared memory, in bytes. With a swizzle, the alignment is 8 rows, the period of the swizzle.
+const MIN_ALIGN_BYTES: u32 = 128;
 
-/// The tile's dimensions in the map's order: the contiguous one first, then the others from the last of memory on.
-pub fn order(view: &View) -> Option<Vec<usize>> {
-    let of_memory = |dim: usize| view.dim_map.iter().position(|own| *own as usize == dim);
+/// The tile's dimensions in the order of the tensor map: the contiguous dimension first, then the other dimensions of the memref
+/// from the last to the first. `None` if no dimension is contiguous.
+pub fn dims_in_map_order(view: &View) -> Option<Vec<usize>> {
+    let tile_dim = |dim: usize| view.dim_map.iter().position(|mapped| *mapped as usize == dim);
     let rank = view.memref.strides.len();
     let inner = (0..rank).rev().find(|dim| view.memref.strides[*dim] == Some(1))?;
     let others = (0..rank).rev().filter(|dim| *dim != inner);
-    std::iter::once(inner).chain(others).map(of_memory).collect()
+    std::iter::once(inner).chain(others).map(tile_dim).collect()
 }
 
-/// The TMA tile and swizzle for tiles of these extents, in the map's order.
+/// The extents of the TMA tile, and the swizzle, for tiles of these extents; both in the map's order. `None` if the bytes of a row
+/// are not 16, 32, 64 or a multiple of 128.
 pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
     let bytes = elem.bits() / 8;
-    let row = (tile.first()? * bytes).min(LINE);
-    let swizzle = match row {
+    let row_bytes = (tile.first()? * bytes).min(MAX_ROW_BYTES);
+    let swizzle = match row_bytes {
         128 => Swizzle::Bytes128,
         64 => Swizzle::Bytes64,
         32 => Swizzle::Bytes32,
@@ -44,78 +48,89 @@ pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
         _ => return None,
     };
     let rows = tile[1..].iter().map(|extent| (*extent).min(MAX_EXTENT));
-    Some((std::iter::once(row / bytes).chain(rows).collect(), swizzle))
+    Some((std::iter::once(row_bytes / bytes).chain(rows).collect(), swizzle))
 }
 
-/// The TMA tile and swizzle for the tiles of a view.
-pub fn tma_tiles_of(view: &View) -> Option<(Vec<u32>, Swizzle)> {
-    let tile: Vec<u32> = order(view)?.iter().map(|t| view.tile[*t]).collect();
+/// The extents of the TMA tile, and the swizzle, for the tiles of a view.
+pub fn view_tma_tile(view: &View) -> Option<(Vec<u32>, Swizzle)> {
+    let tile: Vec<u32> = dims_in_map_order(view)?.iter().map(|t| view.tile[*t]).collect();
     tma_tile_of(view.memref.elem, &tile)
 }
 
-/// The buffer that TMA tiles of these extents fill; none if a stage would not start where the swizzle pattern does.
-pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
-    let (elem, order) = (Elem::Scalar(view.memref.elem), order(view)?);
+/// The buffer that TMA tiles of these extents fill. `None` if a TMA tile has fewer than 128 bytes, or if a stage would not start at
+/// a period of the swizzle.
+pub fn tma_buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
+    let (elem, order) = (Elem::Scalar(view.memref.elem), dims_in_map_order(view)?);
     let strides = Strides::of(&view.tile);
-    let dim_bits = |at: usize| (extent[at].trailing_zeros() as usize, strides.dim_bits(order[at]).map(|bit| 1u32 << bit));
-    let inside = (0..order.len()).flat_map(|at| dim_bits(at).1.take(dim_bits(at).0));
-    let outside = (1..order.len()).chain([0]).flat_map(|at| dim_bits(at).1.skip(dim_bits(at).0));
-    let mut offsets: Vec<u32> = inside.chain(outside).collect();
+    // For each dimension of the map, the number of its bits inside a TMA tile, and the bases of all its bits.
+    let dim_bits = |dim: usize| (extent[dim].trailing_zeros() as usize, strides.dim_bits(order[dim]).map(|bit| 1u32 << bit));
+    let inside_tma_tile = (0..order.len()).flat_map(|dim| dim_bits(dim).1.take(dim_bits(dim).0));
+    let further_tma_tiles = (1..order.len()).chain([0]).flat_map(|dim| dim_bits(dim).1.skip(dim_bits(dim).0));
+    let mut offsets: Vec<u32> = inside_tma_tile.chain(further_tma_tiles).collect();
     let bits_of = |length: u32| (length / elem.bytes()).ilog2() as usize;
-    let (line, piece) = (bits_of(LINE), bits_of(PIECE));
-    for bit in 0..swizzle.max_row_bytes().map_or(0, |row| (row / PIECE).ilog2() as usize) {
-        if line + bit < offsets.len() {
-            offsets[line + bit] ^= offsets[piece + bit];
+    let (row_bits, chunk_bits) = (bits_of(MAX_ROW_BYTES), bits_of(CHUNK_BYTES));
+    for bit in 0..swizzle.max_row_bytes().map_or(0, |row| (row / CHUNK_BYTES).ilog2() as usize) {
+        if row_bits + bit < offsets.len() {
+            offsets[row_bits + bit] ^= offsets[chunk_bits + bit];
         }
     }
-    let repeats = swizzle.max_row_bytes().map_or(ALIGN, |row| (8 * row).max(ALIGN));
-    let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align: repeats, space: Space::Shared };
-    let full_tma_tiles = extent.iter().product::<u32>() * elem.bytes() >= ALIGN;
-    (full_tma_tiles && info.bytes().is_multiple_of(repeats)).then_some(info)
+    let align = alignment(swizzle);
+    let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align, space: Space::Shared };
+    let has_aligned_tma_tiles = extent.iter().product::<u32>() * elem.bytes() >= MIN_ALIGN_BYTES;
+    (has_aligned_tma_tiles && info.bytes().is_multiple_of(align)).then_some(info)
 }
 
-/// The dimension along which a buffer holds half of a tile, if it does.
-pub fn halved(tile: &[u32], buffer: &[u32]) -> Option<usize> {
-    let mut differ = (0..tile.len()).filter(|dim| buffer.get(*dim) != Some(&tile[*dim]));
-    let dim = differ.next().filter(|dim| buffer.get(*dim).is_some_and(|own| own * 2 == tile[*dim]))?;
-    (differ.next().is_none() && tile.len() == buffer.len()).then_some(dim)
+/// The alignment in bytes of a buffer with a swizzle.
+fn alignment(swizzle: Swizzle) -> u32 {
+    swizzle.max_row_bytes().map_or(MIN_ALIGN_BYTES, |row| (8 * row).max(MIN_ALIGN_BYTES))
+}
+
+/// The dimension along which a buffer holds half of a tile. `None` if the buffer does not hold half of it.
+pub fn halved_dim(tile: &[u32], buffer: &[u32]) -> Option<usize> {
+    let mut different_dims = (0..tile.len()).filter(|dim| buffer.get(*dim) != Some(&tile[*dim]));
+    let dim = different_dims.next().filter(|dim| buffer.get(*dim).is_some_and(|extent| extent * 2 == tile[*dim]))?;
+    (different_dims.next().is_none() && tile.len() == buffer.len()).then_some(dim)
 }
 
 /// Returns whether TMA tiles of extents `extent` divide those of extents `whole` without splitting rows.
 pub fn are_subtiles(extent: &[u32], whole: &[u32]) -> bool {
-    let row = extent.first() == whole.first();
-    row && extent.len() == whole.len() && extent.iter().zip(whole).all(|(part, whole)| *part > 0 && whole.is_multiple_of(*part))
+    let has_full_rows = extent.first() == whole.first();
+    has_full_rows
+        && extent.len() == whole.len()
+        && extent.iter().zip(whole).all(|(part, whole)| *part > 0 && whole.is_multiple_of(*part))
 }
 
-/// Halves a TMA tile along its last dimension with more than one element. In the buffer, the halves follow each other in the place
-/// of the full tile. None if a half would be too small or start inside a swizzle pattern.
-pub fn halves(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> {
-    let last = (1..extent.len()).rfind(|at| extent[*at] > 1)?;
+/// Halves a TMA tile of `bytes` bytes along its last dimension with more than one element, except the contiguous dimension. In the
+/// buffer, the halves follow each other in the place of the full TMA tile. `None` if no dimension can be halved, or if a half would
+/// start inside a period of the swizzle.
+pub fn halve_tma_tile(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> {
+    let last = (1..extent.len()).rfind(|dim| extent[*dim] > 1)?;
     let half = bytes / 2;
     let mut extent = extent.to_vec();
     extent[last] /= 2;
-    half.is_multiple_of(swizzle.max_row_bytes().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
+    half.is_multiple_of(alignment(swizzle)).then_some(extent)
 }
 
 /// The origins of a tile's TMA tiles along the map's dimensions, in buffer order.
-pub fn tma_tiles(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
-    let mut all = vec![vec![0; tile.len()]];
-    for at in (1..tile.len()).chain([0]) {
-        let steps = 0..tile[at] / extent[at];
-        all = steps
+pub fn tma_tile_origins(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
+    let mut origins = vec![vec![0; tile.len()]];
+    for dim in (1..tile.len()).chain([0]) {
+        let steps = 0..tile[dim] / extent[dim];
+        origins = steps
             .flat_map(|step| {
-                all.iter().map(move |origin| {
+                origins.iter().map(move |origin| {
                     let mut origin = origin.clone();
-                    origin[at] = step * extent[at];
+                    origin[dim] = step * extent[dim];
                     origin
                 })
             })
             .collect();
     }
-    all
+    origins
 }
 
-/// Returns whether TMA can reduce such elements into memory. TMA treats all integers as unsigned.
+/// Returns whether TMA can reduce elements of this type into memory with this operation. TMA treats all integers as unsigned, so it
+/// has no signed minimum and maximum.
 pub fn can_reduce(mode: AtomicMode, elem: Scalar) -> bool {
     match mode {
         AtomicMode::Add | AtomicMode::And | AtomicMode::Or | AtomicMode::Xor | AtomicMode::UMax | AtomicMode::UMin => {
@@ -126,17 +141,18 @@ pub fn can_reduce(mode: AtomicMode, elem: Scalar) -> bool {
     }
 }
 
-fn element(scalar: Scalar) -> Option<Element> {
+/// The element type of a tensor map for a scalar type. `None` if the type has less than a byte.
+fn data_type(scalar: Scalar) -> Option<DataType> {
     Some(match scalar {
-        Scalar::F16 => Element::F16,
-        Scalar::BF16 => Element::Bf16,
-        Scalar::F32 | Scalar::TF32 => Element::F32,
-        Scalar::F64 => Element::F64,
+        Scalar::F16 => DataType::F16,
+        Scalar::BF16 => DataType::Bf16,
+        Scalar::F32 | Scalar::TF32 => DataType::F32,
+        Scalar::F64 => DataType::F64,
         _ => match scalar.bits() {
-            8 => Element::Byte,
-            16 => Element::Int16,
-            32 => Element::Int32,
-            64 => Element::Int64,
+            8 => DataType::Byte,
+            16 => DataType::Int16,
+            32 => DataType::Int32,
+            64 => DataType::Int64,
             _ => return None,
         },
     })
@@ -144,8 +160,8 @@ fn element(scalar: Scalar) -> Option<Element> {
 
 /// The tensor map of a view, from its type and the ops that define it, or why it has none. The caller must prove the launch-time
 /// requirements on addresses, extents and strides.
-pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], value: Value) -> Result<Map, &'static str> {
-    let Seen::View(view) = body.ty(value).seen() else { return Err("it is not a view") };
+pub fn tensor_map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], value: Value) -> Result<Map, &'static str> {
+    let CoreType::View(view) = body.ty(value).core_type() else { return Err("it is not a view") };
     if matches!(view.kind, ViewKind::Gather { .. }) {
         return Err("it gathers rows by index");
     }
@@ -154,25 +170,25 @@ pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], valu
     let Some(Core::MakeMemRef { base, sizes, strides }) = definition(*memref) else {
         return Err("the op that defines its memref is unknown");
     };
-    let known = ParamExprs { body, params };
+    let exprs = ParamExprs { body, params };
     let MemRef { elem, sizes: known_sizes, strides: known_strides, .. } = &view.memref;
-    let order = order(view).ok_or("no dimension is contiguous in memory")?;
+    let order = dims_in_map_order(view).ok_or("no dimension is contiguous in memory")?;
     if !(1..=5).contains(&order.len()) {
         return Err("it has more than five dimensions");
     }
-    let element = element(*elem).ok_or("its elements are smaller than a byte")?;
+    let element = data_type(*elem).ok_or("its elements are smaller than a byte")?;
     let tile: Vec<u32> = order.iter().map(|t| view.tile[*t]).collect();
     let (extent, swizzle) = tma_tile_of(*elem, &tile).ok_or("its rows are shorter than 16 bytes")?;
-    let sizes = known.extents(known_sizes, sizes).ok_or("its extents are not computed from parameters")?;
-    let strides = known.extents(known_strides, strides).ok_or("its strides are not computed from parameters")?;
-    let of_memory = |t: &usize| view.dim_map[*t] as usize;
+    let sizes = exprs.extent_exprs(known_sizes, sizes).ok_or("its extents are not computed from parameters")?;
+    let strides = exprs.extent_exprs(known_strides, strides).ok_or("its strides are not computed from parameters")?;
+    let memory_dim = |t: &usize| view.dim_map[*t] as usize;
     let bytes = Expr::Const(element.bytes().into());
     Ok(Map {
-        base: known.address(*base).ok_or("its address is not computed from parameters")?,
+        base: exprs.address_expr(*base).ok_or("its address is not computed from parameters")?,
         element,
         // A map has no extent of zero. If a view has one, no element is inside, and the copy handles it.
-        dims: order.iter().map(|t| sizes[of_memory(t)].clone().max(1)).collect(),
-        strides: order[1..].iter().map(|t| strides[of_memory(t)].clone().product(bytes.clone())).collect(),
+        dims: order.iter().map(|t| sizes[memory_dim(t)].clone().max(1)).collect(),
+        strides: order[1..].iter().map(|t| strides[memory_dim(t)].clone().product(bytes.clone())).collect(),
         extent,
         swizzle,
         tf32: false,
@@ -185,20 +201,21 @@ struct ParamExprs<'a, O, T> {
     params: &'a [Value],
 }
 
-/// Limit on the chain of ops from a parameter to a map.
+/// Maximum number of ops between a parameter and a tensor map.
 const MAX_FOLLOWED: usize = 16;
 
 impl<O: MiddleOp, T: MiddleType> ParamExprs<'_, O, T> {
-    fn extents(&self, known: &[Option<u64>], open: &[Value]) -> Option<Vec<Expr>> {
+    /// The sizes or strides of a memref: constants of its type, or the operands in `open`.
+    fn extent_exprs(&self, known: &[Option<u64>], open: &[Value]) -> Option<Vec<Expr>> {
         let mut open = open.iter();
         let extent = |known: &Option<u64>| match known {
             Some(known) => i64::try_from(*known).ok().map(Expr::Const),
-            None => self.number(*open.next()?, 0),
+            None => self.number_expr(*open.next()?, 0),
         };
         known.iter().map(extent).collect()
     }
 
-    fn param(&self, value: Value) -> Option<Expr> {
+    fn param_expr(&self, value: Value) -> Option<Expr> {
         self.params.iter().position(|param| *param == value).map(|index| Expr::Param(index as u32))
     }
 
@@ -206,28 +223,29 @@ impl<O: MiddleOp, T: MiddleType> ParamExprs<'_, O, T> {
         self.body.defining_op(value).and_then(|op| self.body.ops[op].kind.core())
     }
 
-    /// A signed number.
-    fn number(&self, value: Value, followed: usize) -> Option<Expr> {
-        if let Some(param) = self.param(value) {
+    /// The value of a signed integer.
+    fn number_expr(&self, value: Value, followed: usize) -> Option<Expr> {
+        if let Some(param) = self.param_expr(value) {
             return Some(param);
         }
         match self.defining_core(value).filter(|_| followed < MAX_FOLLOWED)? {
             Core::Constant { value: Dense::Splat(bits) } => {
-                let Seen::Tile { elem, .. } = self.body.ty(value).seen() else { return None };
+                let CoreType::Tile { elem, .. } = self.body.ty(value).core_type() else { return None };
                 let shift = 64 - elem.bits();
                 Some(Expr::Const((bits << shift) as i64 >> shift))
             }
-            Core::Assume { value, .. } => self.number(*value, followed + 1),
+            Core::Assume { value, .. } => self.number_expr(*value, followed + 1),
             Core::Convert { kind: Convert::ExtI { signedness }, x } if *signedness == Signedness::Signed => {
-                self.number(*x, followed + 1)
+                self.number_expr(*x, followed + 1)
             }
             _ => None,
         }
     }
 
-    fn address(&self, mut value: Value) -> Option<Expr> {
+    /// The value of a pointer.
+    fn address_expr(&self, mut value: Value) -> Option<Expr> {
         for _ in 0..MAX_FOLLOWED {
-            if let Some(param) = self.param(value) {
+            if let Some(param) = self.param_expr(value) {
                 return Some(param);
             }
             value = match self.defining_core(value)? {

@@ -1,44 +1,50 @@
-//! Rules for accesses to buffers: element types match, the atom fits both layouts, and writes precede reads.
+//! Rules for accesses to buffers in shared memory: element types match, the atom fits both layouts, and writes precede reads.
 
 use super::zero_init::ZeroInit;
-use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
+use super::{CoreType, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
 use crate::effects::{AccessKind, BufferAccess, Effects};
 use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op, Space};
 use base::{Body, Loc, Region};
 use std::collections::BTreeSet;
 use target_info::Feature;
 
-impl Check<'_> {
+impl FunctionChecker<'_> {
     pub(super) fn buffer(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
         self.attrs.buffers.get(buffer).ok_or_else(|| format!("{buffer} is not in the table"))
     }
 
-    pub(super) fn shared<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+    pub(super) fn check_shared_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
-                uses.results(&[])?;
-                self.full_access(uses, *x, *buffer, *atom)
+                context.check_results(&[])?;
+                self.check_full_access(context, *x, *buffer, *atom)
             }
-            Op::SharedLoad { buffer, atom, .. } => self.full_access(uses, uses.result()?, *buffer, *atom),
-            Op::SharedGather { buffer, index, .. } => self.indexed(uses, *buffer, uses.result()?, *index),
+            Op::SharedLoad { buffer, atom, .. } => self.check_full_access(context, context.result()?, *buffer, *atom),
+            Op::SharedGather { buffer, index, .. } => self.check_indexed_access(context, *buffer, context.result()?, *index),
             Op::SharedScatter { x, buffer, index, .. } => {
-                uses.results(&[])?;
-                self.indexed(uses, *buffer, *x, *index)
+                context.check_results(&[])?;
+                self.check_indexed_access(context, *buffer, *x, *index)
             }
             _ => unreachable!("only accesses to buffers come here"),
         }
     }
 
-    /// A load or store of a full tile.
-    fn full_access<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
+    /// Checks a load or store of a full tile.
+    fn check_full_access<O: TileAsOp>(
+        &self,
+        context: &OpContext<'_, O, Type>,
+        tile: Value,
+        buffer: Buffer,
+        atom: CopyAtom,
+    ) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
-        let holds = uses.seen(tile) == Seen::Tile { elem: info.elem, shape: &info.shape };
-        require(holds, || format!("{buffer} does not hold tiles like {tile}"))?;
-        let layout = self.layout(uses, tile);
+        let has_tile_type = context.core_type(tile) == CoreType::Tile { elem: info.elem, shape: &info.shape };
+        require(has_tile_type, || format!("{buffer} does not hold tiles like {tile}"))?;
+        let layout = self.layout(context, tile);
         let fits = match atom {
             CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.has_vectors(&layout, vector_bits),
-            CopyAtom::Matrix { .. } if uses.op.results.is_empty() => {
+            CopyAtom::Matrix { .. } if context.op.results.is_empty() => {
                 let target = self.target;
                 require(target.has(Feature::StMatrix), || format!("{target} has no `stmatrix`"))?;
                 info.stmatrix_atom(&layout) == Some(atom)
@@ -47,29 +53,35 @@ impl Check<'_> {
             CopyAtom::ByteMatrix => {
                 let target = self.target;
                 require(target.has(Feature::LdMatrixTransB8), || format!("{target} has no `ldmatrix` that transposes bytes"))?;
-                !uses.op.results.is_empty() && info.byte_matrices(&layout).is_some()
+                !context.op.results.is_empty() && info.byte_matrices(&layout).is_some()
             }
             CopyAtom::Async { .. } => false,
         };
         require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))
     }
 
-    /// A gather or scatter: element numbers select the positions.
-    fn indexed<O: Program>(&self, uses: &Uses<'_, O, Type>, buffer: Buffer, elements: Value, index: Value) -> Rule {
+    /// Checks a gather or scatter: `index` has the number of the buffer element for each element.
+    fn check_indexed_access<O: TileAsOp>(
+        &self,
+        context: &OpContext<'_, O, Type>,
+        buffer: Buffer,
+        elements: Value,
+        index: Value,
+    ) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
-        let ((elem, shape), (number, other)) = (uses.tile(elements)?, uses.number(index)?);
+        let ((elem, shape), (index_elem, index_shape)) = (context.tile(elements)?, context.scalar_tile(index)?);
         require(elem == info.elem && !shape.is_empty(), || format!("{buffer} does not hold elements like those of {elements}"))?;
-        require(number.is_int() && shape == other, || {
+        require(index_elem.is_int() && shape == index_shape, || {
             format!("{index} does not give an element number for each element of {elements}")
         })?;
-        self.check_same_layout(uses, &[elements, index])
+        self.check_same_layout(context, &[elements, index])
     }
 }
 
-/// Rule for values that a single thread computes for several warps: only a store to a buffer may use such a value. The other
-/// threads load it from there.
-pub(super) fn goes_through_a_buffer<O: Program>(
+/// Checks values that a single thread computes for several warps: only a store to a buffer may use such a value. The other threads
+/// load it from there. `is_in_several` returns whether several warps hold a value.
+pub(super) fn check_single_thread_values<O: TileAsOp>(
     body: &Body<O, Type>,
     is_in_several: impl Fn(Value) -> bool,
 ) -> Result<(), (Loc, String)> {
@@ -91,9 +103,9 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     Ok(())
 }
 
-/// In program order, every buffer is written before it is read. If no op writes an accumulator before its first MMA, the
-/// accumulator must be zero-initialised there.
-pub(super) fn written_before_read<O: Program>(
+/// Checks that in program order, every buffer is written before it is read. If no op writes an accumulator before its first MMA,
+/// the accumulator must be zero-initialised there.
+pub(super) fn check_written_before_read<O: TileAsOp>(
     body: &Body<O, Type>,
     root: Region,
     attrs: &FunctionAttrs,
@@ -102,18 +114,18 @@ pub(super) fn written_before_read<O: Program>(
     let mut zero_init = None;
     for op in body.walk(root) {
         let node = &body.ops[op];
-        let Some(kind) = node.kind.program() else { continue };
+        let Some(kind) = node.kind.tileas_op() else { continue };
         for BufferAccess { buffer, access_kind, .. } in kind.effects().buffers {
             if written[buffer.0 as usize] {
                 continue;
             }
-            let needs = match access_kind {
+            let needs_content = match access_kind {
                 AccessKind::WritesIf(is_zero_init) => {
                     !zero_init.get_or_insert_with(|| ZeroInit::new(body, root)).holds_at_first(is_zero_init)
                 }
                 access_kind => access_kind.needs_content(),
             };
-            if needs {
+            if needs_content {
                 return Err((node.loc, format!("{buffer} is read before anything is written to it")));
             }
             written[buffer.0 as usize] = access_kind.writes();

@@ -1,59 +1,73 @@
 //! Rules for ops that combine elements: reductions, scans and MMAs.
 
-use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
+use super::{CoreType, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
 use crate::layout::{Layout, Strides};
-use crate::mma_sync_atoms::{Cover, Operand, SyncAtom};
+use crate::mma_sync_atoms::{Operand, SyncAtom, WarpsPerDim};
 use crate::wgmma_atoms::{self, GroupAtom, Matrix};
 use crate::{Buffer, MmaAtom, MmaOperand, Op, Space};
-use core_dialect::rules::{has_mma, is_ptr};
+use core_dialect::rules::{check_mma_types, is_ptr};
 use numerics::Scalar;
 
-impl Check<'_> {
-    pub(super) fn combination<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+impl FunctionChecker<'_> {
+    pub(super) fn check_combination<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
-            Op::ReduceRegisters { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, OperandPart::Registers),
-            Op::ReduceLanes { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, OperandPart::Lanes),
-            Op::Scan { operands, dim, .. } => self.scan(uses, operands, *dim as usize),
-            Op::Mma { .. } => self.mma(uses, kind),
+            Op::ReduceRegisters { operands, dim, .. } => {
+                self.check_reduction(context, operands, *dim as usize, OperandPart::Registers)
+            }
+            Op::ReduceLanes { operands, dim, .. } => self.check_reduction(context, operands, *dim as usize, OperandPart::Lanes),
+            Op::Scan { operands, dim, .. } => self.check_scan(context, operands, *dim as usize),
+            Op::Mma { .. } => self.check_mma(context, kind),
             _ => unreachable!("only reductions, scans and MMAs come here"),
         }
     }
 
-    /// The operands are numbers of one shape and layout that has the dimension; there are as many results.
-    fn same_shape_operands<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
-        let results = &uses.op.results;
+    /// Checks that the operands are numbers of one shape and one layout, that `dim` is a dimension, and that there are as many
+    /// results.
+    fn check_same_shape<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+        let results = &context.op.results;
         require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
-        let shape = uses.tile(operands[0])?.1;
+        let shape = context.tile(operands[0])?.1;
         require(dim < shape.len(), || "there is no such dimension".into())?;
         for operand in operands {
-            let (elem, other) = uses.tile(*operand)?;
+            let (elem, other) = context.tile(*operand)?;
             require(other == shape && !is_ptr(elem), || "operands are numbers of one shape".into())?;
         }
-        self.check_same_layout(uses, operands)
+        self.check_same_layout(context, operands)
     }
 
-    fn reduction<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize, part: OperandPart) -> Rule {
-        self.same_shape_operands(uses, operands, dim)?;
-        let shape = uses.tile(operands[0])?.1;
-        let left = part.combined(self.layout(uses, operands[0]), shape, dim);
-        let (left, layout) = left.ok_or("the registers of a thread along the dimension also vary along another dimension")?;
-        for (operand, result) in operands.iter().zip(&uses.op.results) {
-            let elem = uses.tile(*operand)?.0;
-            require(uses.seen(*result) == Seen::Tile { elem, shape: &left }, || format!("{result} does not fit its operand"))?;
-            require(self.layout(uses, *result) == layout, || format!("{result} does not have the layout of the reduced operand"))?;
+    fn check_reduction<O: TileAsOp>(
+        &self,
+        context: &OpContext<'_, O, Type>,
+        operands: &[Value],
+        dim: usize,
+        part: OperandPart,
+    ) -> Rule {
+        self.check_same_shape(context, operands, dim)?;
+        let shape = context.tile(operands[0])?.1;
+        let reduced = part.reduced(self.layout(context, operands[0]), shape, dim);
+        let (reduced_shape, layout) =
+            reduced.ok_or("the registers of a thread along the dimension also vary along another dimension")?;
+        for (operand, result) in operands.iter().zip(&context.op.results) {
+            let elem = context.tile(*operand)?.0;
+            require(context.core_type(*result) == CoreType::Tile { elem, shape: &reduced_shape }, || {
+                format!("{result} does not fit its operand")
+            })?;
+            require(self.layout(context, *result) == layout, || {
+                format!("{result} does not have the layout of the reduced operand")
+            })?;
         }
         Ok(())
     }
 
-    /// The dimension occupies registers, and above them neighbouring lanes.
-    fn scan<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
-        self.same_shape_operands(uses, operands, dim)?;
-        for (operand, result) in operands.iter().zip(&uses.op.results) {
-            uses.same(&[*result], uses.seen(*operand))?;
-            self.check_same_layout(uses, &[*operand, *result])?;
+    /// Checks that the dimension occupies registers with its low bits, and neighbouring lanes with its high bits.
+    fn check_scan<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+        self.check_same_shape(context, operands, dim)?;
+        for (operand, result) in operands.iter().zip(&context.op.results) {
+            context.check_types(&[*result], context.core_type(*operand))?;
+            self.check_same_layout(context, &[*operand, *result])?;
         }
-        let strides = Strides::of(uses.tile(operands[0])?.1);
-        let layout = self.layout(uses, operands[0]);
+        let strides = Strides::of(context.tile(operands[0])?.1);
+        let layout = self.layout(context, operands[0]);
         let mask = strides.mask(dim);
         let positions = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
         let (registers, lanes) = (positions(&layout.register), positions(&layout.lane));
@@ -63,8 +77,8 @@ impl Check<'_> {
         require(in_order && is_row_major, || "the dimension does not lie in registers and lanes in order".into())
     }
 
-    /// The operands are in the memory from which the atom reads them, and an accumulator in registers has the layout of the atom.
-    fn mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+    /// Checks that the operands are in the memory from which the atom reads them, and that accumulator and result have one layout.
+    fn check_mma<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         let Op::Mma { in_flight, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, atom, .. } = kind else {
             unreachable!("called for MMA ops only")
         };
@@ -85,86 +99,87 @@ impl Check<'_> {
         })?;
         require(!in_flight || matches!(atom, MmaAtom::Group(_)), || "only wgmma ops are in flight".into())?;
         if let MmaAtom::Tensor(atom) = atom {
-            return self.tcgen05_mma(uses, kind, atom);
+            return self.check_tcgen05_mma(context, kind, atom);
         }
         let MmaOperand::Registers(acc) = acc else { return Err(format!("'{}' needs its accumulator in registers", atom.name())) };
         let can_zero_init = matches!(atom, MmaAtom::Group(_));
         require(zero_init.is_none() || can_zero_init, || format!("'{}' cannot zero-initialise its accumulator", atom.name()))?;
-        zero_init.map_or(Ok(()), |zero_init| self.is_i1(uses, zero_init))?;
-        self.check_same_layout(uses, &[*acc, uses.result()?])?;
+        zero_init.map_or(Ok(()), |zero_init| self.check_i1(context, zero_init))?;
+        self.check_same_layout(context, &[*acc, context.result()?])?;
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs)) => {
-                self.fragments(uses, [*lhs, *rhs, *acc], scales, atom)
+                self.check_fragments(context, [*lhs, *rhs, *acc], scales, atom)
             }
             (MmaAtom::Sync(atom), ..) => Err(format!("'{}' reads its operands from registers", atom.name)),
             (MmaAtom::Group(atom), lhs, MmaOperand::Memory { buffer, transposed, .. }) => {
-                self.wgmma(uses, lhs, (*buffer, *transposed), *acc, atom)
+                self.check_wgmma(context, lhs, (*buffer, *transposed), *acc, atom)
             }
             (MmaAtom::Group(_), _, MmaOperand::Registers(_)) => Err("its right operand must be in shared memory".into()),
             (
                 MmaAtom::MultiplyAdd(atom),
                 MmaOperand::Memory { buffer: lhs, transposed: false, .. },
                 MmaOperand::Memory { buffer: rhs, transposed: false, .. },
-            ) => self.smem_mma(uses, [*lhs, *rhs], *acc, atom.k),
-            (MmaAtom::Tensor(_), ..) => unreachable!("held above"),
+            ) => self.check_fma(context, [*lhs, *rhs], *acc, atom.k),
+            (MmaAtom::Tensor(_), ..) => unreachable!("checked above"),
             (MmaAtom::MultiplyAdd(_), ..) => Err("FMAs read untransposed operands from buffers".into()),
         }
     }
 
-    /// The operands have the layouts of the atom's fragments, for some assignment of warps to the MMA.
-    fn fragments<O: Program>(
+    /// Checks that the operands have the layouts of the atom's fragments, for some division of the MMA among the warps.
+    fn check_fragments<O: TileAsOp>(
         &self,
-        uses: &Uses<'_, O, Type>,
+        context: &OpContext<'_, O, Type>,
         values: [Value; 3],
         scales: Option<[Value; 2]>,
         atom: &'static SyncAtom,
     ) -> Rule {
-        let [(a, left), (b, right)] = [uses.number(values[0])?, uses.number(values[1])?];
+        let [(a, left), (b, right)] = [context.scalar_tile(values[0])?, context.scalar_tile(values[1])?];
         match scales {
-            Some(scales) => uses.scaled_mma([values[0], values[1]], values[2], scales)?,
+            Some(scales) => context.check_scaled_mma([values[0], values[1]], values[2], scales)?,
             None => {
-                uses.mma(left, right, values[2])?;
-                has_mma(a, b, uses.number(values[2])?.0)?;
+                context.check_mma(left, right, values[2])?;
+                check_mma_types(a, b, context.scalar_tile(values[2])?.0)?;
             }
         }
         let name = atom.name;
         let target = self.target;
         require(atom.is_on(target), || format!("{target} has no atom '{name}'"))?;
-        let (acc, out) = uses.number(values[2])?;
+        let (acc, out) = context.scalar_tile(values[2])?;
         require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' has no MMA of {a} into {acc}"))?;
         let rank = out.len();
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let batch = if rank == 3 { out[0] } else { 1 };
         require(atom.divides([m, n, k]), || format!("the MMA does not divide into '{name}'"))?;
         let blocks = match scales {
-            Some([scale, _]) => uses.tile(scale)?.1[rank - 1],
+            Some([scale, _]) => context.tile(scale)?.1[rank - 1],
             None => 0,
         };
         require(blocks * atom.k == atom.scales * k, || format!("'{name}' takes {} scales at once", atom.scales))?;
-        let layouts = values.map(|value| self.layout(uses, value));
-        let of_scales = scales.map(|scales| scales.map(|value| self.layout(uses, value)));
+        let layouts = values.map(|value| self.layout(context, value));
+        let scale_layouts = scales.map(|scales| scales.map(|value| self.layout(context, value)));
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
-        let fits = |cover: Cover| {
-            let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, cover, warp_bits);
-            let scale = |operand, lines| atom.scale_layout(operand, batch, lines, blocks, cover, warp_bits);
+        let fits = |warps_per_dim: WarpsPerDim| {
+            let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, warps_per_dim, warp_bits);
+            let scale = |operand, lines| atom.scale_layout(operand, batch, lines, blocks, warps_per_dim, warp_bits);
             layouts == [expected(Operand::A, m, k), expected(Operand::B, k, n), expected(Operand::C, m, n)]
-                && of_scales.as_ref().is_none_or(|found| *found == [scale(Operand::A, m), scale(Operand::B, n)])
+                && scale_layouts.as_ref().is_none_or(|found| *found == [scale(Operand::A, m), scale(Operand::B, n)])
         };
-        let has_cover = all_covers(atom, [batch, m, n], warp_bits).any(fits);
-        require(has_cover, || format!("the layouts are not those of the fragments of '{name}'"))
+        let has_division = all_divisions(atom, [batch, m, n], warp_bits).any(fits);
+        require(has_division, || format!("the layouts are not those of the fragments of '{name}'"))
     }
 
-    /// The operands are in buffers that a matrix descriptor can describe, or the left one is in the registers of the atom's warps.
-    fn wgmma<O: Program>(
+    /// Checks that a matrix descriptor can describe the operands' buffers. The left operand may instead be in registers, in the
+    /// layout of the atom.
+    fn check_wgmma<O: TileAsOp>(
         &self,
-        uses: &Uses<'_, O, Type>,
+        context: &OpContext<'_, O, Type>,
         lhs: &MmaOperand,
         (rhs, rhs_transposed): (Buffer, bool),
         acc: Value,
         atom: &'static GroupAtom,
     ) -> Rule {
         let name = atom.name;
-        let (sum, out) = uses.number(acc)?;
+        let (acc_elem, out) = context.scalar_tile(acc)?;
         let rank = out.len();
         let in_buffer = |buffer: Buffer, operand: Operand, transposed: bool| -> Result<(Scalar, Vec<u32>), String> {
             let info = self.buffer(buffer)?;
@@ -173,69 +188,71 @@ impl Check<'_> {
             require(matrix.along_depth || atom.transposes, || {
                 format!("'{name}' takes operands that are contiguous along the depth")
             })?;
-            let mut last = [info.shape[info.shape.len() - 2], info.shape[info.shape.len() - 1]];
+            let mut last_extents = [info.shape[info.shape.len() - 2], info.shape[info.shape.len() - 1]];
             if transposed {
-                last.reverse();
+                last_extents.reverse();
             }
-            Ok((info.elem.carrier(), out[..rank.saturating_sub(2)].iter().copied().chain(last).collect()))
+            Ok((info.elem.carrier(), out[..rank.saturating_sub(2)].iter().copied().chain(last_extents).collect()))
         };
         let (a, left) = match lhs {
             MmaOperand::Registers(value) => {
-                let (elem, shape) = uses.number(*value)?;
+                let (elem, shape) = context.scalar_tile(*value)?;
                 (elem, shape.to_vec())
             }
             MmaOperand::Memory { buffer, transposed, .. } => in_buffer(*buffer, Operand::A, *transposed)?,
         };
         let (b, right) = in_buffer(rhs, Operand::B, rhs_transposed)?;
-        uses.mma(&left, &right, acc)?;
+        context.check_mma(&left, &right, acc)?;
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
-        let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
-        require(takes(a) && takes(b), || format!("'{name}' has no MMA of {a} and {b} into {sum}"))?;
+        let supports = |elem: Scalar| atom.operands.contains(&elem) && elem == a && acc_elem == atom.acc;
+        require(supports(a) && supports(b), || format!("'{name}' has no MMA of {a} and {b} into {acc_elem}"))?;
         let divides = out[..rank - 2].iter().all(|extent| *extent == 1)
-            && wgmma_atoms::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
+            && wgmma_atoms::group_atom(self.target, a, acc_elem, [m, n, k], warp_bits).is_some();
         require(divides, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
         let lhs_fits =
-            lhs.registers().is_none_or(|value| self.layout(uses, value) == wgmma_atoms::left_operand(a, m, k, warp_bits));
-        let accumulator_fits = self.layout(uses, acc) == wgmma_atoms::accumulators(m, n, warp_bits);
+            lhs.registers().is_none_or(|value| self.layout(context, value) == wgmma_atoms::left_operand_layout(a, m, k, warp_bits));
+        let accumulator_fits = self.layout(context, acc) == wgmma_atoms::accumulator_layout(m, n, warp_bits);
         require(lhs_fits && accumulator_fits, || format!("the layouts are not those of '{name}'"))
     }
 
-    /// FMA dots read both operands from shared memory.
-    fn smem_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
+    /// Checks an MMA by FMAs of threads, which read both operands from shared memory.
+    fn check_fma<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
         let in_shared_memory = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
         require(in_shared_memory, || "FMAs read their operands from shared memory".into())?;
-        uses.mma(&lhs.shape, &rhs.shape, acc)?;
+        context.check_mma(&lhs.shape, &rhs.shape, acc)?;
         let divides = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
         require(divides, || format!("its extent along K is not a multiple of {k} unrolled steps"))?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers cannot be operands of an MMA".into())?;
-        has_mma(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
+        check_mma_types(lhs.elem.carrier(), rhs.elem.carrier(), context.scalar_tile(acc)?.0)
     }
 }
 
-/// All assignments of warps to an MMA.
-fn all_covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
-    let most = [batch, m / atom.m, n / atom.n].map(|count| count.max(1).ilog2().min(warp_bits));
-    let warps = (0..=most[0]).flat_map(move |batch_bits| {
-        (0..=most[1]).flat_map(move |m_bits| {
+/// All divisions of an MMA among the warps, each also with interleaved rows, columns or both.
+fn all_divisions(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = WarpsPerDim> {
+    let max_bits = [batch, m / atom.m, n / atom.n].map(|count| count.max(1).ilog2().min(warp_bits));
+    let divisions = (0..=max_bits[0]).flat_map(move |batch_bits| {
+        (0..=max_bits[1]).flat_map(move |m_bits| {
             let fits = move |n_bits: &u32| batch_bits + m_bits + n_bits <= warp_bits;
-            (0..=most[2]).filter(fits).map(move |n_bits| Cover { m_bits, n_bits, batch_bits, ..Cover::default() })
+            (0..=max_bits[2]).filter(fits).map(move |n_bits| WarpsPerDim { m_bits, n_bits, batch_bits, ..WarpsPerDim::default() })
         })
     });
-    let choices = [(false, false), (true, false), (false, true), (true, true)];
-    warps.flat_map(move |cover| choices.map(|(rows, columns)| atom.interleave(cover, [m, n], rows, columns)))
+    let interleavings = [(false, false), (true, false), (false, true), (true, true)];
+    divisions
+        .flat_map(move |warps_per_dim| interleavings.map(|(rows, columns)| atom.interleave(warps_per_dim, [m, n], rows, columns)))
 }
 
-/// The part of a tile that a reduction combines: the registers of a thread, or its lanes.
+/// The part of an operand that a reduction combines: the registers of each thread, or the lanes of each warp.
 enum OperandPart {
     Registers,
     Lanes,
 }
 
 impl OperandPart {
-    /// The extents and layout of the reduced tile. Positions along the dimension are renumbered without gaps.
-    fn combined(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
+    /// The extents and layout of the reduced tile. The remaining elements along the dimension are numbered from 0 without gaps.
+    /// `None` if a basis selects elements along the dimension and along another one.
+    fn reduced(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
         let strides = Strides::of(shape);
         let mask = strides.mask(dim);
         let is_separable =
@@ -249,13 +266,13 @@ impl OperandPart {
         remaining.retain(|basis| basis & mask != 0);
         remaining.sort_unstable();
         remaining.dedup();
-        let (low, end, new) = (strides.shift[dim], strides.dim_bits(dim).end, remaining.len() as u32);
+        let (low, end, remaining_bits) = (strides.shift[dim], strides.dim_bits(dim).end, remaining.len() as u32);
         let layout = layout.map(|basis| match remaining.binary_search(&basis) {
             Ok(position) => 1 << (low + position as u32),
-            Err(_) => basis >> end << (low + new) | basis & ((1 << low) - 1),
+            Err(_) => basis >> end << (low + remaining_bits) | basis & ((1 << low) - 1),
         });
         let mut shape = shape.to_vec();
-        shape[dim] = 1 << new;
+        shape[dim] = 1 << remaining_bits;
         is_separable.then_some((shape, layout))
     }
 }

@@ -1,6 +1,6 @@
-//! Rules for accesses to global memory: the accessed object, and whether the atom fits the layout.
+//! Rules for accesses to global memory: the accessed object, and the fit of the atom and the layout.
 
-use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
+use super::{CoreType, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
 use crate::layout::{Layout, Strides};
 use crate::{Buffer, CopyAtom, MAX_LATENCY, Op, Space, tma_tiles};
 use base::Region;
@@ -11,23 +11,23 @@ use target_info::Feature;
 use tensormap::Map;
 
 /// Maximum bytes of one access of a thread.
-const WIDEST: u32 = 16;
+const MAX_VECTOR_BYTES: u32 = 16;
 
-impl Check<'_> {
-    pub(super) fn memory<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+impl FunctionChecker<'_> {
+    pub(super) fn check_global_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
             Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
-                let ty = uses.view(*view, index, in_bounds)?;
-                uses.ordered(*order, *token, &LOAD_ORDERINGS)?;
-                uses.results(&[Seen::of_view(ty), Seen::Token])?;
-                self.view_atom(uses, ty, index, &self.layout(uses, uses.op.results[0]), *atom)
+                let ty = context.accessed_view(*view, index, in_bounds)?;
+                context.check_order(*order, *token, &LOAD_ORDERINGS)?;
+                context.check_results(&[CoreType::of_view(ty), CoreType::Token])?;
+                self.check_view_atom(context, ty, index, &self.layout(context, context.op.results[0]), *atom)
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
-                let ty = uses.view(*view, index, in_bounds)?;
-                uses.same(&[*tile], Seen::of_view(ty))?;
-                uses.ordered(*order, *token, &STORE_ORDERINGS)?;
-                uses.results(&[Seen::Token])?;
-                self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
+                let ty = context.accessed_view(*view, index, in_bounds)?;
+                context.check_types(&[*tile], CoreType::of_view(ty))?;
+                context.check_order(*order, *token, &STORE_ORDERINGS)?;
+                context.check_results(&[CoreType::Token])?;
+                self.check_view_atom(context, ty, index, &self.layout(context, *tile), *atom)
             }
             Op::CopyView { latency: Some(latency), .. }
             | Op::Copy { latency: Some(latency), .. }
@@ -36,205 +36,214 @@ impl Check<'_> {
             {
                 Err(format!("a latency hint is from 1 to {MAX_LATENCY}"))
             }
-            Op::CopyView { .. } => self.copy_view(uses, kind),
-            Op::TmaLoad { .. } | Op::TmaStore { .. } => self.tma_copy(uses, kind),
+            Op::CopyView { .. } => self.check_copy_view(context, kind),
+            Op::TmaLoad { .. } | Op::TmaStore { .. } => self.check_tma_copy(context, kind),
             Op::Copy { ptr, mask, token, order, buffer, atom, .. } => {
-                let copied = uses.pointee_tile(*ptr)?;
-                uses.masked(*mask, *ptr)?;
-                weak_access(uses, *order, *token)?;
-                self.check_all_same_layout(uses, &[Some(*ptr), *mask])?;
-                self.copied(copied, &self.layout(uses, *ptr), *buffer, *atom).map(drop)
+                let copied_tile = context.pointee_tile(*ptr)?;
+                context.check_mask(*mask, *ptr)?;
+                check_weak_access(context, *order, *token)?;
+                self.check_all_same_layout(context, &[Some(*ptr), *mask])?;
+                self.check_async_copy(copied_tile, &self.layout(context, *ptr), *buffer, *atom).map(drop)
             }
             Op::ReduceView { tile, view, index, token, order, in_bounds, mode, .. } => {
-                uses.reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
+                context.check_reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
             }
             Op::MulticastLoad { view, index, token, order, in_bounds, reduction, atom } => {
-                uses.multicast((*view, index, in_bounds), None, Some(*reduction), *order, *token)?;
-                self.multicast_words(uses, *view, index, uses.op.results[0], *atom)
+                context.check_multicast((*view, index, in_bounds), None, Some(*reduction), *order, *token)?;
+                self.check_multicast_words(context, *view, index, context.op.results[0], *atom)
             }
             Op::MulticastStore { tile, view, index, token, order, in_bounds, write, atom } => {
-                uses.multicast((*view, index, in_bounds), Some(*tile), write.reduction(), *order, *token)?;
-                self.multicast_words(uses, *view, index, *tile, *atom)
+                context.check_multicast((*view, index, in_bounds), Some(*tile), write.reduction(), *order, *token)?;
+                self.check_multicast_words(context, *view, index, *tile, *atom)
             }
             Op::Load { ptr, mask, other, token, order, atom } => {
-                uses.load(*ptr, *mask, *other, *order, *token)?;
-                let values = [Some(*ptr), *mask, *other, Some(uses.op.results[0])];
-                self.pointer_atom(uses, &values, *atom)
+                context.check_load(*ptr, *mask, *other, *order, *token)?;
+                let values = [Some(*ptr), *mask, *other, Some(context.op.results[0])];
+                self.check_pointer_atom(context, &values, *atom)
             }
             Op::Store { ptr, value, mask, token, order, atom } => {
-                uses.store(*ptr, *value, *mask, *order, *token)?;
-                self.pointer_atom(uses, &[Some(*ptr), Some(*value), *mask], *atom)
+                context.check_store(*ptr, *value, *mask, *order, *token)?;
+                self.check_pointer_atom(context, &[Some(*ptr), Some(*value), *mask], *atom)
             }
             Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
-                uses.atomic(Some(*mode), *ptr, &[*value], *mask, *order, *token)?;
-                self.check_all_same_layout(uses, &[Some(*ptr), Some(*value), *mask, Some(uses.op.results[0])])
+                context.check_atomic(Some(*mode), *ptr, &[*value], *mask, *order, *token)?;
+                self.check_all_same_layout(context, &[Some(*ptr), Some(*value), *mask, Some(context.op.results[0])])
             }
             Op::AtomicCas { ptr, compare, value, mask, token, order } => {
-                uses.atomic(None, *ptr, &[*compare, *value], *mask, *order, *token)?;
-                self.check_all_same_layout(uses, &[Some(*ptr), Some(*compare), Some(*value), *mask, Some(uses.op.results[0])])
+                context.check_atomic(None, *ptr, &[*compare, *value], *mask, *order, *token)?;
+                self.check_all_same_layout(context, &[Some(*ptr), Some(*compare), Some(*value), *mask, Some(context.op.results[0])])
             }
             _ => unreachable!("only accesses to global memory come here"),
         }
     }
 
-    fn check_all_same_layout<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>]) -> Rule {
-        self.check_same_layout(uses, &values.iter().flatten().copied().collect::<Vec<Value>>())
+    fn check_all_same_layout<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Option<Value>]) -> Rule {
+        self.check_same_layout(context, &values.iter().flatten().copied().collect::<Vec<Value>>())
     }
 
-    fn pointer_atom<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>], atom: CopyAtom) -> Rule {
-        self.check_all_same_layout(uses, values)?;
+    fn check_pointer_atom<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Option<Value>], atom: CopyAtom) -> Rule {
+        self.check_all_same_layout(context, values)?;
         let ptr = values[0].expect("the pointers come first");
-        let Seen::Tile { elem, .. } = uses.pointee_tile(ptr)? else { unreachable!("pointers point to elements") };
+        let CoreType::Tile { elem, .. } = context.pointee_tile(ptr)? else { unreachable!("pointers point to elements") };
         let CopyAtom::Vector { vector_bits } = atom else { return Err("accesses through pointers need a vector atom".into()) };
-        let registers = self.layout(uses, ptr).register.len();
-        require(vector_bits as usize <= registers && width(elem, vector_bits) <= u64::from(WIDEST), || {
+        let registers = self.layout(context, ptr).register.len();
+        require(vector_bits as usize <= registers && vector_bytes(elem, vector_bits) <= u64::from(MAX_VECTOR_BYTES), || {
             format!("a thread has no vectors of {} elements", 1u64 << vector_bits.min(63))
         })
     }
 
-    /// An access to multicast memory moves one word at a time: one element, or two 16-bit elements.
-    fn multicast_words<O: Program>(
+    /// Checks that an access to multicast memory moves one word at a time: one element, or two 16-bit elements.
+    fn check_multicast_words<O: TileAsOp>(
         &self,
-        uses: &Uses<'_, O, Type>,
+        context: &OpContext<'_, O, Type>,
         view: Value,
         index: &[Value],
         tile: Value,
         atom: CopyAtom,
     ) -> Rule {
-        let ty = uses.view(view, index, &[])?;
+        let ty = context.accessed_view(view, index, &[])?;
         let vector_bits = u32::from(ty.memref.elem.bits() == 16);
         require(atom == CopyAtom::Vector { vector_bits }, || "multicast accesses move whole words".into())?;
-        self.view_atom(uses, ty, index, &self.layout(uses, tile), atom)
+        self.check_view_atom(context, ty, index, &self.layout(context, tile), atom)
     }
 
-    fn view_atom<O: Program>(
+    fn check_view_atom<O: TileAsOp>(
         &self,
-        uses: &Uses<'_, O, Type>,
+        context: &OpContext<'_, O, Type>,
         view: &View,
         index: &[Value],
         layout: &Layout,
         atom: CopyAtom,
     ) -> Rule {
-        self.gathered_rows(uses, view, index, layout)?;
+        self.check_gathered_rows(context, view, index, layout)?;
         match atom {
-            CopyAtom::Vector { vector_bits } => contiguous_vectors(view, layout, vector_bits),
+            CopyAtom::Vector { vector_bits } => check_contiguous_vectors(view, layout, vector_bits),
             CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix | CopyAtom::Async { .. } => {
                 Err("its atom does not move data between global memory and registers".into())
             }
         }
     }
 
-    /// The indices of gathered rows must be in the threads that need them.
-    fn gathered_rows<O: Program>(&self, uses: &Uses<'_, O, Type>, view: &View, index: &[Value], layout: &Layout) -> Rule {
+    /// Checks that each thread holds the indices of the gathered rows that it accesses.
+    fn check_gathered_rows<O: TileAsOp>(
+        &self,
+        context: &OpContext<'_, O, Type>,
+        view: &View,
+        index: &[Value],
+        layout: &Layout,
+    ) -> Rule {
         let ViewKind::Gather { sparse_dim } = view.kind else { return Ok(()) };
         let (dim, strides) = (sparse_dim as usize, Strides::of(&view.tile));
-        let names = layout.renaming(&self.layout(uses, index[dim]), |element| strides.coordinate(element, dim));
-        require(names.is_some(), || format!("the rows' indices in {} are not in the threads that need them", index[dim]))
+        let renaming = layout.renaming(&self.layout(context, index[dim]), |element| strides.coordinate(element, dim));
+        require(renaming.is_some(), || format!("the rows' indices in {} are not in the threads that need them", index[dim]))
     }
 
-    /// A copy of a view names the layout in which its threads copy.
-    fn copy_view<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+    /// Checks a copy of a view's tile, and the layout that assigns elements to the copying threads.
+    fn check_copy_view<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         let Op::CopyView { view, index, token, order, in_bounds, buffer, layout, atom, .. } = kind else {
             unreachable!("only copies come here")
         };
-        let view = uses.view(*view, index, in_bounds)?;
-        weak_access(uses, *order, *token)?;
+        let view = context.accessed_view(*view, index, in_bounds)?;
+        check_weak_access(context, *order, *token)?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
         require(1 << layout.warp.len() == self.warps, || "its layout is for another number of warps".into())?;
-        let bits = self.copied(Seen::of_view(view), layout, *buffer, *atom)?;
-        contiguous_vectors(view, layout, bits)
+        let vector_bits = self.check_async_copy(CoreType::of_view(view), layout, *buffer, *atom)?;
+        check_contiguous_vectors(view, layout, vector_bits)
     }
 
-    /// The map must describe the view, and the buffer must have the layout of its TMA tiles. A TMA store must be weak, and a TMA
-    /// reduction relaxed.
-    fn tma_copy<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+    /// Checks that the map describes the view, and that the buffer has the layout of the map's TMA tiles. A TMA load or store must
+    /// be weak, and a TMA reduction relaxed.
+    fn check_tma_copy<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         let (Op::TmaLoad { view, index, token, order, in_bounds, buffer, map, .. }
         | Op::TmaStore { view, index, token, order, in_bounds, buffer, map, .. }) = kind
         else {
             unreachable!("only TMA copies come here")
         };
-        let loads = matches!(kind, Op::TmaLoad { .. });
-        let ty = uses.view(*view, index, in_bounds)?;
+        let is_load = matches!(kind, Op::TmaLoad { .. });
+        let ty = context.accessed_view(*view, index, in_bounds)?;
         match kind {
             Op::TmaStore { mode: Some(mode), .. } => {
-                uses.ordered(*order, *token, &[MemoryOrdering::Relaxed])?;
-                uses.results(&[Seen::Token])?;
+                context.check_order(*order, *token, &[MemoryOrdering::Relaxed])?;
+                context.check_results(&[CoreType::Token])?;
                 let elem = ty.memref.elem;
-                let combines = tma_tiles::can_reduce(*mode, elem) && order.scope != Some(MemoryScope::System);
-                require(combines, || format!("TMA does not reduce {elem} into memory with this mode"))?;
+                let is_supported = tma_tiles::can_reduce(*mode, elem) && order.scope != Some(MemoryScope::System);
+                require(is_supported, || format!("TMA does not reduce {elem} into memory with this mode"))?;
             }
-            _ => weak_access(uses, *order, *token)?,
+            _ => check_weak_access(context, *order, *token)?,
         }
         require(self.target.has(Feature::Tma), || format!("{} has no TMA", self.target))?;
-        require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
-        let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
-        let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
-        let mut derived = tma_tiles::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
+        require(!is_load || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
+        let stored_map = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
+        let params = &context.body.blocks[context.body.block_of(Region(0))].args;
+        let mut derived =
+            tma_tiles::tensor_map(context.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
         let info = self.buffer(*buffer)?;
         // Each CTA of a pair copies its half as a tile of its own.
-        let half = self.attrs.cta_pair && loads && tma_tiles::halved(&ty.tile, &info.shape).is_some();
-        let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
-        if half {
-            (derived.extent, derived.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
+        let copies_half = self.attrs.cta_pair && is_load && tma_tiles::halved_dim(&ty.tile, &info.shape).is_some();
+        let ty = &View { tile: if copies_half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
+        if copies_half {
+            (derived.extent, derived.swizzle) = tma_tiles::view_tma_tile(ty).ok_or("half of its rows is shorter than 16 bytes")?;
         }
-        let with_derived_extent = Map { extent: derived.extent.clone(), ..stated.clone() };
+        let with_derived_extent = Map { extent: derived.extent.clone(), ..stored_map.clone() };
         require(with_derived_extent == derived, || format!("{map} is not the tensor map of {view}"))?;
-        require(tma_tiles::are_subtiles(&stated.extent, &derived.extent), || {
+        require(tma_tiles::are_subtiles(&stored_map.extent, &derived.extent), || {
             format!("the TMA tiles of {map} do not divide those of {view}")
         })?;
-        let filled = tma_tiles::buffer(ty, &stated.extent, derived.swizzle).ok_or("its TMA tiles are too small")?;
+        let filled = tma_tiles::tma_buffer(ty, &stored_map.extent, derived.swizzle).ok_or("its TMA tiles are too small")?;
         let is_same_layout = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
         let fits = is_same_layout && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} does not have the layout of the TMA tiles of {map}"))
     }
 
-    /// The buffer must hold such tiles, and vectors of the atom's size must be contiguous in the layout's registers and in the
-    /// buffer. Returns log2 of the elements of a vector.
-    fn copied(&self, tile: Seen<'_>, layout: &Layout, buffer: Buffer, atom: CopyAtom) -> Result<u32, String> {
+    /// Checks a copy by `cp.async`. The buffer must have the type of the tile. Vectors of the atom's bytes must be contiguous in
+    /// the layout's registers and in the buffer. Returns log2 of the elements of a vector.
+    fn check_async_copy(&self, tile: CoreType<'_>, layout: &Layout, buffer: Buffer, atom: CopyAtom) -> Result<u32, String> {
         let CopyAtom::Async { bytes } = atom else { return Err("a copy needs an asynchronous atom".into()) };
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
-        let holds = tile == Seen::Tile { elem: info.elem, shape: &info.shape };
-        require(holds, || format!("{buffer} does not have the type of the copied tile"))?;
+        let has_tile_type = tile == CoreType::Tile { elem: info.elem, shape: &info.shape };
+        require(has_tile_type, || format!("{buffer} does not have the type of the copied tile"))?;
         layout.covers(info.offsets.len() as u32)?;
-        let pieces = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= bytes;
-        require(pieces, || format!("there are no copies of {bytes} bytes"))?;
-        let bits = (bytes / info.elem.bytes()).ilog2();
-        let is_contiguous = info.has_vectors(layout, bits);
+        let is_supported_size = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= bytes;
+        require(is_supported_size, || format!("there are no copies of {bytes} bytes"))?;
+        let vector_bits = (bytes / info.elem.bytes()).ilog2();
+        let is_contiguous = info.has_vectors(layout, vector_bits);
         require(is_contiguous, || format!("vectors of {bytes} bytes are not contiguous in {buffer} or in the copy's layout"))?;
-        Ok(bits)
+        Ok(vector_bits)
     }
 }
 
-/// A copy is a weak access, which only tokens order. Its only result is a token.
-fn weak_access<O: Program>(uses: &Uses<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
-    uses.ordered(order, token, &[MemoryOrdering::Weak])?;
-    uses.results(&[Seen::Token])
+/// Checks that an access is weak, so that only tokens order it, and that its only result is a token.
+fn check_weak_access<O: TileAsOp>(context: &OpContext<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
+    context.check_order(order, token, &[MemoryOrdering::Weak])?;
+    context.check_results(&[CoreType::Token])
 }
 
-/// Bytes of a vector.
-fn width(elem: Elem, vector_bits: u32) -> u64 {
+/// Bytes of a vector of `1 << vector_bits` elements, rounded up.
+fn vector_bytes(elem: Elem, vector_bits: u32) -> u64 {
     (u64::from(elem.bits()).max(1) << vector_bits.min(32)).div_ceil(8)
 }
 
-/// The lowest `1 << bits` registers are neighbours in memory and start at a multiple of their number in the tile.
-fn contiguous_vectors(view: &View, layout: &Layout, bits: u32) -> Rule {
+/// Checks that the lowest `1 << bits` registers hold elements that are neighbours in memory, and that in the tile, such a vector
+/// starts at a multiple of its length.
+fn check_contiguous_vectors(view: &View, layout: &Layout, bits: u32) -> Rule {
     if bits == 0 {
         return Ok(());
     }
-    let fits = (bits as usize) <= layout.register.len() && width(Elem::Scalar(view.memref.elem), bits) <= u64::from(WIDEST);
+    let fits = (bits as usize) <= layout.register.len()
+        && vector_bytes(Elem::Scalar(view.memref.elem), bits) <= u64::from(MAX_VECTOR_BYTES);
     require(fits, || format!("a thread has no vectors of {} elements", 1u64 << bits.min(63)))?;
     let strides = Strides::of(&view.tile);
-    let low = layout.register[0];
-    let dim = (0..view.tile.len()).find(|dim| low == 1 << strides.shift[*dim] && strides.bits[*dim] >= bits);
+    let first_basis = layout.register[0];
+    let dim = (0..view.tile.len()).find(|dim| first_basis == 1 << strides.shift[*dim] && strides.bits[*dim] >= bits);
     let dim = dim.ok_or("a vector's registers do not run along one dimension")?;
-    let first = strides.shift[dim];
-    let mask = ((1u32 << bits) - 1) << first;
+    let first_bit = strides.shift[dim];
+    let mask = ((1u32 << bits) - 1) << first_bit;
     let (vector, rest) = layout.register.split_at(bits as usize);
-    let in_order = vector.iter().enumerate().all(|(bit, basis)| *basis == 1 << (first + bit as u32));
-    let apart = rest.iter().chain(&layout.lane).chain(&layout.warp).all(|basis| basis & mask == 0);
-    require(in_order && apart, || "a vector's registers do not run along one dimension".into())?;
-    let gathered = matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim);
-    let contiguous = view.memref.strides[view.dim_map[dim] as usize] == Some(1) && !gathered;
-    require(contiguous, || "a vector's elements are not neighbours in memory".into())
+    let in_order = vector.iter().enumerate().all(|(bit, basis)| *basis == 1 << (first_bit + bit as u32));
+    let is_aligned = rest.iter().chain(&layout.lane).chain(&layout.warp).all(|basis| basis & mask == 0);
+    require(in_order && is_aligned, || "a vector's registers do not run along one dimension".into())?;
+    let is_gathered = matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim);
+    let is_contiguous = view.memref.strides[view.dim_map[dim] as usize] == Some(1) && !is_gathered;
+    require(is_contiguous, || "a vector's elements are not neighbours in memory".into())
 }

@@ -8,11 +8,12 @@ use std::collections::{BTreeSet, HashSet};
 
 /// Maximum warps of a CTA.
 const MAX_WARPS: u32 = 32;
+/// Maximum register or warp bits of a layout: log2 of the maximum elements of a tile.
 const MAX_BITS: usize = 24;
-/// Maximum alignment of shared memory: the widest swizzle pattern, eight rows of 128 bytes.
-const MAX_ALIGNED: u32 = 1024;
+/// Maximum alignment of a buffer in shared memory, in bytes: the widest swizzle pattern, eight rows of 128 bytes.
+const MAX_BUFFER_ALIGNMENT: u32 = 1024;
 
-pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
+pub(super) fn check_layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     let mut seen = BTreeSet::new();
     for (id, layout) in layouts.iter() {
         require(layout.lane.len() == LANE_BITS, || format!("{id} has {} lane bits", layout.lane.len()))?;
@@ -24,50 +25,53 @@ pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     Ok(())
 }
 
-/// Columns of tensor memory.
-const MAX_COLUMNS: u32 = 512;
+/// TMEM columns of an SM.
+const MAX_TMEM_COLUMNS: u32 = 512;
 
 /// Returns whether the offsets of a tensor-memory buffer have at least the bits of a position in a word and of a lane.
 fn has_lanes(info: &BufferInfo) -> bool {
-    let parts = (crate::tensor_memory::WORD / info.elem.bytes()).ilog2();
-    info.offsets.len() >= (parts + crate::tensor_memory::LANES.ilog2()) as usize
+    let part_bits = (crate::tensor_memory::WORD_BYTES / info.elem.bytes()).ilog2();
+    info.offsets.len() >= (part_bits + crate::tensor_memory::LANES.ilog2()) as usize
 }
 
-/// Checks the warps and the occupancy. A CTA with warp roles (`divided`) may have any number of warps.
-pub(super) fn cta(attrs: &FunctionAttrs, divided: bool) -> Rule {
+/// Checks the warps and the occupancy. A CTA with warp roles may have any number of warps up to the limit.
+pub(super) fn check_cta(attrs: &FunctionAttrs, has_warp_roles: bool) -> Rule {
     let warps = attrs.warps;
-    let known = (1..=MAX_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
-    require(known, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;
-    let occupancy = attrs.occupancy.is_none_or(|blocks| (1..=MAX_WARPS).contains(&blocks));
-    require(occupancy, || "no SM can hold so many resident CTAs".into())
+    let is_valid = (1..=MAX_WARPS).contains(&warps) && (has_warp_roles || warps.is_power_of_two());
+    require(is_valid, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;
+    let is_valid_occupancy = attrs.occupancy.is_none_or(|ctas| (1..=MAX_WARPS).contains(&ctas));
+    require(is_valid_occupancy, || "no SM can hold so many resident CTAs".into())
 }
 
-pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
+pub(super) fn check_buffers(attrs: &FunctionAttrs) -> Rule {
     for (buffer, info) in attrs.buffers.iter() {
-        rules::extents(&info.shape).map_err(|message| format!("{buffer}: {message}"))?;
+        rules::check_extents(&info.shape).map_err(|message| format!("{buffer}: {message}"))?;
         let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
-        let inside = info.offsets.iter().all(|element| u64::from(*element) >> bits == 0);
-        let given = match info.space {
+        let is_inside = info.offsets.iter().all(|element| u64::from(*element) >> bits == 0);
+        let basis_count = match info.space {
             Space::Shared => info.offsets.len(),
             Space::Tensor => {
-                let fits = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
+                let fits = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_TMEM_COLUMNS && has_lanes(info);
                 require(fits, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
                 info.offsets.iter().filter(|basis| **basis != 0).count()
             }
         };
-        let once = given == bits as usize && rank(info.offsets.iter().copied()) == bits;
-        require(inside && once, || format!("{buffer} does not give every element one offset"))?;
-        let least = if info.space == Space::Shared { info.elem.bytes() } else { 1 };
-        let aligned = info.align.is_power_of_two() && (least..=MAX_ALIGNED).contains(&info.align);
-        require(aligned, || {
-            format!("{buffer}: the alignment is a power of two from the element's size to {MAX_ALIGNED}, not {}", info.align)
+        let has_each_once = basis_count == bits as usize && rank(info.offsets.iter().copied()) == bits;
+        require(is_inside && has_each_once, || format!("{buffer} does not give every element one offset"))?;
+        let min_alignment = if info.space == Space::Shared { info.elem.bytes() } else { 1 };
+        let is_aligned = info.align.is_power_of_two() && (min_alignment..=MAX_BUFFER_ALIGNMENT).contains(&info.align);
+        require(is_aligned, || {
+            format!(
+                "{buffer}: the alignment is a power of two from the element's size to {MAX_BUFFER_ALIGNMENT}, not {}",
+                info.align
+            )
         })?;
     }
     Ok(())
 }
 
-/// Maps refer to the function's parameters; equal maps share one entry.
-pub(super) fn maps(attrs: &FunctionAttrs, params: usize) -> Rule {
+/// Checks that tensor maps refer to the function's parameters, and that equal maps share one entry.
+pub(super) fn check_maps(attrs: &FunctionAttrs, params: usize) -> Rule {
     let mut seen = HashSet::new();
     for (id, map) in attrs.maps.iter() {
         map.check(params).map_err(|message| format!("{id}: {message}"))?;

@@ -2,19 +2,20 @@
 //!
 //! A data-flow analysis computes, for each program point, the buffers written on all paths to it; a merge takes the intersection. A
 //! branch of an `if` learns more from its condition:
-//! - A comparison of the bounds of an earlier `for` proves that the loop ran an iteration.
-//! - The lattice value of an i1 is, for each polarity, the set of buffers known to be written. A constant maps its impossible
-//!   polarity to all buffers. A forwarded value adds the buffers written at the point of forwarding. A merge intersects.
+//! - If a branch tests that the lower bound of an earlier `for` is below the upper bound, the loop ran an iteration.
+//! - The lattice value of an i1 is, for true and for false, the set of buffers that are written if the i1 has this value. A
+//!   constant maps the value that it does not have to all buffers. Forwarding a value adds the buffers written at that point. A
+//!   merge intersects.
 //!
 //! Loop-carried states start at the top of the lattice (everything written). The function is walked again with the states of the
-//! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk refuses stays refused. The
-//! work is linear in the function: the walks are limited, and so are the buffers that need the analysis.
+//! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk rejects stays rejected. The
+//! time is linear in the size of the function, because the number of walks and of analysed buffers is limited.
 //!
-//! After an `if`, the states of both branches count, even if one ends in a `break`, `continue` or `return`. After a `loop`, the
-//! state at the end of its body counts, too. Reason: the hazard checker of `.sched` executes these paths.
+//! After an `if`, the analysis intersects the states of both branches, even if one ends in a `break`, `continue` or `return`. After
+//! a `loop`, it also intersects the state at the end of the body. Reason: the hazard checker of `.sched` executes these paths.
 //!
-//! The analysis complements `written_before_read`, which follows program order and is the only rule for `.sched`. In `.sched`,
-//! loops are split into main and epilogue loops, and the hazard checker executes the program instead.
+//! The analysis complements `check_written_before_read`, which follows program order and is the only rule for `.sched`. In
+//! `.sched`, loops are split into main and epilogue loops, and the hazard checker executes the program instead.
 
 use crate::effects::AccessKind;
 use crate::{Buffer, FunctionAttrs, Op, Type};
@@ -27,28 +28,27 @@ use numerics::arith::{Compare, Predicate, Signedness};
 use std::collections::BTreeMap;
 
 type Rule<T = ()> = Result<T, (Loc, String)>;
-/// A subset of the buffers of one analysis, as a bit set.
-type Set = u64;
-const ALL: Set = Set::MAX;
+/// A set of at most 64 buffers, which one [`Walk`] analyses together, as bits.
+type BufferSet = u64;
+const ALL_BUFFERS: BufferSet = BufferSet::MAX;
 
-/// Limit on the walks until loop-carried states reach a fixed point. Each predicate that one loop forwards to another may need one
-/// walk.
+/// Maximum walks until loop-carried states reach a fixed point. Each predicate that one loop forwards to another may need one walk.
 const MAX_WALKS: usize = 16;
-/// Limit on the buffers of a function that need the analysis.
+/// Maximum buffers of a function that need the analysis.
 const MAX_ANALYSED: usize = 1024;
 
 /// The state at a program point: the buffers written so far, and whether the point is reachable.
 #[derive(Clone, Copy)]
 struct PointState {
-    written: Set,
+    written: BufferSet,
     reached: bool,
 }
 
-/// The buffers written if a predicate is true, and if it is false. Both sets are empty for other values.
+/// The buffers written if a predicate is true, and if it is false. Both sets are empty for a value that is not a predicate.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct WrittenIf {
-    if_true: Set,
-    if_false: Set,
+    if_true: BufferSet,
+    if_false: BufferSet,
 }
 
 impl WrittenIf {
@@ -57,20 +57,20 @@ impl WrittenIf {
     }
 }
 
-/// Paths that meet at one point, with the values that they forward.
+/// The paths that meet at one program point, and the lattice values of the values that they forward.
 struct MergedPaths {
-    here: PointState,
+    state: PointState,
     written_ifs: Vec<WrittenIf>,
 }
 
 impl MergedPaths {
     /// An unreachable path does not weaken a reachable one.
     fn add(&mut self, other: MergedPaths) {
-        match (self.here.reached, other.here.reached) {
+        match (self.state.reached, other.state.reached) {
             (false, true) => *self = other,
             (true, false) => {}
             _ => {
-                self.here.written &= other.here.written;
+                self.state.written &= other.state.written;
                 meet(&mut self.written_ifs, &other.written_ifs);
             }
         }
@@ -84,11 +84,11 @@ fn meet(own: &mut [WrittenIf], other: &[WrittenIf]) {
 /// The state at the end of a loop's iteration.
 #[derive(Clone, PartialEq, Eq)]
 struct IterationState {
-    written: Set,
+    written: BufferSet,
     written_ifs: Vec<WrittenIf>,
 }
 
-/// What determines the trip count of a `for`: lower and upper bound, and whether they are unsigned.
+/// The bounds that decide whether a `for` runs an iteration: lower and upper bound, and whether they are unsigned.
 type Bounds = (Bound, Bound, bool);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,41 +110,43 @@ struct Walk<'a> {
     body: &'a Body<Op, Type>,
     nesting: &'a OpParents,
     /// By buffer, the set with its bit only; 0 for a buffer outside this analysis.
-    sets: Vec<Set>,
-    /// By value.
+    sets: Vec<BufferSet>,
+    /// The lattice value of each value, by value id.
     written_ifs: Vec<WrittenIf>,
-    /// The states at the ends of iterations: by loop, the states that this walk assumes; the buffers that it assumes to be written
-    /// for loops without such a state; and the states that this walk computes.
+    /// By loop, the state at the end of an iteration that this walk assumes.
     assumed: BTreeMap<OpId, IterationState>,
-    assumed_elsewhere: Set,
+    /// The buffers that this walk assumes to be written at the end of an iteration of all other loops.
+    assumed_elsewhere: BufferSet,
+    /// By loop, the state at the end of an iteration that this walk computes.
     computed: BTreeMap<OpId, IterationState>,
-    /// Paths that continue a loop, and paths that leave an op.
-    iterations: BTreeMap<OpId, MergedPaths>,
+    /// By loop, the paths that end an iteration.
+    iteration_ends: BTreeMap<OpId, MergedPaths>,
+    /// By `if` or `loop`, the paths that leave it.
     exits: BTreeMap<OpId, MergedPaths>,
     /// The loop of each loop counter.
     counters: BTreeMap<Value, OpId>,
-    /// By bounds, the buffers that earlier loops with these bounds wrote if they ran an iteration. `changes` has the previous entry
-    /// for each change of this map.
-    ran: BTreeMap<Bounds, Set>,
-    changes: Vec<(Bounds, Option<Set>)>,
+    /// By bounds, the buffers that earlier loops with these bounds wrote if they ran an iteration.
+    written_by_loops: BTreeMap<Bounds, BufferSet>,
+    /// For each change of `written_by_loops`, the previous entry. The end of a region undoes its changes.
+    changes: Vec<(Bounds, Option<BufferSet>)>,
 }
 
 /// Checks that every path writes a buffer before it reads it. Regions and terminators must be valid.
-pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
-    let unclear = buffers_to_analyse(body, root, attrs);
-    if let Some((buffer, loc)) = unclear.get(MAX_ANALYSED) {
+pub(super) fn check_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
+    let undominated = buffers_to_analyse(body, root, attrs);
+    if let Some((buffer, loc)) = undominated.get(MAX_ANALYSED) {
         let message =
             format!("{buffer} is one of more than {MAX_ANALYSED} buffers whose first write does not dominate all other accesses");
         return Err((*loc, message));
     }
-    if unclear.is_empty() {
+    if undominated.is_empty() {
         return Ok(());
     }
     let nesting = OpParents::of(body, root);
-    unclear.chunks(Set::BITS as usize).try_for_each(|buffers| {
+    undominated.chunks(BufferSet::BITS as usize).try_for_each(|buffers| {
         let mut sets = vec![0; attrs.buffers.len()];
         buffers.iter().enumerate().for_each(|(bit, (buffer, _))| sets[buffer.0 as usize] = 1 << bit);
-        Walk::new(body, &nesting, sets).until_nothing_changes(root)
+        Walk::new(body, &nesting, sets).run_to_fixed_point(root)
     })
 }
 
@@ -153,46 +155,47 @@ pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &Functio
 fn buffers_to_analyse(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
     let order = body.walk(root);
     let blocks = body.op_blocks();
-    let mut at = vec![0; body.ops.len()];
-    order.iter().enumerate().for_each(|(position, op)| at[op.0 as usize] = position);
+    let mut positions = vec![0; body.ops.len()];
+    order.iter().enumerate().for_each(|(position, op)| positions[op.0 as usize] = position);
     // For each accessed buffer, the end of the range of positions that its first write dominates.
-    let mut settled: Vec<Option<usize>> = vec![None; attrs.buffers.len()];
-    let mut unclear = BTreeMap::new();
+    let mut dominated_ends: Vec<Option<usize>> = vec![None; attrs.buffers.len()];
+    let mut undominated = BTreeMap::new();
     for (position, op) in order.iter().enumerate() {
         for access in body.ops[*op].kind.effects().buffers {
-            let end = || blocks[op.0 as usize].and_then(|block| body.terminator(block)).map_or(0, |last| at[last.0 as usize]);
+            let end =
+                || blocks[op.0 as usize].and_then(|block| body.terminator(block)).map_or(0, |last| positions[last.0 as usize]);
             let writes = !access.access_kind.needs_content();
-            let settled = settled[access.buffer.0 as usize].get_or_insert_with(|| if writes { end() } else { 0 });
-            if !writes && position >= *settled {
-                unclear.entry(access.buffer).or_insert(body.ops[*op].loc);
+            let dominated_end = dominated_ends[access.buffer.0 as usize].get_or_insert_with(|| if writes { end() } else { 0 });
+            if !writes && position >= *dominated_end {
+                undominated.entry(access.buffer).or_insert(body.ops[*op].loc);
             }
         }
     }
-    unclear.into_iter().collect()
+    undominated.into_iter().collect()
 }
 
 impl<'a> Walk<'a> {
-    fn new(body: &'a Body<Op, Type>, nesting: &'a OpParents, sets: Vec<Set>) -> Walk<'a> {
+    fn new(body: &'a Body<Op, Type>, nesting: &'a OpParents, sets: Vec<BufferSet>) -> Walk<'a> {
         Walk {
             body,
             nesting,
             sets,
             written_ifs: vec![WrittenIf::default(); body.values.len()],
             assumed: BTreeMap::new(),
-            assumed_elsewhere: ALL,
+            assumed_elsewhere: ALL_BUFFERS,
             computed: BTreeMap::new(),
-            iterations: BTreeMap::new(),
+            iteration_ends: BTreeMap::new(),
             exits: BTreeMap::new(),
             counters: BTreeMap::new(),
-            ran: BTreeMap::new(),
+            written_by_loops: BTreeMap::new(),
             changes: Vec::new(),
         }
     }
 
-    fn until_nothing_changes(mut self, root: Region) -> Rule {
+    fn run_to_fixed_point(mut self, root: Region) -> Rule {
         let start = PointState { written: 0, reached: true };
         for _ in 0..MAX_WALKS {
-            self.region(root, start)?;
+            self.walk_region(root, start)?;
             let computed = std::mem::take(&mut self.computed);
             if computed == self.assumed {
                 return Ok(());
@@ -202,24 +205,24 @@ impl<'a> Walk<'a> {
         // No fixed point: assume nothing about earlier iterations.
         self.assumed.clear();
         self.assumed_elsewhere = 0;
-        self.region(root, start).map(drop)
+        self.walk_region(root, start).map(drop)
     }
 
     /// Walks a region and returns the state at its end, which is unreachable after the terminator.
-    fn region(&mut self, region: Region, mut here: PointState) -> Rule<PointState> {
-        let (body, outside) = (self.body, self.changes.len());
+    fn walk_region(&mut self, region: Region, mut here: PointState) -> Rule<PointState> {
+        let (body, outer_changes) = (self.body, self.changes.len());
         for &op in &body.blocks[body.block_of(region)].ops {
             let node = &body.ops[op];
             for access in node.kind.effects().buffers {
-                self.access(access.buffer, access.access_kind, &mut here).map_err(|message| (node.loc, message))?;
+                self.record_access(access.buffer, access.access_kind, &mut here).map_err(|message| (node.loc, message))?;
             }
             match node.kind.core() {
-                Some(Core::If { cond, then, otherwise }) => here = self.branches(op, *cond, [*then, *otherwise], here)?,
+                Some(Core::If { cond, then, otherwise }) => here = self.walk_branches(op, *cond, [*then, *otherwise], here)?,
                 Some(Core::For { lower, upper, init, unsigned, body: inner, .. }) => {
-                    let one = ForLoop { lower: *lower, upper: *upper, unsigned: *unsigned, init, inner: *inner };
-                    here = self.for_loop(op, &one, here)?;
+                    let for_loop = ForLoop { lower: *lower, upper: *upper, unsigned: *unsigned, init, inner: *inner };
+                    here = self.walk_for_loop(op, &for_loop, here)?;
                 }
-                Some(Core::Loop { init, body: inner }) => here = self.unbounded_loop(op, init, *inner, here)?,
+                Some(Core::Loop { init, body: inner }) => here = self.walk_unbounded_loop(op, init, *inner, here)?,
                 Some(core) if node.kind.is_terminator() => {
                     self.record_exit(op, core, here);
                     here.reached = false;
@@ -228,24 +231,25 @@ impl<'a> Walk<'a> {
                 None => {}
             }
         }
-        while self.changes.len() > outside {
+        while self.changes.len() > outer_changes {
             let Some((bounds, before)) = self.changes.pop() else { break };
             match before {
-                Some(before) => self.ran.insert(bounds, before),
-                None => self.ran.remove(&bounds),
+                Some(before) => self.written_by_loops.insert(bounds, before),
+                None => self.written_by_loops.remove(&bounds),
             };
         }
         Ok(here)
     }
 
-    fn access(&self, buffer: Buffer, access_kind: AccessKind, here: &mut PointState) -> Result<(), String> {
+    /// Checks that a buffer is written before this access reads it, and records its write.
+    fn record_access(&self, buffer: Buffer, access_kind: AccessKind, here: &mut PointState) -> Result<(), String> {
         let own = self.sets[buffer.0 as usize];
-        let known = match access_kind {
-            // An accumulator that is not zero-initialised has been written.
+        let written = match access_kind {
+            // The MMA reads the accumulator only if `zero_init` is false.
             AccessKind::WritesIf(zero_init) => here.written | self.written_if(zero_init).if_false,
             _ => here.written,
         };
-        if access_kind.needs_content() && own & !known != 0 {
+        if access_kind.needs_content() && own & !written != 0 {
             let why = "no op writes it on some path, and no condition here excludes that path";
             return Err(format!("{buffer} may be read before it is written: {why}"));
         }
@@ -253,26 +257,26 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn branches(&mut self, op: OpId, cond: Value, [then, otherwise]: [Region; 2], here: PointState) -> Rule<PointState> {
+    fn walk_branches(&mut self, op: OpId, cond: Value, [then, otherwise]: [Region; 2], here: PointState) -> Rule<PointState> {
         let WrittenIf { mut if_true, mut if_false } = self.written_if(cond);
-        if let Some((bounds, when)) = self.compared(cond) {
-            let ran = self.ran.get(&bounds).copied().unwrap_or(0);
-            *(if when { &mut if_true } else { &mut if_false }) |= ran;
+        if let Some((bounds, ran_if)) = self.compared_bounds(cond) {
+            let written = self.written_by_loops.get(&bounds).copied().unwrap_or(0);
+            *(if ran_if { &mut if_true } else { &mut if_false }) |= written;
         }
-        let one = self.region(then, PointState { written: here.written | if_true, ..here })?;
-        let other = self.region(otherwise, PointState { written: here.written | if_false, ..here })?;
-        let written = one.written & other.written;
-        let met = self.exit(op, written);
-        Ok(PointState { written: met.written & written, ..met })
+        let then_end = self.walk_region(then, PointState { written: here.written | if_true, ..here })?;
+        let else_end = self.walk_region(otherwise, PointState { written: here.written | if_false, ..here })?;
+        let written = then_end.written & else_end.written;
+        let merged = self.merge_exits(op, written);
+        Ok(PointState { written: merged.written & written, ..merged })
     }
 
-    fn for_loop(&mut self, op: OpId, own: &ForLoop<'_>, here: PointState) -> Rule<PointState> {
+    fn walk_for_loop(&mut self, op: OpId, own: &ForLoop<'_>, here: PointState) -> Rule<PointState> {
         let body = self.body;
         let first = self.forwarded_values(own.init, here);
         let args = &body.blocks[body.block_of(own.inner)].args;
         self.counters.insert(args[0], op);
         self.define_carried(op, &args[1..], &first);
-        let end = self.region(own.inner, here)?;
+        let end = self.walk_region(own.inner, here)?;
         let (last, mut results) = self.end_iteration(op, end, first.len());
         let has_iteration = self.has_iteration(own);
         let runs = has_iteration == Some(true);
@@ -281,25 +285,25 @@ impl<'a> Walk<'a> {
         }
         if has_iteration.is_none() {
             let bounds = (self.bound(own.lower), self.bound(own.upper), own.unsigned);
-            let before = self.ran.get(&bounds).copied();
+            let before = self.written_by_loops.get(&bounds).copied();
             self.changes.push((bounds, before));
-            self.ran.insert(bounds, before.unwrap_or(0) | last.written);
+            self.written_by_loops.insert(bounds, before.unwrap_or(0) | last.written);
         }
         self.define(&body.ops[op].results, &results);
         Ok(if runs { last } else { here })
     }
 
-    fn unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, here: PointState) -> Rule<PointState> {
+    fn walk_unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, here: PointState) -> Rule<PointState> {
         let body = self.body;
         let first = self.forwarded_values(init, here);
         self.define_carried(op, &body.blocks[body.block_of(inner)].args, &first);
-        let end = self.region(inner, here)?;
+        let end = self.walk_region(inner, here)?;
         self.end_iteration(op, end, first.len());
-        let met = self.exit(op, end.written);
-        Ok(PointState { written: met.written & end.written, ..met })
+        let merged = self.merge_exits(op, end.written);
+        Ok(PointState { written: merged.written & end.written, ..merged })
     }
 
-    /// Defines the loop-carried values for any iteration.
+    /// Defines the loop-carried values: the initial values, merged with the values at the end of an iteration.
     fn define_carried(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
         let mut carried = first.to_vec();
         match self.assumed.get(&op) {
@@ -312,42 +316,44 @@ impl<'a> Walk<'a> {
         self.define(args, &carried);
     }
 
-    /// Records the state at the end of an iteration, and returns the state after the last one.
+    /// Records the state at the end of an iteration, and returns it: it is also the state after the last iteration.
     fn end_iteration(&mut self, op: OpId, end: PointState, count: usize) -> (PointState, Vec<WrittenIf>) {
-        let nowhere = || MergedPaths { here: PointState { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
-        let MergedPaths { here, written_ifs } = self.iterations.remove(&op).unwrap_or_else(nowhere);
-        self.computed.insert(op, IterationState { written: here.written, written_ifs: written_ifs.clone() });
-        (here, written_ifs)
+        let nowhere =
+            || MergedPaths { state: PointState { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
+        let MergedPaths { state, written_ifs } = self.iteration_ends.remove(&op).unwrap_or_else(nowhere);
+        self.computed.insert(op, IterationState { written: state.written, written_ifs: written_ifs.clone() });
+        (state, written_ifs)
     }
 
-    /// Merges the paths that leave an op; without any, the code after the op is unreachable.
-    fn exit(&mut self, op: OpId, otherwise: Set) -> PointState {
+    /// Merges the paths that leave an op, and defines its results. Without such paths, the code after the op is unreachable, and
+    /// `written` has its written buffers.
+    fn merge_exits(&mut self, op: OpId, written: BufferSet) -> PointState {
         let results = &self.body.ops[op].results;
         let nowhere = || MergedPaths {
-            here: PointState { written: otherwise, reached: false },
+            state: PointState { written, reached: false },
             written_ifs: vec![WrittenIf::default(); results.len()],
         };
-        let MergedPaths { here, written_ifs } = self.exits.remove(&op).unwrap_or_else(nowhere);
+        let MergedPaths { state, written_ifs } = self.exits.remove(&op).unwrap_or_else(nowhere);
         self.define(results, &written_ifs);
-        here
+        state
     }
 
     fn record_exit(&mut self, op: OpId, core: &Core, here: PointState) {
         let (Core::Yield { values } | Core::Continue { values } | Core::Break { values }) = core else { return };
         let Some(target) = self.nesting.target[op.0 as usize] else { return };
-        let own = MergedPaths { here, written_ifs: self.forwarded_values(values, here) };
-        let paths = if matches!(core, Core::Continue { .. }) { &mut self.iterations } else { &mut self.exits };
+        let path = MergedPaths { state: here, written_ifs: self.forwarded_values(values, here) };
+        let paths = if matches!(core, Core::Continue { .. }) { &mut self.iteration_ends } else { &mut self.exits };
         match paths.get_mut(&target) {
-            Some(meeting) => meeting.add(own),
-            None => _ = paths.insert(target, own),
+            Some(merged) => merged.add(path),
+            None => _ = paths.insert(target, path),
         }
     }
 
-    /// The lattice values of forwarded values. The buffers written at the point of forwarding are added for both polarities.
+    /// The lattice values of forwarded values. Adds the buffers written at this point, for true and for false.
     fn forwarded_values(&self, values: &[Value], here: PointState) -> Vec<WrittenIf> {
-        let with =
+        let add_written =
             |WrittenIf { if_true, if_false }| WrittenIf { if_true: if_true | here.written, if_false: if_false | here.written };
-        values.iter().map(|value| with(self.written_if(*value))).collect()
+        values.iter().map(|value| add_written(self.written_if(*value))).collect()
     }
 
     fn written_if(&self, value: Value) -> WrittenIf {
@@ -360,8 +366,8 @@ impl<'a> Walk<'a> {
 
     fn computed_predicate(&self, core: &Core) -> WrittenIf {
         match core {
-            Core::Constant { value: Dense::Splat(0) } => WrittenIf { if_true: ALL, if_false: 0 },
-            Core::Constant { value: Dense::Splat(_) } => WrittenIf { if_true: 0, if_false: ALL },
+            Core::Constant { value: Dense::Splat(0) } => WrittenIf { if_true: ALL_BUFFERS, if_false: 0 },
+            Core::Constant { value: Dense::Splat(_) } => WrittenIf { if_true: 0, if_false: ALL_BUFFERS },
             Core::Assume { value, .. } => self.written_if(*value),
             Core::Select { cond, yes, no } => {
                 let [cond, yes, no] = [cond, yes, no].map(|value| self.written_if(*value));
@@ -371,10 +377,10 @@ impl<'a> Walk<'a> {
                 }
             }
             Core::Compare { kind: Compare::Int { predicate, .. }, lhs, rhs } => {
-                let before = self.before_later_iterations(*lhs, *rhs) | self.before_later_iterations(*rhs, *lhs);
+                let earlier = self.written_before_later_iterations(*lhs, *rhs) | self.written_before_later_iterations(*rhs, *lhs);
                 match predicate {
-                    Predicate::Equal => WrittenIf { if_true: 0, if_false: before },
-                    Predicate::NotEqual => WrittenIf { if_true: before, if_false: 0 },
+                    Predicate::Equal => WrittenIf { if_true: 0, if_false: earlier },
+                    Predicate::NotEqual => WrittenIf { if_true: earlier, if_false: 0 },
                     _ => WrittenIf::default(),
                 }
             }
@@ -382,8 +388,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The buffers written in every iteration but the first, if `counter` counts the iterations of a loop from `from` on.
-    fn before_later_iterations(&self, counter: Value, from: Value) -> Set {
+    /// The buffers that are written before every iteration except the first, if `counter` is the index of a loop whose lower bound
+    /// is `from`. Otherwise empty.
+    fn written_before_later_iterations(&self, counter: Value, from: Value) -> BufferSet {
         let Some(op) = self.counters.get(&counter) else { return 0 };
         let Some(Core::For { lower, .. }) = self.body.ops[*op].kind.core() else { return 0 };
         if self.bound(*lower) != self.bound(from) {
@@ -392,21 +399,21 @@ impl<'a> Walk<'a> {
         self.assumed.get(op).map_or(self.assumed_elsewhere, |iteration| iteration.written)
     }
 
-    /// The bounds that a predicate compares, and the polarity that means lower < upper.
-    fn compared(&self, cond: Value) -> Option<(Bounds, bool)> {
+    /// The bounds that a predicate compares, and the value of the predicate (true or false) that means lower < upper.
+    fn compared_bounds(&self, cond: Value) -> Option<(Bounds, bool)> {
         let core = self.body.ops[self.body.defining_op(cond)?].kind.core()?;
         let Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } = core else { return None };
-        let (lower, upper, when) = match predicate {
+        let (lower, upper, ran_if) = match predicate {
             Predicate::LessThan => (lhs, rhs, true),
             Predicate::GreaterThan => (rhs, lhs, true),
             Predicate::GreaterThanOrEqual => (lhs, rhs, false),
             Predicate::LessThanOrEqual => (rhs, lhs, false),
             Predicate::Equal | Predicate::NotEqual => return None,
         };
-        Some(((self.bound(*lower), self.bound(*upper), *signedness == Signedness::Unsigned), when))
+        Some(((self.bound(*lower), self.bound(*upper), *signedness == Signedness::Unsigned), ran_if))
     }
 
-    /// Returns whether a loop runs an iteration, if the bounds are known.
+    /// Returns whether a loop runs an iteration; `None` if a bound is not constant.
     fn has_iteration(&self, own: &ForLoop<'_>) -> Option<bool> {
         let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound(own.lower), self.bound(own.upper)) else { return None };
         let scalar = self.body.ty(own.lower).elem()?.scalar()?;

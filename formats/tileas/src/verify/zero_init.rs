@@ -1,6 +1,7 @@
-//! Proves that the `zero_init` predicate of an accumulator in memory is true at its first MMA. The MMA then needs no earlier write.
+//! Proves that the `zero_init` predicate of an accumulator in tensor memory is true at its first MMA. The accumulator then needs no
+//! earlier write.
 
-use super::{Program, Type, Value};
+use super::{TileAsOp, Type, Value};
 use base::ir::{Block, Def, Op as OpId};
 use base::{Body, Region};
 use core_dialect::core_ops::Core;
@@ -12,14 +13,14 @@ pub(super) struct ZeroInit<'a, O> {
     body: &'a Body<O, Type>,
     /// The op whose region contains each block.
     parents: BTreeMap<Block, OpId>,
-    /// The values that each `break` passes out of its `loop`.
+    /// For each `loop`, the values of each `break` that leaves it.
     breaks: BTreeMap<OpId, Vec<&'a [Value]>>,
 }
 
-impl<'a, O: Program> ZeroInit<'a, O> {
+impl<'a, O: TileAsOp> ZeroInit<'a, O> {
     pub(super) fn new(body: &'a Body<O, Type>, root: Region) -> ZeroInit<'a, O> {
         let mut zero_init = ZeroInit { body, parents: BTreeMap::new(), breaks: BTreeMap::new() };
-        // For each op the innermost `loop` around it; outer ops come first.
+        // For each op, the innermost `loop` that contains it. The walk visits outer ops first.
         let mut loop_of: BTreeMap<OpId, OpId> = BTreeMap::new();
         for op in body.walk(root) {
             let kind = zero_init.core(op);
@@ -39,16 +40,16 @@ impl<'a, O: Program> ZeroInit<'a, O> {
         zero_init
     }
 
-    /// Returns whether a predicate is true the first time its user executes. It is the constant true, a test for a loop's first
-    /// iteration, or forwarded from such a value. Everything else counts as unknown.
+    /// Returns whether a predicate is proved to be true the first time that an op which uses it executes. The analysis accepts the
+    /// constant true, a test for a loop's first iteration, and values that are forwarded from these.
     pub(super) fn holds_at_first(&self, value: Value) -> bool {
-        let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
-        while let Some(value) = work.pop() {
-            if !seen.insert(value) {
+        let (mut visited, mut worklist) = (BTreeSet::new(), vec![value]);
+        while let Some(value) = worklist.pop() {
+            if !visited.insert(value) {
                 continue;
             }
             let Some(sources) = self.sources(value) else { return false };
-            work.extend(sources);
+            worklist.extend(sources);
         }
         true
     }
@@ -71,17 +72,17 @@ impl<'a, O: Program> ZeroInit<'a, O> {
                 match self.core(op)? {
                     Core::Constant { value: Dense::Splat(1..) } => Some(Vec::new()),
                     Core::Compare { kind: Compare::Int { predicate: Predicate::Equal, .. }, lhs, rhs } => {
-                        (self.begins_as(*lhs, *rhs) || self.begins_as(*rhs, *lhs)).then(Vec::new)
+                        (self.is_loop_index_from(*lhs, *rhs) || self.is_loop_index_from(*rhs, *lhs)).then(Vec::new)
                     }
                     Core::Select { yes, no, .. } => Some(vec![*yes, *no]),
                     Core::Assume { value, .. } => Some(vec![*value]),
                     Core::If { then, otherwise, .. } => {
-                        Some([then, otherwise].map(|region| self.yields(*region, index)).into_iter().flatten().collect())
+                        Some([then, otherwise].map(|region| self.yielded_value(*region, index)).into_iter().flatten().collect())
                     }
                     Core::For { init, .. } => Some(vec![*init.get(index)?]),
                     Core::Loop { .. } => {
-                        let left_with = self.breaks.get(&op).into_iter().flatten();
-                        Some(left_with.filter_map(|values| values.get(index)).copied().collect())
+                        let break_values = self.breaks.get(&op).into_iter().flatten();
+                        Some(break_values.filter_map(|values| values.get(index)).copied().collect())
                     }
                     _ => None,
                 }
@@ -89,14 +90,14 @@ impl<'a, O: Program> ZeroInit<'a, O> {
         }
     }
 
-    /// The value that a region of an `if` yields, unless it leaves.
-    fn yields(&self, region: Region, index: usize) -> Option<Value> {
+    /// The value that a region of an `if` yields. `None` if it ends in another terminator.
+    fn yielded_value(&self, region: Region, index: usize) -> Option<Value> {
         let Core::Yield { values } = self.core(self.body.terminator(self.body.block_of(region))?)? else { return None };
         values.get(index).copied()
     }
 
-    /// Returns whether a value counts the iterations of a loop from `number` on.
-    fn begins_as(&self, counter: Value, number: Value) -> bool {
+    /// Returns whether `counter` is the index of a `for` whose lower bound is `number`.
+    fn is_loop_index_from(&self, counter: Value, number: Value) -> bool {
         let Def::Argument { block, index: 0 } = self.body.values[counter].def else { return false };
         let Some(Core::For { lower, .. }) = self.parents.get(&block).and_then(|op| self.core(*op)) else { return false };
         *lower == number || self.constant(*lower).is_some_and(|lower| self.constant(number) == Some(lower))

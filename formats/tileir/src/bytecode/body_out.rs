@@ -1,7 +1,7 @@
-//! Writes the ops of a function. An explicit stack holds the nesting, as in the reader.
+//! Writes the ops of a function. An explicit stack replaces recursion over regions, as in the reader.
 
 use super::attributes_out::{write_array, write_attribute, write_dictionary};
-use super::writer::{string, varint, version_error};
+use super::writer::{version_error, write_string_index, write_varint};
 use crate::enums::WireEnum;
 use crate::fields::{FieldRef, FieldShape, FieldValue};
 use crate::gates::{self, Feature};
@@ -15,7 +15,7 @@ use base::ir::{self, Block, Operation, Region, Value};
 use base::{Body, Loc};
 use numerics::arith::Rounding;
 
-/// The bytes of a body, and the locations of the function and of its ops in order.
+/// Returns the bytes of a body, and the location of the function followed by the locations of its ops, in the order of the bytes.
 pub(super) fn write_body(module: &Module, function: &Function, version: Version) -> Result<(Vec<u8>, Vec<Loc>)> {
     let body = &function.body;
     let mut writer = BodyWriter {
@@ -24,8 +24,8 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
         version,
         out: Vec::new(),
         locs: vec![function.loc],
-        numbers: vec![u32::MAX; body.values.len()],
-        next: 0,
+        value_numbers: vec![u32::MAX; body.values.len()],
+        next_number: 0,
     };
     let entry = body.block_of(function.region);
     writer.number_values(&body.blocks[entry].args);
@@ -37,7 +37,8 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
 }
 
 enum Step {
-    /// The ops of a block from `at` on. At its end, the values of an inner block lose their numbers.
+    /// The ops of a block from index `at` on. At the end of an inner block, `next_number` returns to `restore`: later values reuse
+    /// the numbers of the block's values.
     Ops {
         block: Block,
         at: usize,
@@ -55,15 +56,16 @@ struct BodyWriter<'a> {
     version: Version,
     out: Vec<u8>,
     locs: Vec<Loc>,
-    numbers: Vec<u32>,
-    next: u32,
+    /// The number of each value in the bytecode; `u32::MAX` if it has none.
+    value_numbers: Vec<u32>,
+    next_number: u32,
 }
 
 impl BodyWriter<'_> {
     fn number_values(&mut self, values: &[Value]) {
         for value in values {
-            self.numbers[value.index()] = self.next;
-            self.next += 1;
+            self.value_numbers[value.index()] = self.next_number;
+            self.next_number += 1;
         }
     }
 
@@ -72,32 +74,32 @@ impl BodyWriter<'_> {
             Step::Ops { block, at, restore } => match self.body.blocks[block].ops.get(at) {
                 Some(op) => {
                     stack.push(Step::Ops { block, at: at + 1, restore });
-                    self.op(*op, stack)?;
+                    self.write_op(*op, stack)?;
                 }
-                None => self.next = restore.unwrap_or(self.next),
+                None => self.next_number = restore.unwrap_or(self.next_number),
             },
             Step::Region(region) => {
                 let blocks = &self.body.regions[region].blocks;
-                varint(&mut self.out, blocks.len() as u64);
+                write_varint(&mut self.out, blocks.len() as u64);
                 stack.extend(blocks.iter().rev().map(|block| Step::Block(*block)));
             }
             Step::Block(block) => {
                 let node = &self.body.blocks[block];
-                let restore = Some(self.next);
-                varint(&mut self.out, node.args.len() as u64);
+                let restore = Some(self.next_number);
+                write_varint(&mut self.out, node.args.len() as u64);
                 for arg in &node.args {
-                    varint(&mut self.out, self.body.ty(*arg).index() as u64);
+                    write_varint(&mut self.out, self.body.ty(*arg).index() as u64);
                 }
                 self.number_values(&node.args);
-                varint(&mut self.out, node.ops.len() as u64);
+                write_varint(&mut self.out, node.ops.len() as u64);
                 stack.push(Step::Ops { block, at: 0, restore });
             }
-            Step::Results(op) => self.results(op),
+            Step::Results(op) => self.number_results(op),
         }
         Ok(())
     }
 
-    fn results(&mut self, op: ir::Op) {
+    fn number_results(&mut self, op: ir::Op) {
         let node = &self.body.ops[op];
         if !self.hides_result(node.kind.opcode()) {
             let results = node.results.clone();
@@ -105,12 +107,12 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// A print op before 13.2 has no token.
+    /// Whether the results of an op are not written: a print op has no token before 13.2.
     fn hides_result(&self, opcode: Opcode) -> bool {
         opcode == Opcode::PrintTko && !self.version.has(Feature::PrintToken)
     }
 
-    fn op(&mut self, op: ir::Op, stack: &mut Vec<Step>) -> Result<()> {
+    fn write_op(&mut self, op: ir::Op, stack: &mut Vec<Step>) -> Result<()> {
         let node = &self.body.ops[op];
         let opcode = node.kind.opcode();
         let info = opcode.info();
@@ -118,84 +120,86 @@ impl BodyWriter<'_> {
             return Err(version_error(format!("op {}", info.mnemonic), info.since, self.version));
         }
         self.locs.push(node.loc);
-        varint(&mut self.out, info.opcode.into());
-        self.result_types(opcode, &node.results);
+        write_varint(&mut self.out, info.opcode.into());
+        self.write_result_types(opcode, &node.results);
         let mut fields: Vec<FieldRef<'_>> = Vec::with_capacity(info.fields.len());
         node.kind.for_each_field(&mut |field| fields.push(field));
         self.check_versions(opcode, &fields)?;
         if info.flags_since().is_some_and(|since| since <= self.version) {
             let bits = info.flag_fields().enumerate();
             let flags = bits.fold(0, |flags, (bit, (field, _))| flags | u64::from(is_set(fields[field])) << bit);
-            varint(&mut self.out, flags);
+            write_varint(&mut self.out, flags);
         }
         let version = self.version;
-        let written = |field: &FieldInfo| field.since <= version;
-        for (field, info) in fields.iter().zip(info.fields).filter(|(_, info)| written(info) && info.shape.is_attribute()) {
-            self.attribute(*field, info, &node.kind);
+        let is_written = |field: &FieldInfo| field.since <= version;
+        for (field, info) in fields.iter().zip(info.fields).filter(|(_, info)| is_written(info) && info.shape.is_attribute()) {
+            self.write_attribute_field(*field, info, &node.kind);
         }
-        self.operands(info, &fields)?;
+        self.write_operands(info, &fields)?;
         stack.push(Step::Results(op));
         let regions = node.kind.regions();
         if !regions.is_empty() {
-            varint(&mut self.out, regions.len() as u64);
+            write_varint(&mut self.out, regions.len() as u64);
         }
         stack.extend(regions.iter().rev().map(|region| Step::Region(*region)));
         Ok(())
     }
 
-    fn result_types(&mut self, opcode: Opcode, results: &[Value]) {
+    fn write_result_types(&mut self, opcode: Opcode, results: &[Value]) {
         let results = if self.hides_result(opcode) { &[] } else { results };
-        if matches!(opcode.info().layout, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults) {
-            varint(&mut self.out, results.len() as u64);
+        if matches!(opcode.info().count_encoding, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults)
+        {
+            write_varint(&mut self.out, results.len() as u64);
         }
         for result in results {
-            varint(&mut self.out, self.body.ty(*result).index() as u64);
+            write_varint(&mut self.out, self.body.ty(*result).index() as u64);
         }
     }
 
-    /// A field that the version lacks must have the implied default of that version.
+    /// Checks that each field that the version lacks has the default that the version implies, and that the version has the
+    /// rounding mode of the op.
     fn check_versions(&self, opcode: Opcode, fields: &[FieldRef<'_>]) -> Result<()> {
         let info = opcode.info();
         for (field, field_info) in fields.iter().zip(info.fields) {
             let default = Op::field_default(opcode, field_info.name).filter(|_| field_info.since > self.version);
             if default.is_some_and(|default| !is_default(*field, &default)) {
-                let what = format!("{} of {}", field_info.wire_name, info.mnemonic);
-                return Err(version_error(what, field_info.since, self.version));
+                let missing_field = format!("{} of {}", field_info.wire_name, info.mnemonic);
+                return Err(version_error(missing_field, field_info.since, self.version));
             }
-            if let (FieldShape::Enum(names), FieldRef::Enum(number)) = (field_info.shape, field)
-                && names == Rounding::SPELLINGS
+            if let (FieldShape::Enum(spellings), FieldRef::Enum(number)) = (field_info.shape, field)
+                && spellings == Rounding::SPELLINGS
                 && let Some(since) = Rounding::from_number(*number).map(gates::rounding_since)
                 && self.version < since
             {
-                let name = names[*number as usize];
+                let name = spellings[*number as usize];
                 return Err(version_error(format!("rounding {name} of {}", info.mnemonic), since, self.version));
             }
         }
         Ok(())
     }
 
-    fn attribute(&mut self, field: FieldRef<'_>, info: &FieldInfo, op: &Op) {
+    fn write_attribute_field(&mut self, field: FieldRef<'_>, info: &FieldInfo, op: &Op) {
         let (out, module) = (&mut self.out, self.module);
         match field {
             FieldRef::Enum(number) if matches!(info.shape, FieldShape::Byte(_)) => out.push(number),
-            FieldRef::Enum(number) | FieldRef::OptionalEnum(Some(number)) => varint(out, number.into()),
-            FieldRef::Int(value) if info.shape == FieldShape::Int32 => varint(out, (value as u32).into()),
-            FieldRef::Int(value) => varint(out, value as u64),
-            FieldRef::String(text) => string(out, text),
-            FieldRef::Constant(data) => varint(out, data.index() as u64),
+            FieldRef::Enum(number) | FieldRef::OptionalEnum(Some(number)) => write_varint(out, number.into()),
+            FieldRef::Int(value) if info.shape == FieldShape::Int32 => write_varint(out, (value as u32).into()),
+            FieldRef::Int(value) => write_varint(out, value as u64),
+            FieldRef::String(text) => write_string_index(out, text),
+            FieldRef::Constant(data) => write_varint(out, data.index() as u64),
             FieldRef::Attribute(attribute) => write_attribute(out, module, attribute),
             FieldRef::Attributes(elements) => write_array(out, module, elements),
             FieldRef::OptionalDictionary(Some(entries)) => write_dictionary(out, module, entries),
             FieldRef::OptionalAttributes(Some(elements)) => write_array(out, module, elements),
             FieldRef::Bools(values) => {
-                let dims = op.view_rank().unwrap_or(values.len());
-                let absent = vec![false; dims];
-                let values = if values.is_empty() { &absent } else { values };
-                varint(out, values.len() as u64);
+                let rank = op.view_rank().unwrap_or(values.len());
+                let all_false = vec![false; rank];
+                let values = if values.is_empty() { &all_false } else { values };
+                write_varint(out, values.len() as u64);
                 out.extend(values.iter().map(|value| u8::from(*value)));
             }
             FieldRef::Ints(values) => {
-                varint(out, values.len() as u64);
+                write_varint(out, values.len() as u64);
                 out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             }
             FieldRef::OptionalEnum(None)
@@ -206,24 +210,24 @@ impl BodyWriter<'_> {
         }
     }
 
-    fn operands(&mut self, info: &OpInfo, fields: &[FieldRef<'_>]) -> Result<()> {
-        if matches!(info.layout, CountEncoding::Counted | CountEncoding::CountedOperands) {
+    fn write_operands(&mut self, info: &OpInfo, fields: &[FieldRef<'_>]) -> Result<()> {
+        if matches!(info.count_encoding, CountEncoding::Counted | CountEncoding::CountedOperands) {
             let count: usize = fields.iter().map(|field| operands_of(field).len()).sum();
-            varint(&mut self.out, count as u64);
+            write_varint(&mut self.out, count as u64);
         }
         for (field, field_info) in fields.iter().zip(info.fields) {
-            if let (FieldRef::Operands(values), CountEncoding::Segments) = (field, info.layout) {
-                varint(&mut self.out, values.len() as u64);
+            if let (FieldRef::Operands(values), CountEncoding::Segments) = (field, info.count_encoding) {
+                write_varint(&mut self.out, values.len() as u64);
             }
             if field_info.since > self.version {
                 continue;
             }
             for value in operands_of(field) {
-                let number = self.numbers[value.index()];
+                let number = self.value_numbers[value.index()];
                 if number == u32::MAX {
                     return Err(self.hidden_result_error(info, *value));
                 }
-                varint(&mut self.out, number.into());
+                write_varint(&mut self.out, number.into());
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A position in a byte slice, and the primitives of the format.
+//! Reads the primitive encodings of the format at a position in a byte slice.
 
 use super::error::{ReadError, Result};
 
@@ -36,11 +36,11 @@ impl<'a> Cursor<'a> {
         self.offset += length as usize;
         Ok(&self.data[start..self.offset])
     }
-    pub(super) fn little_endian<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(super) fn byte_array<const N: usize>(&mut self) -> Result<[u8; N]> {
         Ok(self.bytes(N as u64)?.try_into().expect("`bytes` returns N bytes"))
     }
 
-    /// Unsigned LEB128 of at most ten bytes; overlong encodings are valid.
+    /// Reads an unsigned LEB128 number of at most ten bytes. Overlong encodings are valid.
     pub(super) fn varint(&mut self) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
         }
         Err(ReadError::silent())
     }
-    /// A count, within the bounds of NVIDIA's reader.
+    /// Reads a count. Like NVIDIA's reader, rejects a count above 2^32 - 2.
     pub(super) fn count(&mut self) -> Result<u64> {
         const MAX: u64 = u32::MAX as u64 - 1;
         let value = self.varint()?;
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         Ok((value >> 1) ^ (value & 1).wrapping_neg())
     }
 
-    /// A counted array of little-endian integers.
+    /// Reads a count and as many little-endian integers of N bytes.
     pub(super) fn array<T, const N: usize>(&mut self, decode: fn([u8; N]) -> T) -> Result<Box<[T]>> {
         let count = self.varint()?;
         if count > u64::from(u32::MAX) - 1 {
@@ -81,12 +81,12 @@ impl<'a> Cursor<'a> {
         }
         let mut items = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            items.push(decode(self.little_endian()?));
+            items.push(decode(self.byte_array()?));
         }
         Ok(items.into_boxed_slice())
     }
 
-    /// Skips to a multiple of `alignment` from the start of the slice.
+    /// Skips bytes up to the next offset in the slice that is a multiple of `alignment` bytes.
     pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
         if alignment < 2 {
             return Ok(());
@@ -94,8 +94,8 @@ impl<'a> Cursor<'a> {
         if self.remaining() == 0 {
             return Err(ReadError::silent());
         }
-        let past = self.offset as u64 % alignment;
-        self.bytes((alignment - past) % alignment)?;
+        let misalignment = self.offset as u64 % alignment;
+        self.bytes((alignment - misalignment) % alignment)?;
         Ok(())
     }
 }
@@ -108,9 +108,9 @@ pub(super) trait Context<T> {
 
 impl<T> Context<T> for Result<T> {
     fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T> {
-        self.map_err(|error| error.then(cursor.offset, message()))
+        self.map_err(|error| error.with_outer_line(cursor.offset, message()))
     }
     fn with_message(self, cursor: &Cursor<'_>, message: &str) -> Result<T> {
-        self.map_err(|error| error.then(cursor.offset, message))
+        self.map_err(|error| error.with_outer_line(cursor.offset, message))
     }
 }

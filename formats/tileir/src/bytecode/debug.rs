@@ -1,4 +1,5 @@
-//! The debug section: for each function the records of the function and of its ops in order, then the records themselves.
+//! Reads the debug section. It lists, for each function, the record numbers of the function's location and of its ops' locations,
+//! in order. The records follow.
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
@@ -18,13 +19,16 @@ enum Record {
 }
 
 #[derive(Default)]
-pub(super) struct Debug<'a> {
+pub(super) struct DebugReader<'a> {
     has_subprogram_flags: bool,
-    functions: Offsets<'a>,
-    indices: &'a [u8],
-    offsets: Offsets<'a>,
-    data: &'a [u8],
+    /// For each function, the position of its first entry in `record_numbers`.
+    function_starts: Offsets<'a>,
+    /// Record numbers of eight bytes each.
+    record_numbers: &'a [u8],
+    record_offsets: Offsets<'a>,
+    record_bytes: &'a [u8],
     records: Vec<Option<Record>>,
+    /// The indices of the records whose decoding has begun, to detect cycles.
     being_read: Vec<u64>,
     names: HashMap<StringId, Name>,
     scopes: HashMap<ScopeData, Scope>,
@@ -34,42 +38,47 @@ pub(super) struct Debug<'a> {
 
 /// The position of a function's next location in the array of record numbers.
 pub(super) enum LocationCursor {
+    /// The function has no locations.
     None,
     From(u64),
+    /// The function refers to an entry that the section does not have.
     Broken,
 }
 
-impl<'a> Debug<'a> {
+impl<'a> DebugReader<'a> {
     pub(super) fn new(payload: &'a [u8], version: Version) -> Result<Self> {
         let mut cursor = Cursor::new(payload);
         let c = &mut cursor;
-        let functions = c.varint().with_message(c, "failed to read total number of operations with debug info")?;
+        let function_count = c.varint().with_message(c, "failed to read total number of operations with debug info")?;
         c.align(4).with_message(c, "failed to skip padding for debug info index offset pointer")?;
-        let functions = table(c, functions, 4, "read debug info index offset pointer.", "skip debug info index offsets")?;
-        let indices = c.varint().with_message(c, "failed to read total number of debug info indices")?;
+        let function_starts =
+            read_entry_array(c, function_count, 4, "read debug info index offset pointer.", "skip debug info index offsets")?;
+        let record_number_count = c.varint().with_message(c, "failed to read total number of debug info indices")?;
         c.align(8).with_message(c, "failed to skip padding for debug info indices pointer")?;
-        let indices = table(c, indices, 8, "read debug info indices pointer", "skip debug info indices")?;
-        let count = c.varint().with_message(c, "failed to read total number of debug info attributes")?;
-        check_fits(c, count, 4, "debug info attributes")?;
+        let record_numbers =
+            read_entry_array(c, record_number_count, 8, "read debug info indices pointer", "skip debug info indices")?;
+        let record_count = c.varint().with_message(c, "failed to read total number of debug info attributes")?;
+        check_fits(c, record_count, 4, "debug info attributes")?;
         c.align(4).with_message(c, "failed to skip padding for debug info offset pointer")?;
-        let offsets = table(c, count, 4, "read debug info offset pointer", "skip debug info offsets")?;
-        let records = vec![None; count as usize];
-        Ok(Debug {
+        let record_offsets = read_entry_array(c, record_count, 4, "read debug info offset pointer", "skip debug info offsets")?;
+        let records = vec![None; record_count as usize];
+        Ok(DebugReader {
             has_subprogram_flags: version.has(Feature::SubprogramFlags),
-            functions: Offsets(functions),
-            indices,
-            offsets: Offsets(offsets),
-            data: c.rest(),
+            function_starts: Offsets(function_starts),
+            record_numbers,
+            record_offsets: Offsets(record_offsets),
+            record_bytes: c.rest(),
             records,
-            ..Debug::default()
+            ..DebugReader::default()
         })
     }
 
-    /// The locations of a function with entry `index`; 0 means none.
-    pub(super) fn locations(&self, index: u64) -> LocationCursor {
-        match index.checked_sub(1) {
+    /// Returns a cursor at the first location of a function. `number` is the function's entry in the section, counted from 1; 0
+    /// means that the function has no locations.
+    pub(super) fn locations(&self, number: u64) -> LocationCursor {
+        match number.checked_sub(1) {
             None => LocationCursor::None,
-            Some(entry) => match usize::try_from(entry).ok().and_then(|entry| self.functions.get(entry)) {
+            Some(entry) => match usize::try_from(entry).ok().and_then(|entry| self.function_starts.get(entry)) {
                 Some(first) => LocationCursor::From(u64::from(first)),
                 None => LocationCursor::Broken,
             },
@@ -86,44 +95,44 @@ impl<'a> Debug<'a> {
             }
         };
         let start = usize::try_from(position).ok().and_then(|position| position.checked_mul(8)).ok_or_else(ReadError::silent)?;
-        let bytes = self.indices.get(start..start + 8).ok_or_else(ReadError::silent)?;
-        let index = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        self.loc(index, strings)
+        let bytes = self.record_numbers.get(start..start + 8).ok_or_else(ReadError::silent)?;
+        let number = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        self.find_loc(number, strings)
     }
 
-    fn loc(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<Loc> {
-        match self.record(index, strings)? {
+    fn find_loc(&mut self, number: u64, strings: &mut Strings<'_>) -> Result<Loc> {
+        match self.find_record(number, strings)? {
             Record::Loc(loc) => Ok(loc),
             Record::Scope(_) => Err(ReadError::silent()),
         }
     }
 
-    /// A scope of a kind that `accept` allows.
-    fn scope(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, accept: fn(&ScopeData) -> bool) -> Result<Scope> {
-        let index = cursor.varint()?;
-        match self.record(index, strings)? {
+    /// Reads a reference to a scope of a kind that `accept` allows.
+    fn read_scope(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, accept: fn(&ScopeData) -> bool) -> Result<Scope> {
+        let number = cursor.varint()?;
+        match self.find_record(number, strings)? {
             Record::Scope(scope) if accept(&self.info.scopes[scope]) => Ok(scope),
             _ => Err(ReadError::silent()),
         }
     }
 
-    /// A record by its number in the file; 0 is the unknown location.
-    fn record(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<Record> {
-        let Some(number) = index.checked_sub(1) else { return Ok(Record::Loc(Loc::UNKNOWN)) };
-        let slot = usize::try_from(number).ok().filter(|slot| *slot < self.records.len()).ok_or_else(ReadError::silent)?;
+    /// Returns the record with a number, counted from 1, and decodes it on first use. Number 0 is the unknown location.
+    fn find_record(&mut self, number: u64, strings: &mut Strings<'_>) -> Result<Record> {
+        let Some(index) = number.checked_sub(1) else { return Ok(Record::Loc(Loc::UNKNOWN)) };
+        let slot = usize::try_from(index).ok().filter(|slot| *slot < self.records.len()).ok_or_else(ReadError::silent)?;
         if let Some(record) = self.records[slot] {
             return Ok(record);
         }
-        let start = self.offsets.get(slot).unwrap_or_default() as usize;
-        let end = self.offsets.get(slot + 1).map_or(self.data.len(), |end| end as usize);
-        if end < start || end > self.data.len() || self.being_read.contains(&number) {
+        let start = self.record_offsets.get(slot).unwrap_or_default() as usize;
+        let end = self.record_offsets.get(slot + 1).map_or(self.record_bytes.len(), |end| end as usize);
+        if end < start || end > self.record_bytes.len() || self.being_read.contains(&index) {
             return Err(ReadError::silent());
         }
         if self.being_read.len() >= MAX_DEBUG_DEPTH {
-            return Err(ReadError::plain(format!("debug records are nested deeper than {MAX_DEBUG_DEPTH} levels")));
+            return Err(ReadError::without_offset(format!("debug records are nested deeper than {MAX_DEBUG_DEPTH} levels")));
         }
-        self.being_read.push(number);
-        let record = self.decode(&self.data[start..end], strings);
+        self.being_read.push(index);
+        let record = self.decode(&self.record_bytes[start..end], strings);
         self.being_read.pop();
         let record = record?;
         self.records[slot] = Some(record);
@@ -133,88 +142,90 @@ impl<'a> Debug<'a> {
     fn decode(&mut self, bytes: &'a [u8], strings: &mut Strings<'_>) -> Result<Record> {
         let mut cursor = Cursor::new(bytes);
         let kind = cursor.varint()? as u8;
-        // Offsets in messages start after the tag.
+        // Error messages count offsets from the byte after the tag.
         let mut cursor = Cursor::new(cursor.rest());
         let c = &mut cursor;
         match u64::from(kind) {
             tag::COMPILE_UNIT => {
-                let file = self.file(c, strings).with_message(c, "failed to read file attribute when parsing DICompileUnitAttr")?;
+                let file =
+                    self.read_file(c, strings).with_message(c, "failed to read file attribute when parsing DICompileUnitAttr")?;
                 Ok(self.push_scope(ScopeData::CompileUnit { file }))
             }
             tag::FILE => {
-                let name = self.name(c, strings).with_message(c, "failed to read file name attribute when parsing DIFileAttr")?;
+                let name =
+                    self.read_name(c, strings).with_message(c, "failed to read file name attribute when parsing DIFileAttr")?;
                 let directory =
-                    self.name(c, strings).with_message(c, "failed to read directory attribute when parsing DIFileAttr")?;
+                    self.read_name(c, strings).with_message(c, "failed to read directory attribute when parsing DIFileAttr")?;
                 Ok(self.push_scope(ScopeData::File { name, directory }))
             }
-            tag::LEXICAL_BLOCK => self.lexical_block(c, strings),
-            tag::LOC => self.source(c, strings),
-            tag::SUBPROGRAM => self.subprogram(c, strings),
-            tag::CALL_SITE => self.call_site(c, strings),
+            tag::LEXICAL_BLOCK => self.read_lexical_block(c, strings),
+            tag::LOC => self.read_source_loc(c, strings),
+            tag::SUBPROGRAM => self.read_subprogram(c, strings),
+            tag::CALL_SITE => self.read_call_site(c, strings),
             _ => Ok(Record::Loc(Loc::UNKNOWN)),
         }
     }
 
-    fn lexical_block(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+    fn read_lexical_block(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
         let scope =
-            self.local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILexicalBlockAttr")?;
-        let file = self.file(c, strings).with_message(c, "failed to read file attribute when parsing DILexicalBlockAttr")?;
+            self.read_local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILexicalBlockAttr")?;
+        let file = self.read_file(c, strings).with_message(c, "failed to read file attribute when parsing DILexicalBlockAttr")?;
         let line = c.varint().with_message(c, "failed to read line number when parsing DILexicalBlockAttr")? as u32;
         let column = c.varint().with_message(c, "failed to read column number when parsing DILexicalBlockAttr")? as u32;
         Ok(self.push_scope(ScopeData::LexicalBlock { scope, file, line, column }))
     }
 
-    fn source(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let scope = self.local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILocAttr")?;
-        let file = self.name(c, strings).with_message(c, "failed to read file name attribute when parsing FileLineColLoc")?;
+    fn read_source_loc(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+        let scope = self.read_local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILocAttr")?;
+        let file = self.read_name(c, strings).with_message(c, "failed to read file name attribute when parsing FileLineColLoc")?;
         let line = c.varint().with_message(c, "failed to read line number when parsing FileLineColLoc")? as u32;
         let column = c.varint().with_message(c, "failed to read column number when parsing FileLineColLoc")? as u32;
         Ok(self.push_loc(LocData::Source { file, line, column, scope: Some(scope) }))
     }
 
-    fn subprogram(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let file = self.file(c, strings).with_message(c, "failed to read file attribute when parsing DISubprogramAttr")?;
+    fn read_subprogram(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+        let file = self.read_file(c, strings).with_message(c, "failed to read file attribute when parsing DISubprogramAttr")?;
         let line = c.varint().with_message(c, "failed to read line number when parsing DISubprogramAttr")? as u32;
-        let name = self.name(c, strings).with_message(c, "failed to read name attribute when parsing DISubprogramAttr")?;
+        let name = self.read_name(c, strings).with_message(c, "failed to read name attribute when parsing DISubprogramAttr")?;
         let linkage_name =
-            self.name(c, strings).with_message(c, "failed to read linkage name attribute when parsing DISubprogramAttr")?;
+            self.read_name(c, strings).with_message(c, "failed to read linkage name attribute when parsing DISubprogramAttr")?;
         let compile_unit = self
-            .scope(c, strings, |scope| matches!(scope, ScopeData::CompileUnit { .. }))
+            .read_scope(c, strings, |scope| matches!(scope, ScopeData::CompileUnit { .. }))
             .with_message(c, "failed to read compile unit attribute when parsing DISubprogramAttr")?;
         let scope_line = c.varint().with_message(c, "failed to read scope line number when parsing DISubprogramAttr")? as u32;
         let declaration = self.has_subprogram_flags && {
             let flags = c.varint().with_message(c, "failed to read flags when parsing DISubprogramAttr")?;
             if flags > 1 {
-                let other = flags & !1;
-                return Err(c.error(format!("unrecognized flag bits (0x{other:X}) when parsing DISubprogramAttr")));
+                let unknown_flags = flags & !1;
+                return Err(c.error(format!("unrecognized flag bits (0x{unknown_flags:X}) when parsing DISubprogramAttr")));
             }
             flags == 1
         };
         Ok(self.push_scope(ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration }))
     }
 
-    fn call_site(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let callee = self.inner_loc(c, strings).with_message(c, "failed to read callee attribute when parsing CallSiteLoc")?;
-        let caller = self.inner_loc(c, strings).with_message(c, "failed to read caller attribute when parsing CallSiteLoc")?;
+    fn read_call_site(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+        let callee = self.read_loc(c, strings).with_message(c, "failed to read callee attribute when parsing CallSiteLoc")?;
+        let caller = self.read_loc(c, strings).with_message(c, "failed to read caller attribute when parsing CallSiteLoc")?;
         Ok(self.push_loc(LocData::CallSite { callee, caller }))
     }
 
-    fn inner_loc(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Loc> {
-        let index = cursor.varint()?;
-        self.loc(index, strings)
+    fn read_loc(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Loc> {
+        let number = cursor.varint()?;
+        self.find_loc(number, strings)
     }
-    fn file(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Scope> {
-        self.scope(cursor, strings, |scope| matches!(scope, ScopeData::File { .. }))
+    fn read_file(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Scope> {
+        self.read_scope(cursor, strings, |scope| matches!(scope, ScopeData::File { .. }))
     }
-    fn local_scope(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Scope> {
-        self.scope(cursor, strings, |scope| matches!(scope, ScopeData::Subprogram { .. } | ScopeData::LexicalBlock { .. }))
+    fn read_local_scope(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Scope> {
+        self.read_scope(cursor, strings, |scope| matches!(scope, ScopeData::Subprogram { .. } | ScopeData::LexicalBlock { .. }))
     }
-    fn name(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Name> {
+    fn read_name(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Name> {
         let index = cursor.varint()?;
         let id = strings.get_lossy(index)?;
         Ok(*self.names.entry(id).or_insert_with(|| self.info.names.push(strings.text(id).into())))
     }
-    // Deduplicates records, as NVIDIA's reader does.
+    // Equal records share one scope or location, as in NVIDIA's reader.
     fn push_scope(&mut self, scope: ScopeData) -> Record {
         Record::Scope(*self.scopes.entry(scope.clone()).or_insert_with(|| self.info.scopes.push(scope)))
     }
@@ -223,7 +234,8 @@ impl<'a> Debug<'a> {
     }
 }
 
-fn table<'a>(cursor: &mut Cursor<'a>, count: u64, size: u64, read: &str, skip: &str) -> Result<&'a [u8]> {
+/// Reads the bytes of an array of `count` entries of `size` bytes. `read` and `skip` complete the error messages.
+fn read_entry_array<'a>(cursor: &mut Cursor<'a>, count: u64, size: u64, read: &str, skip: &str) -> Result<&'a [u8]> {
     if cursor.remaining() == 0 {
         return Err(cursor.error(format!("failed to {read}")));
     }

@@ -1,98 +1,114 @@
 //! Writes the debug section.
 
 use super::debug_tag as tag;
-use super::writer::{StringTable, pad, varint};
+use super::writer::{StringTable, write_padding_bytes, write_varint};
 use crate::gates::Feature;
 use crate::version::Version;
 use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 use std::collections::HashMap;
 
+/// A location or a scope, each of which becomes a record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Item {
+enum Record {
     Loc(Loc),
     Scope(Scope),
 }
 
-/// Collects the records that functions refer to. A record is numbered on first use, after the records it refers to.
+/// Collects the records that functions refer to. A record receives its number on first use, after the records to which it refers.
 pub(super) struct DebugWriter<'a> {
     debug: &'a DebugInfo,
     version: Version,
-    order: Vec<Item>,
-    numbers: HashMap<Item, u64>,
-    starts: Vec<u32>,
-    indices: Vec<u64>,
+    /// The records in the order of their numbers.
+    records: Vec<Record>,
+    number_of: HashMap<Record, u64>,
+    /// For each function, the position of its first entry in `record_numbers`.
+    function_starts: Vec<u32>,
+    record_numbers: Vec<u64>,
 }
 
 impl<'a> DebugWriter<'a> {
     pub(super) fn new(debug: &'a DebugInfo, version: Version) -> Self {
-        DebugWriter { debug, version, order: Vec::new(), numbers: HashMap::new(), starts: Vec::new(), indices: Vec::new() }
+        DebugWriter {
+            debug,
+            version,
+            records: Vec::new(),
+            number_of: HashMap::new(),
+            function_starts: Vec::new(),
+            record_numbers: Vec::new(),
+        }
     }
 
-    /// Adds the locations of a function and its ops. Returns the function's entry, or 0 if all are unknown.
-    pub(super) fn function(&mut self, locs: &[Loc]) -> u64 {
-        let numbers: Vec<u64> = locs.iter().map(|loc| self.number(Item::Loc(*loc))).collect();
+    /// Adds the locations of a function and its ops. Returns the number of the function's entry, from 1, or 0 if all locations are
+    /// unknown.
+    pub(super) fn add_function(&mut self, locs: &[Loc]) -> u64 {
+        let numbers: Vec<u64> = locs.iter().map(|loc| self.record_number(Record::Loc(*loc))).collect();
         if numbers.iter().all(|number| *number == 0) {
             return 0;
         }
-        self.starts.push(self.indices.len() as u32);
-        self.indices.extend(numbers);
-        self.starts.len() as u64
+        self.function_starts.push(self.record_numbers.len() as u32);
+        self.record_numbers.extend(numbers);
+        self.function_starts.len() as u64
     }
 
-    /// The number of a record; 0 is the unknown location.
-    fn number(&mut self, item: Item) -> u64 {
-        let mut pending = vec![item];
-        while let Some(item) = pending.last().copied() {
-            if self.numbers.contains_key(&item) {
+    /// Returns the number of a record, and numbers the record on first use. A location that bytecode cannot express has number 0.
+    fn record_number(&mut self, record: Record) -> u64 {
+        let mut pending = vec![record];
+        while let Some(record) = pending.last().copied() {
+            if self.number_of.contains_key(&record) {
                 pending.pop();
                 continue;
             }
-            let parts = self.parts(item);
-            let missing: Vec<Item> = parts.iter().flatten().copied().filter(|part| !self.numbers.contains_key(part)).collect();
-            if missing.is_empty() {
-                let number = if parts.is_some() { self.order.len() as u64 + 1 } else { 0 };
-                if parts.is_some() {
-                    self.order.push(item);
+            let referenced = self.referenced_records(record);
+            let unnumbered: Vec<Record> = referenced
+                .iter()
+                .flatten()
+                .copied()
+                .filter(|referenced_record| !self.number_of.contains_key(referenced_record))
+                .collect();
+            if unnumbered.is_empty() {
+                let number = if referenced.is_some() { self.records.len() as u64 + 1 } else { 0 };
+                if referenced.is_some() {
+                    self.records.push(record);
                 }
-                self.numbers.insert(item, number);
+                self.number_of.insert(record, number);
                 pending.pop();
             }
-            pending.extend(missing);
+            pending.extend(unnumbered);
         }
-        self.numbers[&item]
+        self.number_of[&record]
     }
 
-    /// The items that a record refers to; none if bytecode cannot express the record.
-    fn parts(&self, item: Item) -> Option<Vec<Item>> {
-        match item {
-            Item::Loc(loc) => match &self.debug.locs[loc] {
-                LocData::Source { scope: Some(scope), .. } => Some(vec![Item::Scope(*scope)]),
-                LocData::CallSite { callee, caller } => Some(vec![Item::Loc(*callee), Item::Loc(*caller)]),
+    /// The records to which a record refers; `None` if bytecode cannot express the record.
+    fn referenced_records(&self, record: Record) -> Option<Vec<Record>> {
+        match record {
+            Record::Loc(loc) => match &self.debug.locs[loc] {
+                LocData::Source { scope: Some(scope), .. } => Some(vec![Record::Scope(*scope)]),
+                LocData::CallSite { callee, caller } => Some(vec![Record::Loc(*callee), Record::Loc(*caller)]),
                 LocData::Unknown | LocData::Source { scope: None, .. } | LocData::Fused(_) => None,
             },
-            Item::Scope(scope) => Some(match &self.debug.scopes[scope] {
+            Record::Scope(scope) => Some(match &self.debug.scopes[scope] {
                 ScopeData::File { .. } => Vec::new(),
-                ScopeData::CompileUnit { file } => vec![Item::Scope(*file)],
-                ScopeData::Subprogram { file, compile_unit, .. } => vec![Item::Scope(*file), Item::Scope(*compile_unit)],
-                ScopeData::LexicalBlock { scope, file, .. } => vec![Item::Scope(*scope), Item::Scope(*file)],
+                ScopeData::CompileUnit { file } => vec![Record::Scope(*file)],
+                ScopeData::Subprogram { file, compile_unit, .. } => vec![Record::Scope(*file), Record::Scope(*compile_unit)],
+                ScopeData::LexicalBlock { scope, file, .. } => vec![Record::Scope(*scope), Record::Scope(*file)],
             }),
         }
     }
 
-    pub(super) fn section(&self, strings: &mut StringTable<'a>) -> Option<Vec<u8>> {
-        if self.starts.is_empty() {
+    pub(super) fn encode_section(&self, strings: &mut StringTable<'a>) -> Option<Vec<u8>> {
+        if self.function_starts.is_empty() {
             return None;
         }
         let mut out = Vec::new();
-        varint(&mut out, self.starts.len() as u64);
-        pad(&mut out, 4);
-        out.extend(self.starts.iter().flat_map(|start| start.to_le_bytes()));
-        varint(&mut out, self.indices.len() as u64);
-        pad(&mut out, 8);
-        out.extend(self.indices.iter().flat_map(|index| index.to_le_bytes()));
-        let records: Vec<Vec<u8>> = self.order.iter().map(|item| self.record(*item, strings)).collect();
-        varint(&mut out, records.len() as u64);
-        pad(&mut out, 4);
+        write_varint(&mut out, self.function_starts.len() as u64);
+        write_padding_bytes(&mut out, 4);
+        out.extend(self.function_starts.iter().flat_map(|start| start.to_le_bytes()));
+        write_varint(&mut out, self.record_numbers.len() as u64);
+        write_padding_bytes(&mut out, 8);
+        out.extend(self.record_numbers.iter().flat_map(|index| index.to_le_bytes()));
+        let records: Vec<Vec<u8>> = self.records.iter().map(|record| self.encode_record(*record, strings)).collect();
+        write_varint(&mut out, records.len() as u64);
+        write_padding_bytes(&mut out, 4);
         let mut start = 0u32;
         for record in &records {
             out.extend(start.to_le_bytes());
@@ -102,41 +118,41 @@ impl<'a> DebugWriter<'a> {
         Some(out)
     }
 
-    fn record(&self, item: Item, strings: &mut StringTable<'a>) -> Vec<u8> {
+    fn encode_record(&self, record: Record, strings: &mut StringTable<'a>) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut put = |value: u64| varint(&mut out, value);
-        let scope = |scope: &Scope| self.numbers[&Item::Scope(*scope)];
-        match item {
-            Item::Loc(loc) => match &self.debug.locs[loc] {
+        let mut write = |value: u64| write_varint(&mut out, value);
+        let scope_number = |scope: &Scope| self.number_of[&Record::Scope(*scope)];
+        match record {
+            Record::Loc(loc) => match &self.debug.locs[loc] {
                 LocData::Source { file, line, column, scope: Some(inner) } => {
-                    let file = strings.index(&self.debug.names[*file]);
-                    [tag::LOC, scope(inner), file, (*line).into(), (*column).into()].into_iter().for_each(put);
+                    let file = strings.intern(&self.debug.names[*file]);
+                    [tag::LOC, scope_number(inner), file, (*line).into(), (*column).into()].into_iter().for_each(write);
                 }
                 LocData::CallSite { callee, caller } => {
-                    let number = |loc: &Loc| self.numbers[&Item::Loc(*loc)];
-                    [tag::CALL_SITE, number(callee), number(caller)].into_iter().for_each(put);
+                    let loc_number = |loc: &Loc| self.number_of[&Record::Loc(*loc)];
+                    [tag::CALL_SITE, loc_number(callee), loc_number(caller)].into_iter().for_each(write);
                 }
-                _ => put(0),
+                _ => write(0),
             },
-            Item::Scope(id) => match &self.debug.scopes[id] {
+            Record::Scope(id) => match &self.debug.scopes[id] {
                 ScopeData::File { name, directory } => {
-                    let name = strings.index(&self.debug.names[*name]);
-                    let directory = strings.index(&self.debug.names[*directory]);
-                    [tag::FILE, name, directory].into_iter().for_each(put);
+                    let name = strings.intern(&self.debug.names[*name]);
+                    let directory = strings.intern(&self.debug.names[*directory]);
+                    [tag::FILE, name, directory].into_iter().for_each(write);
                 }
-                ScopeData::CompileUnit { file } => [tag::COMPILE_UNIT, scope(file)].into_iter().for_each(put),
+                ScopeData::CompileUnit { file } => [tag::COMPILE_UNIT, scope_number(file)].into_iter().for_each(write),
                 ScopeData::LexicalBlock { scope: outer, file, line, column } => {
-                    let fields = [tag::LEXICAL_BLOCK, scope(outer), scope(file), (*line).into(), (*column).into()];
-                    fields.into_iter().for_each(put);
+                    let fields = [tag::LEXICAL_BLOCK, scope_number(outer), scope_number(file), (*line).into(), (*column).into()];
+                    fields.into_iter().for_each(write);
                 }
                 ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration } => {
-                    let name = strings.index(&self.debug.names[*name]);
-                    let linkage_name = strings.index(&self.debug.names[*linkage_name]);
-                    let unit = scope(compile_unit);
+                    let name = strings.intern(&self.debug.names[*name]);
+                    let linkage_name = strings.intern(&self.debug.names[*linkage_name]);
+                    let unit = scope_number(compile_unit);
                     let (line, scope_line) = ((*line).into(), (*scope_line).into());
                     let flags = self.version.has(Feature::SubprogramFlags).then_some(u64::from(*declaration));
-                    let fields = [tag::SUBPROGRAM, scope(file), line, name, linkage_name, unit, scope_line];
-                    fields.into_iter().chain(flags).for_each(put);
+                    let fields = [tag::SUBPROGRAM, scope_number(file), line, name, linkage_name, unit, scope_line];
+                    fields.into_iter().chain(flags).for_each(write);
                 }
             },
         }

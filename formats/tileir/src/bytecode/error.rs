@@ -2,18 +2,18 @@
 
 use base::Diagnostic;
 
-/// The lines of NVIDIA's reader, innermost first, without the leading `error: `. The last line, the tool's own conclusion, is not
-/// included.
+/// The lines that NVIDIA's reader prints for an error, innermost level first, without the leading `error: `. Its last line,
+/// [`CONCLUSION`], is not included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
     pub lines: Vec<Line>,
     /// The source position of the op that violates a rule, if the file has one.
     pub position: Option<(String, u32, u32)>,
-    /// Whether NVIDIA's final line follows, that the input is not Tile IR bytecode.
-    pub concluded: bool,
+    /// Whether NVIDIA's reader prints [`CONCLUSION`] as the last line.
+    pub has_conclusion: bool,
 }
 
-/// One line of an error, and the byte it refers to.
+/// One line of an error, and the byte offset to which it refers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub offset: Option<usize>,
@@ -22,33 +22,33 @@ pub struct Line {
 
 pub(super) type Result<T> = std::result::Result<T, ReadError>;
 
-/// The last line of an error, unless [`ReadError::concluded`] is false.
+/// The last line of an error, unless [`ReadError::has_conclusion`] is false.
 pub const CONCLUSION: &str = "input does not correspond to Tile IR bytecode";
 
 impl ReadError {
-    /// An error without a line of its own. The enclosing level adds one, or [`CONCLUSION`] is the only line.
+    /// An error without a line. The enclosing level adds one, or [`CONCLUSION`] is the only line.
     pub(super) fn silent() -> ReadError {
-        ReadError { lines: Vec::new(), position: None, concluded: true }
+        ReadError { lines: Vec::new(), position: None, has_conclusion: true }
     }
-    pub(super) fn plain(message: impl Into<String>) -> ReadError {
-        ReadError { lines: vec![Line::plain(message)], ..ReadError::silent() }
+    pub(super) fn without_offset(message: impl Into<String>) -> ReadError {
+        ReadError { lines: vec![Line::without_offset(message)], ..ReadError::silent() }
     }
     pub(super) fn at(offset: usize, message: impl std::fmt::Display) -> ReadError {
         ReadError { lines: vec![Line::at(offset, message)], ..ReadError::silent() }
     }
     /// An error of a single line, without [`CONCLUSION`].
     pub(super) fn without_conclusion(message: impl Into<String>) -> ReadError {
-        ReadError { concluded: false, ..ReadError::plain(message) }
+        ReadError { has_conclusion: false, ..ReadError::without_offset(message) }
     }
     /// Appends the line of an enclosing level.
-    pub(super) fn then(mut self, offset: usize, message: impl std::fmt::Display) -> ReadError {
+    pub(super) fn with_outer_line(mut self, offset: usize, message: impl std::fmt::Display) -> ReadError {
         self.lines.push(Line::at(offset, message));
         self
     }
 
-    /// The error as a diagnostic for the file `name`. In the reference style it prints exactly NVIDIA's lines.
+    /// Returns the error as a diagnostic for the file `name`. In the reference style, the diagnostic prints exactly NVIDIA's lines.
     pub fn into_diagnostic(self, name: &str) -> Box<Diagnostic> {
-        let conclusion = self.concluded.then(|| Line::plain(CONCLUSION));
+        let conclusion = self.has_conclusion.then(|| Line::without_offset(CONCLUSION));
         let lines: Vec<Line> = self.lines.into_iter().chain(conclusion).collect();
         let cause = lines.first().map_or(CONCLUSION, |line| &line.message);
         let mut diagnostic = Diagnostic::invalid("TI001", cause);
@@ -65,7 +65,7 @@ impl ReadError {
 }
 
 impl Line {
-    pub(super) fn plain(message: impl Into<String>) -> Line {
+    pub(super) fn without_offset(message: impl Into<String>) -> Line {
         Line { offset: None, message: message.into() }
     }
     fn at(offset: usize, message: impl std::fmt::Display) -> Line {
@@ -76,7 +76,7 @@ impl Line {
     }
 }
 
-/// NVIDIA's text after `error: `.
+/// Writes the text that NVIDIA's reader prints after `error: `.
 impl std::fmt::Display for Line {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.offset {

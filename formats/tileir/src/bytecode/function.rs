@@ -1,9 +1,9 @@
-//! Functions: the function table, and the ops of a body.
+//! Reads functions: the function table, and the ops of function bodies.
 //!
 //! Invariant: reading does not recurse. The file decides the nesting depth, so an explicit stack of [`Frame`]s holds the open
 //! blocks.
 
-use super::attributes::checked_array;
+use super::attributes::check_array_values;
 use super::cursor::{Context, Cursor};
 use super::debug::LocationCursor;
 use super::error::{ReadError, Result};
@@ -24,21 +24,22 @@ use base::{Body, Loc};
 use numerics::arith::Rounding;
 use smallvec::SmallVec;
 
+/// A record of the function table. `name` is a string index, `signature` a type index, and `loc` an entry of the debug section.
 pub(super) struct FunctionRecord<'a> {
     name: u64,
     signature: u64,
     flags: u8,
     loc: u64,
-    form: Form,
+    kind: FunctionKind,
     hints: Option<Attribute>,
     arg_attrs: Box<[Dictionary]>,
     body: &'a [u8],
-    /// The declaration of a function without a body.
+    /// The declaration or implementation of a function without a body.
     external: Option<ExternRecord>,
 }
 
-/// The decoded form of a record.
-pub(super) enum Decoded {
+/// A decoded function record.
+pub(super) enum DecodedFunction {
     Entry(Function),
     Extern(Extern),
     /// A function that has a body but is not an entry; no valid program has one.
@@ -47,7 +48,7 @@ pub(super) enum Decoded {
 
 /// The kind of function in a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum FunctionKind {
     /// Not callable from outside the program.
     Device,
     Entry,
@@ -55,25 +56,25 @@ enum Form {
 }
 
 impl<'a> Tables<'a> {
-    pub(super) fn function_table(&mut self, payload: &'a [u8]) -> Result<Vec<FunctionRecord<'a>>> {
+    pub(super) fn read_function_table(&mut self, payload: &'a [u8]) -> Result<Vec<FunctionRecord<'a>>> {
         let mut cursor = Cursor::new(payload);
         let count = cursor.varint()?;
         if count > payload.len() as u64 {
             return Err(cursor.error(format!("number of functions ({count}) exceeds payload size ({})", payload.len())));
         }
-        (0..count).map(|_| self.function_record(&mut cursor)).collect()
+        (0..count).map(|_| self.read_function_record(&mut cursor)).collect()
     }
 
-    fn function_record(&mut self, cursor: &mut Cursor<'a>) -> Result<FunctionRecord<'a>> {
+    fn read_function_record(&mut self, cursor: &mut Cursor<'a>) -> Result<FunctionRecord<'a>> {
         let name = cursor.varint()?;
         let signature = cursor.varint()?;
         let flags = cursor.byte()?;
         let loc = cursor.varint()?;
-        let form = self.form(flags, cursor)?;
+        let kind = self.decode_kind(flags, cursor)?;
         let has_hints = self.version.has(Feature::EntryHints) || flags & flag::HINTS != 0;
-        let hints = (form == Form::Entry && has_hints).then(|| self.attribute(cursor)).transpose()?;
-        if form == Form::ExternImplementation {
-            let external = Some(self.implementation(cursor)?);
+        let hints = (kind == FunctionKind::Entry && has_hints).then(|| self.read_attribute(cursor)).transpose()?;
+        if kind == FunctionKind::ExternImplementation {
+            let external = Some(self.read_implementation(cursor)?);
             let length = cursor.varint()?;
             if length != 0 {
                 return Err(cursor.error(format!(
@@ -81,10 +82,10 @@ impl<'a> Tables<'a> {
                      body length 0"
                 )));
             }
-            return Ok(FunctionRecord { name, signature, flags, loc, form, hints, arg_attrs: Box::default(), body: &[], external });
+            return Ok(FunctionRecord { name, signature, flags, loc, kind, hints, arg_attrs: Box::default(), body: &[], external });
         }
         let arg_attrs = match self.version.has(Feature::ArgumentAttributes) {
-            true => self.argument_attributes(cursor)?,
+            true => self.read_argument_attributes(cursor)?,
             false => Box::default(),
         };
         let length = cursor.varint()?;
@@ -92,62 +93,64 @@ impl<'a> Tables<'a> {
         let body = cursor
             .bytes(length)
             .context(cursor, || format!("function body length {length} exceeds remaining bytecode data ({rest} bytes)"))?;
-        let declares = form == Form::Device && length == 0 && self.version.has(Feature::FunctionForm);
-        let external = if declares { Some(self.declaration(cursor)?) } else { None };
-        Ok(FunctionRecord { name, signature, flags, loc, form, hints, arg_attrs, body, external })
+        let is_declaration = kind == FunctionKind::Device && length == 0 && self.version.has(Feature::FunctionKind);
+        let external = if is_declaration { Some(self.read_declaration(cursor)?) } else { None };
+        Ok(FunctionRecord { name, signature, flags, loc, kind, hints, arg_attrs, body, external })
     }
 
-    fn form(&self, flags: u8, cursor: &Cursor<'_>) -> Result<Form> {
+    /// Decodes the kind of a function from its flags byte.
+    fn decode_kind(&self, flags: u8, cursor: &Cursor<'_>) -> Result<FunctionKind> {
         let unrecognized = |bits: u8| cursor.error(format!("function entry has unrecognized flag bits (0x{bits:X});"));
-        if !self.version.has(Feature::FunctionForm) {
+        if !self.version.has(Feature::FunctionKind) {
             let unknown_bits = flags & !(flag::PRIVATE | flag::KERNEL | flag::HINTS);
             // Earlier versions allow any value in the other bits.
             if unknown_bits != 0 && self.version.has(Feature::FunctionBits) {
                 return Err(unrecognized(unknown_bits));
             }
-            return Ok(if flags & flag::KERNEL != 0 { Form::Entry } else { Form::Device });
+            return Ok(if flags & flag::KERNEL != 0 { FunctionKind::Entry } else { FunctionKind::Device });
         }
         if flags & 0xF0 != 0 {
             return Err(unrecognized(flags & 0xF0));
         }
         match flags >> 1 {
-            0 => Ok(Form::Device),
-            1 => Ok(Form::Entry),
-            2 => Ok(Form::ExternImplementation),
+            0 => Ok(FunctionKind::Device),
+            1 => Ok(FunctionKind::Entry),
+            2 => Ok(FunctionKind::ExternImplementation),
             3 => Err(cursor.error("function entry cannot be both kernel and extern impl")),
             4 | 5 => Err(cursor.error("function entry has testing form in non-test build")),
             _ => Err(cursor.error("function entry has reserved form value")),
         }
     }
 
-    /// An array with one dictionary per parameter, or an empty array.
-    fn argument_attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
+    /// Reads an array with one dictionary per parameter, or an empty array.
+    fn read_argument_attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
         let tag = cursor.varint().with_message(cursor, "failed to read the attributes of the arguments")?;
         if tag != u64::from(AttributeKind::Array.row().tag) {
             return Err(cursor.error("the attributes of the arguments are not an array"));
         }
-        self.dictionaries(cursor)
+        self.read_dictionaries(cursor)
     }
 
-    pub(super) fn function(&mut self, record: &FunctionRecord<'a>, file: &Cursor<'_>) -> Result<Decoded> {
+    pub(super) fn decode_function(&mut self, record: &FunctionRecord<'a>, file_end: &Cursor<'_>) -> Result<DecodedFunction> {
         let index = record.name;
-        let name = self.strings.get(index).context(file, || format!("failed to get function name string at index {index}"))?;
-        let label = self.strings.text(name).to_string();
-        if label.is_empty() {
-            return Err(file.error(format!("function name at index {index} is empty")));
+        let name = self.strings.get(index).context(file_end, || format!("failed to get function name string at index {index}"))?;
+        let name_text = self.strings.text(name).to_string();
+        if name_text.is_empty() {
+            return Err(file_end.error(format!("function name at index {index} is empty")));
         }
         let signature = record.signature;
         if signature >= self.types.len() {
-            return Err(file.error(format!("function signature index {signature} out of bounds for function '{label}'")));
+            return Err(file_end.error(format!("function signature index {signature} out of bounds for function '{name_text}'")));
         }
         let ty = self
             .types
             .get(signature, &mut self.strings)
-            .context(file, || format!("failed to parse type at index {signature} for function '{label}"))?;
+            .context(file_end, || format!("failed to parse type at index {signature} for function '{name_text}"))?;
         let Type::Function { inputs, .. } = &self.types.arena[ty] else {
             let got = self.types.text(ty, &self.strings);
-            return Err(file.error(format!(
-                "function signature index {signature} does not refer to a function type for function '{label}', got type: '{got}'"
+            return Err(file_end.error(format!(
+                "function signature index {signature} does not refer to a function type for function '{name_text}', got type: \
+                 '{got}'"
             )));
         };
         let inputs = inputs.clone();
@@ -155,32 +158,33 @@ impl<'a> Tables<'a> {
         let loc = self
             .debug
             .next_loc(&mut locations, &mut self.strings)
-            .context(file, || format!("failed to read function location for '{label}'"))?;
+            .context(file_end, || format!("failed to read function location for '{name_text}'"))?;
         let visibility = if record.flags & flag::PRIVATE != 0 { Visibility::Private } else { Visibility::Public };
         if let Some(external) = &record.external {
-            return Ok(Decoded::Extern(external.function(name, ty, visibility, &record.arg_attrs, loc)?));
+            return Ok(DecodedFunction::Extern(external.to_extern(name, ty, visibility, &record.arg_attrs, loc)?));
         }
         let hints = self
             .entry_hints(record)
-            .ok_or_else(|| file.error(format!("invalid optimization hints attribute for function '{label}'")))?;
-        self.parameters = self
-            .parameters
+            .ok_or_else(|| file_end.error(format!("invalid optimization hints attribute for function '{name_text}'")))?;
+        self.parameter_budget = self
+            .parameter_budget
             .checked_sub(inputs.len())
-            .ok_or_else(|| file.error("the functions have more parameters than the file has bytes"))?;
+            .ok_or_else(|| file_end.error("the functions have more parameters than the file has bytes"))?;
         let mut body = Body::default();
         let region = body.new_region();
         let block = body.new_block(region);
         let values = inputs.iter().map(|ty| body.add_argument(block, *ty)).collect();
         let reader = BodyReader { tables: self, cursor: Cursor::new(record.body), body, locations, values };
-        let body = reader.run(block).context(file, || format!("failed to parse function body for function '{label}'"))?;
-        if record.form == Form::Device {
-            return Ok(Decoded::Device);
+        let body =
+            reader.read_body(block).context(file_end, || format!("failed to parse function body for function '{name_text}'"))?;
+        if record.kind == FunctionKind::Device {
+            return Ok(DecodedFunction::Device);
         }
         let mut arg_attrs = record.arg_attrs.clone();
         if arg_attrs.len() == inputs.len() && arg_attrs.iter().all(|entries| entries.is_empty()) {
             arg_attrs = Box::default();
         }
-        Ok(Decoded::Entry(Function { name, ty, visibility, hints, arg_attrs, body, region, loc }))
+        Ok(DecodedFunction::Entry(Function { name, ty, visibility, hints, arg_attrs, body, region, loc }))
     }
 
     /// The optimization hints of an entry. The outer `None` means that the attribute is not an `OptimizationHints` attribute. The
@@ -197,7 +201,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Opcodes from here on are preview content.
+/// Opcodes from this number on are preview content.
 const FIRST_PREVIEW_OPCODE: u32 = 16384;
 
 struct BodyReader<'t, 'a> {
@@ -205,26 +209,27 @@ struct BodyReader<'t, 'a> {
     cursor: Cursor<'a>,
     body: Body<Op, TypeId>,
     locations: LocationCursor,
-    /// The value of each operand number at this point.
+    /// The values that the next op can use. An operand is an index into this list.
     values: Vec<Value>,
 }
 
 /// An op whose regions are being read. The op is already in its block, so ids follow program order.
 struct Frame {
     op: ir::Op,
-    /// The number of results that later ops can refer to; a 13.1 print has a token without a number.
-    numbered: usize,
+    /// The number of results that later ops can use. They cannot use the token of a print op of version 13.1.
+    usable_results: usize,
     regions: SmallVec<[Region; 2]>,
-    /// The number of regions begun, and of blocks in the current region.
-    begun: usize,
-    blocks: u64,
+    /// The number of regions whose reading has begun; the last of them is the current region.
+    begun_regions: usize,
+    /// The number of blocks of the current region.
+    block_count: u64,
     block: Block,
-    block_number: u64,
-    /// The number of ops of the block, and the index of the next.
-    ops: u64,
-    op_number: u64,
-    /// The number of values before the block.
-    values: usize,
+    block_index: u64,
+    op_count: u64,
+    /// The index of the next op of the block.
+    op_index: u64,
+    /// The length of [`BodyReader::values`] before the block.
+    outer_values: usize,
 }
 
 /// An op without its regions.
@@ -232,17 +237,17 @@ struct OpHead {
     opcode: Opcode,
     fields: SmallVec<[FieldValue; 8]>,
     results: SmallVec<[TypeId; 2]>,
-    numbered: usize,
+    usable_results: usize,
     loc: Loc,
 }
 
 impl BodyReader<'_, '_> {
-    fn run(mut self, entry: Block) -> Result<Body<Op, TypeId>> {
+    fn read_body(mut self, entry: Block) -> Result<Body<Op, TypeId>> {
         let mut stack: Vec<Frame> = Vec::new();
         loop {
             let step = match stack.is_empty() {
                 true if self.cursor.remaining() == 0 => return Ok(self.body),
-                true => self.op(entry, &mut stack),
+                true => self.read_op(entry, &mut stack),
                 false => self.step(&mut stack),
             };
             step.map_err(|error| self.unwind(error, &stack))?;
@@ -252,32 +257,32 @@ impl BodyReader<'_, '_> {
     /// Reads the next op of the innermost block, or closes the completed block, region and op.
     fn step(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         let frame = stack.last_mut().expect("there is a block to go on with");
-        if frame.op_number < frame.ops {
+        if frame.op_index < frame.op_count {
             let block = frame.block;
-            return self.op(block, stack);
+            return self.read_op(block, stack);
         }
         self.end_block(stack)
     }
 
-    /// Adds NVIDIA's lines for the enclosing levels, from the inside out.
+    /// Adds the error lines that NVIDIA's reader prints for the enclosing levels, innermost first.
     fn unwind(&self, mut error: ReadError, stack: &[Frame]) -> ReadError {
-        let at = self.cursor.offset();
+        let offset = self.cursor.offset();
         for frame in stack.iter().rev() {
-            if frame.blocks > 0 {
-                if frame.op_number < frame.ops {
-                    error = error.then(at, format!("failed to parse operation {} in block.", frame.op_number));
+            if frame.block_count > 0 {
+                if frame.op_index < frame.op_count {
+                    error = error.with_outer_line(offset, format!("failed to parse operation {} in block.", frame.op_index));
                 }
-                error = error.then(at, format!("failed to parse block {} in region.", frame.block_number));
+                error = error.with_outer_line(offset, format!("failed to parse block {} in region.", frame.block_index));
             }
-            error = error.then(at, format!("failed to parse region {}", frame.begun - 1));
+            error = error.with_outer_line(offset, format!("failed to parse region {}", frame.begun_regions - 1));
         }
         error
     }
 
-    fn op(&mut self, into: Block, stack: &mut Vec<Frame>) -> Result<()> {
-        let head = self.op_head()?;
+    fn read_op(&mut self, into: Block, stack: &mut Vec<Frame>) -> Result<()> {
+        let head = self.read_op_head()?;
         let info = head.opcode.info();
-        let expected = info.regions();
+        let expected = info.region_count();
         if expected > 0 {
             let count = self.cursor.count().with_message(&self.cursor, "failed to read number of regions to parse.")?;
             if count != expected as u64 {
@@ -288,12 +293,23 @@ impl BodyReader<'_, '_> {
         let regions: SmallVec<[Region; 2]> = (0..expected).map(|_| self.body.new_region()).collect();
         let op = self.append(into, head.opcode, head.fields, &regions, head.results, head.loc)?;
         if expected == 0 {
-            self.finish_op(op, head.numbered, stack);
+            self.finish_op(op, head.usable_results, stack);
             return Ok(());
         }
-        let (numbered, values) = (head.numbered, self.values.len());
-        let (begun, blocks, block, block_number, ops, op_number) = (0, 0, into, 0, 0, 0);
-        stack.push(Frame { op, numbered, regions, begun, blocks, block, block_number, ops, op_number, values });
+        let (usable_results, outer_values) = (head.usable_results, self.values.len());
+        let (begun_regions, block_count, block, block_index, op_count, op_index) = (0, 0, into, 0, 0, 0);
+        stack.push(Frame {
+            op,
+            usable_results,
+            regions,
+            begun_regions,
+            block_count,
+            block,
+            block_index,
+            op_count,
+            op_index,
+            outer_values,
+        });
         self.begin_region(stack)
     }
 
@@ -319,32 +335,32 @@ impl BodyReader<'_, '_> {
             && inbounds.len() == rank
             && !inbounds.contains(&true)
         {
-            // An access without any in-bounds promise has an empty list.
+            // The module has an empty list for an access that promises no dimension in bounds.
             *inbounds = Box::default();
         }
         Ok(self.body.append(into, kind, results, loc))
     }
 
     /// Completes an op: its results receive numbers, and its block continues.
-    fn finish_op(&mut self, op: ir::Op, numbered: usize, stack: &mut [Frame]) {
-        self.values.extend(self.body.ops[op].results.iter().take(numbered));
+    fn finish_op(&mut self, op: ir::Op, usable_results: usize, stack: &mut [Frame]) {
+        self.values.extend(self.body.ops[op].results.iter().take(usable_results));
         if let Some(frame) = stack.last_mut() {
-            frame.op_number += 1;
+            frame.op_index += 1;
         }
     }
 
-    /// Begins the next region of the innermost op, or ends the op after its last region.
+    /// Begins the next region of the innermost op, and skips regions without a block. Completes the op after its last region.
     fn begin_region(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         loop {
             let frame = stack.last_mut().expect("an op with regions is on the stack");
-            if frame.begun == frame.regions.len() {
+            if frame.begun_regions == frame.regions.len() {
                 let frame = stack.pop().expect("an op with regions is on the stack");
-                self.finish_op(frame.op, frame.numbered, stack);
+                self.finish_op(frame.op, frame.usable_results, stack);
                 return Ok(());
             }
-            (frame.begun, frame.blocks, frame.block_number) = (frame.begun + 1, 0, 0);
-            frame.blocks = self.cursor.varint().with_message(&self.cursor, "failed to read region block count")?;
-            if frame.blocks > 0 {
+            (frame.begun_regions, frame.block_count, frame.block_index) = (frame.begun_regions + 1, 0, 0);
+            frame.block_count = self.cursor.varint().with_message(&self.cursor, "failed to read region block count")?;
+            if frame.block_count > 0 {
                 return self.begin_block(stack);
             }
         }
@@ -352,52 +368,52 @@ impl BodyReader<'_, '_> {
 
     fn begin_block(&mut self, stack: &mut [Frame]) -> Result<()> {
         let frame = stack.last_mut().expect("an op with regions is on the stack");
-        let region = frame.regions[frame.begun - 1];
+        let region = frame.regions[frame.begun_regions - 1];
         frame.block = self.body.new_block(region);
-        (frame.ops, frame.op_number, frame.values) = (0, 0, self.values.len());
+        (frame.op_count, frame.op_index, frame.outer_values) = (0, 0, self.values.len());
         let args = self.cursor.varint().with_message(&self.cursor, "failed to read block argument count.")?;
         for i in 0..args {
             let ty = self.tables.types.read(&mut self.cursor, &mut self.tables.strings);
             let ty = ty.context(&self.cursor, || format!("failed to read block argument type: {i}"))?;
             self.values.push(self.body.add_argument(frame.block, ty));
         }
-        frame.ops = self.cursor.varint().with_message(&self.cursor, "failed to read block operation count.")?;
+        frame.op_count = self.cursor.varint().with_message(&self.cursor, "failed to read block operation count.")?;
         Ok(())
     }
 
     fn end_block(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         let frame = stack.last_mut().expect("an op with regions is on the stack");
-        const INVALID: &str = "invalid block structure: block is expected to have a terminator operation, but";
+        const INVALID_BLOCK: &str = "invalid block structure: block is expected to have a terminator operation, but";
         match self.body.blocks[frame.block].ops.last() {
-            None => return Err(self.cursor.error(format!("{INVALID} it is empty"))),
+            None => return Err(self.cursor.error(format!("{INVALID_BLOCK} it is empty"))),
             Some(op) if !self.body.ops[*op].kind.is_terminator() => {
                 let name = self.body.ops[*op].kind.mnemonic();
-                let message = format!("{INVALID} the last operation 'cuda_tile.{name}' is not a terminator.");
+                let message = format!("{INVALID_BLOCK} the last operation 'cuda_tile.{name}' is not a terminator.");
                 return Err(self.cursor.error(message));
             }
             Some(_) => {}
         }
-        self.values.truncate(frame.values);
-        frame.block_number += 1;
-        if frame.block_number < frame.blocks { self.begin_block(stack) } else { self.begin_region(stack) }
+        self.values.truncate(frame.outer_values);
+        frame.block_index += 1;
+        if frame.block_index < frame.block_count { self.begin_block(stack) } else { self.begin_region(stack) }
     }
 
     /// Reads an op without its regions.
-    fn op_head(&mut self) -> Result<OpHead> {
-        let number = self.cursor.varint().with_message(&self.cursor, "failed to read operation opcode.")?;
+    fn read_op_head(&mut self) -> Result<OpHead> {
+        let raw_opcode = self.cursor.varint().with_message(&self.cursor, "failed to read operation opcode.")?;
         let version = self.tables.version;
-        let opcode_number = number as u32;
+        let opcode_number = raw_opcode as u32;
         let opcode = Opcode::from_number(u64::from(opcode_number));
-        let numbers = Opcode::ALL.iter().map(|opcode| u32::from(opcode.info().opcode));
-        let last = numbers.filter(|number| *number < FIRST_PREVIEW_OPCODE).max().unwrap_or_default();
-        let preview = opcode_number >= FIRST_PREVIEW_OPCODE;
-        if preview && version.has(Feature::HeaderPreview) && !self.tables.preview {
+        let known_opcodes = Opcode::ALL.iter().map(|opcode| u32::from(opcode.info().opcode));
+        let last_opcode = known_opcodes.filter(|number| *number < FIRST_PREVIEW_OPCODE).max().unwrap_or_default();
+        let is_preview = opcode_number >= FIRST_PREVIEW_OPCODE;
+        if is_preview && version.has(Feature::HeaderPreview) && !self.tables.preview {
             return Err(self.cursor.error(preview_not_signalled(format_args!("opcode {opcode_number}"))));
         }
-        if preview && opcode.is_none() && self.tables.preview {
+        if is_preview && opcode.is_none() && self.tables.preview {
             return Err(self.cursor.error(format!("unknown or unimplemented opcode: {opcode_number}")));
         }
-        if opcode.is_some_and(|opcode| opcode.info().since > version) || (opcode_number > last && opcode.is_none()) {
+        if opcode.is_some_and(|opcode| opcode.info().since > version) || (opcode_number > last_opcode && opcode.is_none()) {
             return Err(self.cursor.error(format!("unsupported opcode {opcode_number} for bytecode version {version}")));
         }
         let loc = self.tables.debug.next_loc(&mut self.locations, &mut self.tables.strings);
@@ -405,15 +421,15 @@ impl BodyReader<'_, '_> {
         let Some(opcode) = opcode else {
             return Err(self.cursor.error(format!("unknown or unimplemented opcode: {opcode_number}")));
         };
-        let (results, numbered) = self.results(opcode)?;
+        let (results, usable_results) = self.read_result_types(opcode)?;
         let info = opcode.info();
         let mut flags = 0;
         if info.flags_since().is_some_and(|since| since <= version) {
             flags = self.cursor.varint().with_message(&self.cursor, "failed to read flags field")?;
         }
-        let mut bits: SmallVec<[Option<bool>; 8]> = SmallVec::from_elem(None, info.fields.len());
+        let mut field_flags: SmallVec<[Option<bool>; 8]> = SmallVec::from_elem(None, info.fields.len());
         for (bit, (field, _)) in info.flag_fields().enumerate() {
-            bits[field] = Some(flags >> bit & 1 != 0);
+            field_flags[field] = Some(flags >> bit & 1 != 0);
         }
         let mut fields = SmallVec::new();
         let mut operands = OperandCounter::Uncounted { seen: 0 };
@@ -428,33 +444,34 @@ impl BodyReader<'_, '_> {
                 continue;
             }
             let value = if field.shape.is_operand() {
-                self.operand_field(opcode, field, bits[i], &mut operands)?
+                self.read_operand_field(opcode, field, field_flags[i], &mut operands)?
             } else {
-                self.attribute_field(opcode, field, bits[i], results.first().copied())?
+                self.read_attribute_field(opcode, field, field_flags[i], results.first().copied())?
             };
             fields.push(value);
         }
         if let OperandCounter::Counted { left, .. } = operands
             && left > 0
         {
-            return Err(ReadError::plain(format!("'cuda_tile.{}' op has {left} operands too many", info.mnemonic)));
+            return Err(ReadError::without_offset(format!("'cuda_tile.{}' op has {left} operands too many", info.mnemonic)));
         }
-        Ok(OpHead { opcode, fields, results, numbered, loc })
+        Ok(OpHead { opcode, fields, results, usable_results, loc })
     }
 
-    fn results(&mut self, opcode: Opcode) -> Result<(SmallVec<[TypeId; 2]>, usize)> {
+    /// Reads the types of an op's results. Also returns the number of results that later ops can use.
+    fn read_result_types(&mut self, opcode: Opcode) -> Result<(SmallVec<[TypeId; 2]>, usize)> {
         let info = opcode.info();
         let class = info.class;
         let mut count = info.results.len() as u64;
-        if matches!(info.layout, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults) {
+        if matches!(info.count_encoding, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults) {
             count = self.cursor.count().context(&self.cursor, || format!("failed to read number of result types for {class}"))?;
         }
         let mut types = SmallVec::new();
         if opcode == Opcode::PrintTko {
-            // The token exists from 13.2 on. Older prints receive one that no op can refer to.
+            // Print ops have a token from 13.2 on. An older print op receives a token that no op can use.
             let expected = u64::from(self.tables.version.has(Feature::PrintToken));
             for _ in 0..expected {
-                types.push(self.result_type(0, class)?);
+                types.push(self.read_result_type(0, class)?);
             }
             if count != expected {
                 return Err(self
@@ -467,101 +484,105 @@ impl BodyReader<'_, '_> {
             return Ok((types, expected as usize));
         }
         for i in 0..count {
-            types.push(self.result_type(i, class)?);
+            types.push(self.read_result_type(i, class)?);
         }
         let count = types.len();
         Ok((types, count))
     }
 
-    fn result_type(&mut self, index: u64, class: &str) -> Result<TypeId> {
+    fn read_result_type(&mut self, index: u64, class: &str) -> Result<TypeId> {
         let ty = self.tables.types.read(&mut self.cursor, &mut self.tables.strings);
         ty.context(&self.cursor, || format!("failed to get result type {index} for {class}"))
     }
 
-    fn operand_field(
+    fn read_operand_field(
         &mut self,
         opcode: Opcode,
         field: &FieldInfo,
         bit: Option<bool>,
-        state: &mut OperandCounter,
+        counter: &mut OperandCounter,
     ) -> Result<FieldValue> {
         let info = opcode.info();
-        if let (CountEncoding::Counted | CountEncoding::CountedOperands, OperandCounter::Uncounted { .. }) = (info.layout, &*state)
+        if let (CountEncoding::Counted | CountEncoding::CountedOperands, OperandCounter::Uncounted { .. }) =
+            (info.count_encoding, &*counter)
         {
             let left = self.cursor.count().with_message(&self.cursor, "failed to read operand count")?;
-            *state = OperandCounter::Counted { left, seen: 0 };
+            *counter = OperandCounter::Counted { left, seen: 0 };
         }
-        // Messages of ops with segments name the segment; messages of other ops count operands.
-        let segmented = info.layout == CountEncoding::Segments || info.flag_fields().any(|(_, field)| field.shape.is_operand());
+        // Error messages name the segment of an operand if the op has segments, and otherwise the operand's index.
+        let has_segments =
+            info.count_encoding == CountEncoding::Segments || info.flag_fields().any(|(_, field)| field.shape.is_operand());
         match field.shape {
             FieldShape::OptionalOperand => {
-                let present = bit.unwrap_or_else(|| state.left() > 0);
-                let value = present.then(|| self.operand(field, segmented, 0, state)).transpose()?;
+                let present = bit.unwrap_or_else(|| counter.left() > 0);
+                let value = present.then(|| self.read_operand(field, has_segments, 0, counter)).transpose()?;
                 Ok(FieldValue::OptionalOperand(value))
             }
             FieldShape::Operands => {
-                let count = match info.layout {
+                let count = match info.count_encoding {
                     CountEncoding::Segments => self.cursor.varint().context(&self.cursor, || {
                         let (name, op) = (field.wire_name, info.mnemonic);
                         format!("failed to read actual size for variadic ODS segment '{name}' of op 'cuda_tile.{op}'")
                     })? as u32 as i32 as i64 as u64,
-                    _ => state.left(),
+                    _ => counter.left(),
                 };
                 let mut values = Vec::new();
-                // NVIDIA's reader treats a count with the top bit set as negative and reads no element.
+                // NVIDIA's reader treats a 32-bit count with the top bit set as negative and reads no element.
                 for element in 0..(count as i64).max(0) as u64 {
-                    values.push(self.operand(field, segmented, element, state)?);
+                    values.push(self.read_operand(field, has_segments, element, counter)?);
                 }
                 Ok(FieldValue::Operands(values.into()))
             }
-            _ => Ok(FieldValue::Operand(self.operand(field, segmented, 0, state)?)),
+            _ => Ok(FieldValue::Operand(self.read_operand(field, has_segments, 0, counter)?)),
         }
     }
 
-    fn operand(&mut self, field: &FieldInfo, segmented: bool, element: u64, state: &mut OperandCounter) -> Result<Value> {
-        let number = state.take().ok_or_else(|| self.cursor.error("an operation has fewer operands than it needs"))?;
-        let place = || match segmented {
+    fn read_operand(&mut self, field: &FieldInfo, has_segments: bool, element: u64, counter: &mut OperandCounter) -> Result<Value> {
+        let operand_index = counter.take().ok_or_else(|| self.cursor.error("an operation has fewer operands than it needs"))?;
+        let operand_place = || match has_segments {
             true => format!("for {} segment, element {element}", field.wire_name),
-            false => format!("for operand {number}"),
+            false => format!("for operand {operand_index}"),
         };
-        let index = self.cursor.varint().context(&self.cursor, || match segmented {
-            true => format!("failed to read operand index {}", place()),
-            false => format!("failed to read operand index {number}"),
+        let index = self.cursor.varint().context(&self.cursor, || match has_segments {
+            true => format!("failed to read operand index {}", operand_place()),
+            false => format!("failed to read operand index {operand_index}"),
         })?;
-        let known = self.values.len();
+        let value_count = self.values.len();
         let value = usize::try_from(index).ok().and_then(|index| self.values.get(index)).copied();
-        value.ok_or_else(|| self.cursor.error(format!("operand index {index} out of bounds (size={known}) {}", place())))
+        value.ok_or_else(|| {
+            self.cursor.error(format!("operand index {index} out of bounds (size={value_count}) {}", operand_place()))
+        })
     }
 
-    fn attribute_field(
+    fn read_attribute_field(
         &mut self,
         opcode: Opcode,
         field: &FieldInfo,
         bit: Option<bool>,
-        result: Option<TypeId>,
+        result_type: Option<TypeId>,
     ) -> Result<FieldValue> {
         let value = match (field.shape, bit) {
             (FieldShape::Flag, bit) => return Ok(FieldValue::Flag(bit.unwrap_or(false))),
             (FieldShape::OptionalEnum(_), Some(false)) => return Ok(FieldValue::OptionalEnum(None)),
             (FieldShape::OptionalDictionary, Some(false)) => return Ok(FieldValue::OptionalDictionary(None)),
             (FieldShape::OptionalAttributes, Some(false)) => return Ok(FieldValue::OptionalAttributes(None)),
-            (shape, _) => self.attribute_value(opcode, shape, result),
+            (shape, _) => self.read_attribute_value(opcode, shape, result_type),
         };
-        let optional = if bit.is_some() { "optional " } else { "" };
-        value.context(&self.cursor, || format!("failed to parse {optional}attribute '{}'", field.wire_name))
+        let optional_prefix = if bit.is_some() { "optional " } else { "" };
+        value.context(&self.cursor, || format!("failed to parse {optional_prefix}attribute '{}'", field.wire_name))
     }
 
-    fn attribute_value(&mut self, opcode: Opcode, shape: FieldShape, result: Option<TypeId>) -> Result<FieldValue> {
+    fn read_attribute_value(&mut self, opcode: Opcode, shape: FieldShape, result_type: Option<TypeId>) -> Result<FieldValue> {
         let version = self.tables.version;
         let cursor = &mut self.cursor;
         Ok(match shape {
-            FieldShape::Enum(names) => FieldValue::Enum(enumeration(cursor, names, version)?),
-            FieldShape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(enumeration(cursor, names, version)?)),
+            FieldShape::Enum(spellings) => FieldValue::Enum(read_enum_field(cursor, spellings, version)?),
+            FieldShape::OptionalEnum(spellings) => FieldValue::OptionalEnum(Some(read_enum_field(cursor, spellings, version)?)),
             FieldShape::Byte(_) => {
                 FieldValue::Enum(u8::from(cursor.byte().with_message(cursor, "failed to read byte for inline bool (i1)")? != 0))
             }
-            FieldShape::Int32 => FieldValue::Int(i64::from(super::attributes::inline_integer(cursor, 32)? as u32 as i32)),
-            FieldShape::Int64 => FieldValue::Int(super::attributes::inline_integer(cursor, 64)? as i64),
+            FieldShape::Int32 => FieldValue::Int(i64::from(super::attributes::read_inline_integer(cursor, 32)? as u32 as i32)),
+            FieldShape::Int64 => FieldValue::Int(super::attributes::read_inline_integer(cursor, 64)? as i64),
             FieldShape::String => {
                 FieldValue::String(self.tables.strings.read(cursor).with_message(cursor, "failed to read StringAttr.")?)
             }
@@ -572,32 +593,32 @@ impl BodyReader<'_, '_> {
                 }
                 FieldValue::String(name)
             }
-            FieldShape::Constant => match result {
-                Some(ty) => FieldValue::Constant(self.tables.constant(cursor, ty)?),
+            FieldShape::Constant => match result_type {
+                Some(ty) => FieldValue::Constant(self.tables.read_constant(cursor, ty)?),
                 None => return Err(cursor.error("a constant has no type")),
             },
             FieldShape::Attribute => {
-                let attribute = self.tables.attribute(cursor);
+                let attribute = self.tables.read_attribute(cursor);
                 let attribute =
                     attribute.with_message(cursor, "failed to parse self-contained attribute for AssumePredicateAttrInterface")?;
-                let predicate =
+                let is_predicate =
                     matches!(attribute, Attribute::DivBy { .. } | Attribute::SameElements(_) | Attribute::Bounded { .. });
-                if !predicate {
+                if !is_predicate {
                     return Err(cursor.error("failed to cast parsed attribute to AssumePredicateAttrInterface"));
                 }
                 FieldValue::Attribute(attribute)
             }
-            FieldShape::Attributes if opcode == Opcode::PreviewCall => FieldValue::Attributes(self.tables.attributes(cursor)?),
-            FieldShape::Attributes => FieldValue::Attributes(self.tables.array(cursor, 0)?),
-            FieldShape::OptionalAttributes => FieldValue::OptionalAttributes(Some(self.tables.attributes(cursor)?)),
-            FieldShape::OptionalDictionary => FieldValue::OptionalDictionary(Some(Box::new(self.tables.hints(cursor)?))),
+            FieldShape::Attributes if opcode == Opcode::PreviewCall => FieldValue::Attributes(self.tables.read_attributes(cursor)?),
+            FieldShape::Attributes => FieldValue::Attributes(self.tables.read_array_attribute(cursor, 0)?),
+            FieldShape::OptionalAttributes => FieldValue::OptionalAttributes(Some(self.tables.read_attributes(cursor)?)),
+            FieldShape::OptionalDictionary => FieldValue::OptionalDictionary(Some(Box::new(self.tables.read_hints(cursor)?))),
             FieldShape::Bools => {
                 let bytes = cursor.array(|[byte]: [u8; 1]| byte != 0);
                 FieldValue::Bools(bytes.with_message(cursor, "failed to read DenseBoolArrayAttr values.")?)
             }
             FieldShape::Ints => {
                 let values = cursor.array(i32::from_le_bytes).with_message(cursor, "failed to read DenseI32ArrayAttr values.");
-                FieldValue::Ints(checked_array(values, cursor, |value| *value == i32::MIN || *value == i32::MAX)?)
+                FieldValue::Ints(check_array_values(values, cursor, |value| *value == i32::MIN || *value == i32::MAX)?)
             }
             FieldShape::Flag | FieldShape::Operand | FieldShape::OptionalOperand | FieldShape::Operands | FieldShape::Region => {
                 return Err(cursor.error("a field has no payload of its own"));
@@ -606,9 +627,11 @@ impl BodyReader<'_, '_> {
     }
 }
 
-/// The remaining operands of an op whose operands share one count.
+/// Counts the operands of an op that have been read.
 enum OperandCounter {
+    /// The op has no operand count for all its fields.
     Uncounted { seen: u64 },
+    /// The op has one operand count for all its fields; `left` of these operands remain.
     Counted { left: u64, seen: u64 },
 }
 
@@ -619,7 +642,7 @@ impl OperandCounter {
             OperandCounter::Counted { left, .. } => *left,
         }
     }
-    /// The number of the next operand; none if the count is used up.
+    /// Returns the index of the next operand, or `None` after the last counted operand.
     fn take(&mut self) -> Option<u64> {
         match self {
             OperandCounter::Uncounted { seen } => {
@@ -635,16 +658,16 @@ impl OperandCounter {
     }
 }
 
-fn enumeration(cursor: &mut Cursor<'_>, names: &[&str], version: Version) -> Result<u8> {
-    let number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32;
-    if number as usize >= names.len() {
-        return Err(cursor.error(format!("invalid integer value for enum type: {number}")));
+fn read_enum_field(cursor: &mut Cursor<'_>, spellings: &[&str], version: Version) -> Result<u8> {
+    let variant_number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32;
+    if variant_number as usize >= spellings.len() {
+        return Err(cursor.error(format!("invalid integer value for enum type: {variant_number}")));
     }
-    if names == Rounding::SPELLINGS
-        && let Some(since) = Rounding::from_number(number as u8).map(gates::rounding_since)
+    if spellings == Rounding::SPELLINGS
+        && let Some(since) = Rounding::from_number(variant_number as u8).map(gates::rounding_since)
         && version < since
     {
-        return Err(cursor.error(format!("enum value {number} is not available in bytecode version {version}")));
+        return Err(cursor.error(format!("enum value {variant_number} is not available in bytecode version {version}")));
     }
-    Ok(number as u8)
+    Ok(variant_number as u8)
 }

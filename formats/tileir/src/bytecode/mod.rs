@@ -1,13 +1,13 @@
 //! Reader and writer of NVIDIA's bytecode container, for all versions in [`crate::version`].
 //!
 //! A file is a magic number, a version, and sections in any order; the string and function sections are mandatory. Tables hold
-//! offsets. Types and debug records are therefore decoded on use, and a broken unused record does no harm.
-//! Errors have the words of NVIDIA's reader ([`error`]), because client tools parse them.
+//! the offsets of their records. The reader therefore decodes a type or debug record on first use, and accepts a broken record to
+//! which nothing refers. Error messages have the wording of NVIDIA's reader ([`error`]), because client tools parse them.
 //!
 //! Invariant: reading is linear in time and memory. The reader therefore rejects more than NVIDIA's:
 //! - types of rank above [`MAX_RANK`],
 //! - attributes nested deeper than [`MAX_DEPTH`],
-//! - strings or type records that overlap to more than [`EXPANSION`] times the file's size,
+//! - strings or type records that overlap, and together are larger than about [`MAX_EXPANSION`] times the file,
 //! - more entry parameters than the file has bytes.
 
 mod attributes;
@@ -32,11 +32,14 @@ pub use writer::write;
 
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
 pub const MAX_RANK: usize = 64;
+/// The limit on the nesting of attributes.
 pub const MAX_DEPTH: usize = 64;
 /// The limit on the nesting of debug scopes and call sites. It is higher than [`MAX_DEPTH`], because each inlined call adds a
 /// level.
 pub const MAX_DEBUG_DEPTH: usize = 256;
-pub const EXPANSION: usize = 4;
+/// The maximum size of the decoded strings, or of the decoded type records, as a multiple of the file size. The limit is 4096 bytes
+/// higher for small files.
+pub const MAX_EXPANSION: usize = 4;
 
 /// The padding byte between a section's header and its aligned payload; readers ignore it.
 const PADDING: u8 = 0xCB;
@@ -53,7 +56,8 @@ mod section {
     pub(super) const COUNT: u8 = 8;
 }
 
-/// The flags byte of a function. From [`crate::gates::Feature::FunctionForm`] on, three of its bits are a number.
+/// Bits of the flags byte of a function. From [`crate::gates::Feature::FunctionKind`] on, bits 1 to 3 are a number, the kind of
+/// the function.
 mod flag {
     pub(super) const PRIVATE: u8 = 1;
     pub(super) const KERNEL: u8 = 2;

@@ -4,7 +4,7 @@ use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::reader::Tables;
 use super::tables::Strings;
-use super::types::{Types, enumeration};
+use super::types::{Types, enum_number};
 use super::{MAX_DEPTH, MAX_RANK};
 use crate::enums::{Visibility, WireEnum};
 use crate::gates::{ATTRIBUTES, AttributeKind, TypeKind};
@@ -18,14 +18,14 @@ pub(super) fn tagged_attribute(
     cursor: &mut Cursor<'_>,
     depth: usize,
 ) -> Result<Preview> {
-    let number = cursor.varint().with_message(cursor, "failed to read AttributeTag for self-contained attribute.")?;
-    let row = ATTRIBUTES.iter().find(|row| u64::from(row.tag) == number && row.preview);
-    let row = row.ok_or_else(|| cursor.error(format!("attribute tag {number} is none of preview content")))?;
-    attribute(row.kind, types, strings, cursor, depth)
+    let tag_number = cursor.varint().with_message(cursor, "failed to read AttributeTag for self-contained attribute.")?;
+    let row = ATTRIBUTES.iter().find(|row| u64::from(row.tag) == tag_number && row.preview);
+    let row = row.ok_or_else(|| cursor.error(format!("attribute tag {tag_number} is none of preview content")))?;
+    read_attribute(row.kind, types, strings, cursor, depth)
 }
 
-/// The payload of an attribute of preview content.
-pub(super) fn attribute(
+/// Reads the payload of a preview attribute, after its tag.
+pub(super) fn read_attribute(
     kind: AttributeKind,
     types: &mut Types<'_>,
     strings: &mut Strings<'_>,
@@ -35,8 +35,8 @@ pub(super) fn attribute(
     if depth > MAX_DEPTH {
         return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
     }
-    let mut one = |cursor: &mut Cursor<'_>| tagged_attribute(types, strings, cursor, depth + 1).map(Box::new);
-    let binary = match kind {
+    let mut read_operand = |cursor: &mut Cursor<'_>| tagged_attribute(types, strings, cursor, depth + 1).map(Box::new);
+    let binary_op = match kind {
         AttributeKind::ExprMul => Some(ExprOp::Mul),
         AttributeKind::ExprDiv => Some(ExprOp::Div),
         AttributeKind::ExprAdd => Some(ExprOp::Add),
@@ -45,59 +45,59 @@ pub(super) fn attribute(
         AttributeKind::ExprCeilDiv => Some(ExprOp::CeilDiv),
         _ => None,
     };
-    if let Some(op) = binary {
-        return Ok(Preview::Binary { op, lhs: one(cursor)?, rhs: one(cursor)? });
+    if let Some(op) = binary_op {
+        return Ok(Preview::Binary { op, lhs: read_operand(cursor)?, rhs: read_operand(cursor)? });
     }
     Ok(match kind {
-        AttributeKind::ExprNeg => Preview::Neg(one(cursor)?),
-        AttributeKind::ScratchRequest => Preview::Scratch { size: one(cursor)?, alignment: one(cursor)? },
+        AttributeKind::ExprNeg => Preview::Neg(read_operand(cursor)?),
+        AttributeKind::ScratchRequest => Preview::Scratch { size: read_operand(cursor)?, alignment: read_operand(cursor)? },
         AttributeKind::ExprInt => Preview::Int(cursor.signed_varint().with_message(cursor, "failed to read an integer")? as i64),
-        AttributeKind::ExprVar => Preview::Var(string(strings, cursor)?),
-        AttributeKind::ExprConstString => Preview::ConstString(string(strings, cursor)?),
-        AttributeKind::SymbolicTuple => Preview::Tuple(list(types, strings, cursor, depth)?),
+        AttributeKind::ExprVar => Preview::Var(read_string(strings, cursor)?),
+        AttributeKind::ExprConstString => Preview::ConstString(read_string(strings, cursor)?),
+        AttributeKind::SymbolicTuple => Preview::Tuple(read_list(types, strings, cursor, depth)?),
         AttributeKind::Layout => {
-            let shape = list(types, strings, cursor, depth)?;
-            Preview::Layout { shape, strides: list(types, strings, cursor, depth)? }
+            let shape = read_list(types, strings, cursor, depth)?;
+            Preview::Layout { shape, strides: read_list(types, strings, cursor, depth)? }
         }
-        AttributeKind::ConcreteType => Preview::ConcreteType(ty(types, strings, cursor)?),
-        AttributeKind::MemorySpace => Preview::MemorySpace(value(cursor)?),
-        AttributeKind::Synchronization => Preview::Synchronization(value(cursor)?),
-        AttributeKind::Access => Preview::Access(value(cursor)?),
+        AttributeKind::ConcreteType => Preview::ConcreteType(read_type(types, strings, cursor)?),
+        AttributeKind::MemorySpace => Preview::MemorySpace(enum_value(cursor)?),
+        AttributeKind::Synchronization => Preview::Synchronization(enum_value(cursor)?),
+        AttributeKind::Access => Preview::Access(enum_value(cursor)?),
         AttributeKind::ConstParam => {
-            let name = string(strings, cursor)?;
-            Preview::ConstParam { name, ty: ty(types, strings, cursor)? }
+            let name = read_string(strings, cursor)?;
+            Preview::ConstParam { name, ty: read_type(types, strings, cursor)? }
         }
         AttributeKind::ExprBuiltin => {
-            let name = string(strings, cursor)?;
-            Preview::Builtin { name, ty: ty(types, strings, cursor)? }
+            let name = read_string(strings, cursor)?;
+            Preview::Builtin { name, ty: read_type(types, strings, cursor)? }
         }
         _ => return Err(cursor.error(format!("attribute {kind:?} is none of preview content"))),
     })
 }
 
-fn string(strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<StringId> {
+fn read_string(strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<StringId> {
     strings.read(cursor).with_message(cursor, "failed to read StringAttr.")
 }
 
-fn ty(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<TypeId> {
+fn read_type(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>) -> Result<TypeId> {
     types.read(cursor, strings).with_message(cursor, "failed to get referenced type for TypeAttr")
 }
 
-fn value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
-    let number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")?;
-    let value = u8::try_from(number).ok().and_then(E::from_number);
-    value.ok_or_else(|| cursor.error(format!("invalid enum value for value: {number}")))
+fn enum_value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
+    let variant_number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")?;
+    let value = u8::try_from(variant_number).ok().and_then(E::from_number);
+    value.ok_or_else(|| cursor.error(format!("invalid enum value for value: {variant_number}")))
 }
 
-/// A counted list of attributes.
-fn list(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Preview]>> {
+/// Reads a count and as many tagged attributes.
+fn read_list(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Preview]>> {
     let count = cursor.count().with_message(cursor, "failed to read the number of expressions")?;
     (0..count).map(|_| tagged_attribute(types, strings, cursor, depth + 1)).collect()
 }
 
 impl Types<'_> {
-    /// The payload of a type that exists only in preview content.
-    pub(super) fn preview_type(
+    /// Reads the payload of a type that exists only in preview content.
+    pub(super) fn decode_preview_type(
         &mut self,
         kind: TypeKind,
         cursor: &mut Cursor<'_>,
@@ -113,18 +113,18 @@ impl Types<'_> {
             TypeKind::String => PreviewType::String,
             TypeKind::Index => PreviewType::Index,
             TypeKind::None => PreviewType::None,
-            _ => PreviewType::Fragment(Box::new(self.fragment(cursor, strings)?)),
+            _ => PreviewType::Fragment(Box::new(self.decode_fragment(cursor, strings)?)),
         })
     }
 
-    fn fragment(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Fragment> {
+    fn decode_fragment(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Fragment> {
         let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShape")?;
         let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
-        let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
+        let symbols = symbolic_extents(symbols, &shape).map_err(|message| cursor.error(message))?;
         let element = self.read(cursor, strings).with_message(cursor, "failed to get elementType type")?;
-        let number = enumeration(cursor)?;
-        let space = u8::try_from(number).ok().and_then(MemorySpace::from_number);
-        let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {number}")))?;
+        let variant_number = enum_number(cursor)?;
+        let space = u8::try_from(variant_number).ok().and_then(MemorySpace::from_number);
+        let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {variant_number}")))?;
         let layout = tagged_attribute(self, strings, cursor, 0)?;
         let map = tagged_attribute(self, strings, cursor, 0)?;
         let alignment = tagged_attribute(self, strings, cursor, 0)?;
@@ -134,8 +134,8 @@ impl Types<'_> {
         Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
     }
 
-    /// The remainder of a tile type with symbolic dimensions.
-    pub(super) fn symbolic_tile(
+    /// Reads the rest of a tile type with symbolic dimensions, after its element type and shape.
+    pub(super) fn decode_symbolic_tile(
         &mut self,
         element: TypeId,
         shape: Box<[i64]>,
@@ -143,18 +143,20 @@ impl Types<'_> {
         strings: &mut Strings<'_>,
     ) -> Result<PreviewType> {
         let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShapeAttr")?;
-        let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
+        let symbols = symbolic_extents(symbols, &shape).map_err(|message| cursor.error(message))?;
         Ok(PreviewType::Tile { element, shape, symbols })
     }
 }
 
-/// The extents of a symbolic shape; numeric extents repeat in the dimensions.
-pub(crate) fn symbolic(tuple: Preview, shape: &[i64]) -> std::result::Result<Box<[Preview]>, String> {
+/// Returns the extents of a symbolic shape. Checks them against `shape`, which repeats numeric extents and has [`DYNAMIC`] for
+/// the others.
+pub(crate) fn symbolic_extents(tuple: Preview, shape: &[i64]) -> std::result::Result<Box<[Preview]>, String> {
     let Preview::Tuple(symbols) = tuple else { return Err("a symbolic shape is a tuple".into()) };
     check_symbols(&symbols, shape)?;
     Ok(symbols)
 }
 
+/// Checks that `shape` repeats the numeric extents of a symbolic shape, and has [`DYNAMIC`] for the others.
 pub(crate) fn check_symbols(symbols: &[Preview], shape: &[i64]) -> std::result::Result<(), String> {
     if symbols.len() != shape.len() || shape.len() > MAX_RANK {
         return Err("concrete shape cache and symbolic shape have different ranks".into());
@@ -163,8 +165,8 @@ pub(crate) fn check_symbols(symbols: &[Preview], shape: &[i64]) -> std::result::
         if !symbol.is_extent() {
             return Err(format!("shape dimension {i} must be an integer-valued expression"));
         }
-        let wanted = if let Preview::Int(extent) = symbol { *extent } else { DYNAMIC };
-        if *dim != wanted {
+        let expected_dim = if let Preview::Int(extent) = symbol { *extent } else { DYNAMIC };
+        if *dim != expected_dim {
             return Err(format!("concrete shape cache dimension {i} does not match symbolic shape"));
         }
     }
@@ -176,10 +178,11 @@ pub(super) struct ExternRecord {
     pub(super) const_params: Box<[Preview]>,
     pub(super) implementation: Option<Box<Implementation>>,
     pub(super) arg_attrs: Option<Box<[Dictionary]>>,
-    /// The function type that an implementation repeats.
+    /// The function type in the record of an implementation. It must equal the type in the function table.
     pub(super) ty: Option<TypeId>,
 }
 
+/// Bits of the flags word of an extern implementation: the optional parts that its record has.
 mod bit {
     pub(super) const CONST_PARAMS: u64 = 1;
     pub(super) const CONST_ARGS: u64 = 1 << 1;
@@ -194,27 +197,27 @@ mod bit {
 }
 
 impl Tables<'_> {
-    fn previews(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Preview]>> {
-        list(&mut self.types, &mut self.strings, cursor, 0)
+    fn read_previews(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Preview]>> {
+        read_list(&mut self.types, &mut self.strings, cursor, 0)
     }
 
-    /// The constant parameters of a declaration: a tagged array.
-    pub(super) fn declaration(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
+    /// Reads the constant parameters of a declaration: the tag of an array, a count, and tagged attributes.
+    pub(super) fn read_declaration(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
         let tag = cursor.varint().with_message(cursor, "failed to read the parameters of a declaration")?;
         if tag != u64::from(AttributeKind::Array.row().tag) {
             return Err(cursor.error("the parameters of a declaration are not an array"));
         }
-        let const_params = self.previews(cursor)?;
+        let const_params = self.read_previews(cursor)?;
         Ok(ExternRecord { const_params, implementation: None, arg_attrs: None, ty: None })
     }
 
-    /// The op record of an implementation in the function table.
-    pub(super) fn implementation(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
-        let record = self.implementation_fields(cursor);
+    /// Reads the op of an extern implementation, which the function table contains in place of a body.
+    pub(super) fn read_implementation(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
+        let record = self.read_implementation_fields(cursor);
         record.with_message(cursor, "failed to parse extern implementation in function table")
     }
 
-    fn implementation_fields(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
+    fn read_implementation_fields(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
         let c = cursor;
         let flags = c.varint().with_message(c, "failed to read flags field")?;
         let has = |bit: u64| flags & bit != 0;
@@ -224,12 +227,15 @@ impl Tables<'_> {
             .with_message(c, "failed to parse attribute 'sym_name'")?;
         let implements = self.strings.read(c).with_message(c, "failed to read string for FlatSymbolRefAttr.");
         let implements = implements.with_message(c, "failed to parse attribute 'implements'")?;
-        let const_params = if has(bit::CONST_PARAMS) { self.previews(c)? } else { Box::default() };
-        let const_args = if has(bit::CONST_ARGS) { self.previews(c)? } else { Box::default() };
+        let const_params = if has(bit::CONST_PARAMS) { self.read_previews(c)? } else { Box::default() };
+        let const_args = if has(bit::CONST_ARGS) { self.read_previews(c)? } else { Box::default() };
         let ty = self.types.read(c, &mut self.strings).with_message(c, "failed to parse attribute 'function_type'")?;
-        let arg_attrs = if has(bit::ARG_ATTRS) { Some(self.dictionaries(c)?) } else { None };
-        let res_attrs =
-            if has(bit::RES_ATTRS) { Some(self.dictionaries(c)?.into_iter().map(Attribute::Dictionary).collect()) } else { None };
+        let arg_attrs = if has(bit::ARG_ATTRS) { Some(self.read_dictionaries(c)?) } else { None };
+        let res_attrs = if has(bit::RES_ATTRS) {
+            Some(self.read_dictionaries(c)?.into_iter().map(Attribute::Dictionary).collect())
+        } else {
+            None
+        };
         let scratch = match has(bit::SCRATCH) {
             true => {
                 let size = tagged_attribute(&mut self.types, &mut self.strings, c, 0)?;
@@ -237,10 +243,10 @@ impl Tables<'_> {
             }
             false => None,
         };
-        let config = if has(bit::CONFIG) { Some(self.dictionary(c)?) } else { None };
-        let arch = if has(bit::ARCH) { Some(self.names(c)?) } else { None };
-        let abi = if has(bit::ABI) { Some(self.dictionary(c)?) } else { None };
-        let synchronization = if has(bit::SYNCHRONIZATION) { Some(value::<Synchronization>(c)?) } else { None };
+        let config = if has(bit::CONFIG) { Some(self.read_dictionary(c)?) } else { None };
+        let arch = if has(bit::ARCH) { Some(self.read_architectures(c)?) } else { None };
+        let abi = if has(bit::ABI) { Some(self.read_dictionary(c)?) } else { None };
+        let synchronization = if has(bit::SYNCHRONIZATION) { Some(enum_value::<Synchronization>(c)?) } else { None };
         let provider_score =
             if has(bit::SCORE) { Some(c.varint().with_message(c, "failed to parse attribute 'provider_score'")?) } else { None };
         let regions = c.count().with_message(c, "failed to read number of regions to parse.")?;
@@ -255,12 +261,12 @@ impl Tables<'_> {
         Ok(ExternRecord { const_params, implementation: Some(Box::new(implementation)), arg_attrs, ty: Some(ty) })
     }
 
-    /// Strings, each preceded by its tag.
-    fn names(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[StringId]>> {
+    /// Reads a count and as many names of architectures, each after the tag of a string.
+    fn read_architectures(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[StringId]>> {
         let count = cursor.count().with_message(cursor, "failed to read size for ArrayAttr.")?;
         let mut names = Vec::new();
         for _ in 0..count {
-            match self.attribute(cursor)? {
+            match self.read_attribute(cursor)? {
                 Attribute::String(name) => names.push(name),
                 _ => return Err(cursor.error("an architecture is a string")),
             }
@@ -270,7 +276,7 @@ impl Tables<'_> {
 }
 
 impl ExternRecord {
-    pub(super) fn function(
+    pub(super) fn to_extern(
         &self,
         name: StringId,
         ty: TypeId,
@@ -279,7 +285,7 @@ impl ExternRecord {
         loc: base::Loc,
     ) -> Result<Extern> {
         if self.ty.is_some_and(|repeated| repeated != ty) {
-            return Err(ReadError::plain("an extern implementation has another type than its entry in the table"));
+            return Err(ReadError::without_offset("an extern implementation has another type than its entry in the table"));
         }
         let arg_attrs = self.arg_attrs.as_deref().unwrap_or(arg_attrs).into();
         let (const_params, implementation) = (self.const_params.clone(), self.implementation.clone());

@@ -1,7 +1,7 @@
 //! Writes preview content.
 
 use super::attributes_out::{write_array, write_attribute, write_dictionary};
-use super::writer::{signed_varint, string, varint};
+use super::writer::{write_signed_varint, write_string_index, write_varint};
 use crate::enums::WireEnum;
 use crate::gates::AttributeKind;
 use crate::module::Module;
@@ -9,7 +9,7 @@ use crate::preview::{ExprOp, Extern, Implementation, Preview};
 use crate::types::{Attribute, StringId};
 use base::entity::Entity;
 
-/// The reader bounds the depth, so this function may recurse.
+/// The readers, the parser and the verifier bound the nesting depth, so this function may recurse.
 pub(super) fn write_preview(out: &mut Vec<u8>, attribute: &Preview) {
     let kind = match attribute {
         Preview::Int(_) => AttributeKind::ExprInt,
@@ -32,10 +32,10 @@ pub(super) fn write_preview(out: &mut Vec<u8>, attribute: &Preview) {
         Preview::Builtin { .. } => AttributeKind::ExprBuiltin,
         Preview::ConstString(_) => AttributeKind::ExprConstString,
     };
-    varint(out, kind.row().tag.into());
+    write_varint(out, kind.row().tag.into());
     match attribute {
-        Preview::Int(value) => signed_varint(out, *value),
-        Preview::Var(name) | Preview::ConstString(name) => string(out, *name),
+        Preview::Int(value) => write_signed_varint(out, *value),
+        Preview::Var(name) | Preview::ConstString(name) => write_string_index(out, *name),
         Preview::Binary { lhs, rhs, .. } => [lhs, rhs].into_iter().for_each(|part| write_preview(out, part)),
         Preview::Neg(inner) => write_preview(out, inner),
         Preview::Tuple(parts) => write_list(out, parts),
@@ -43,50 +43,58 @@ pub(super) fn write_preview(out: &mut Vec<u8>, attribute: &Preview) {
             write_list(out, shape);
             write_list(out, strides);
         }
-        Preview::ConcreteType(ty) => varint(out, ty.index() as u64),
-        Preview::MemorySpace(space) => varint(out, space.number().into()),
-        Preview::Synchronization(threads) => varint(out, threads.number().into()),
-        Preview::Access(access) => varint(out, access.number().into()),
+        Preview::ConcreteType(ty) => write_varint(out, ty.index() as u64),
+        Preview::MemorySpace(space) => write_varint(out, space.number().into()),
+        Preview::Synchronization(threads) => write_varint(out, threads.number().into()),
+        Preview::Access(access) => write_varint(out, access.number().into()),
         Preview::Scratch { size, alignment } => [size, alignment].into_iter().for_each(|part| write_preview(out, part)),
         Preview::ConstParam { name, ty } | Preview::Builtin { name, ty } => {
-            string(out, *name);
-            varint(out, ty.index() as u64);
+            write_string_index(out, *name);
+            write_varint(out, ty.index() as u64);
         }
     }
 }
 
 pub(super) fn write_list(out: &mut Vec<u8>, items: &[Preview]) {
-    varint(out, items.len() as u64);
+    write_varint(out, items.len() as u64);
     items.iter().for_each(|item| write_preview(out, item));
 }
 
-/// Declarations have no function form, implementations have one; both are private.
-const IMPLEMENTATION: u8 = 2 << 1;
+/// The kind of an extern implementation in the flags byte of a function. A declaration has kind 0, like every function that is not
+/// an entry.
+const IMPLEMENTATION_KIND: u8 = 2 << 1;
 
-/// The record of a function without a body; `loc` is its entry in the debug section.
+/// Writes the record of a function without a body; `loc` is its entry in the debug section.
 pub(super) fn write_extern(out: &mut Vec<u8>, module: &Module, function: &Extern, loc: u64) {
-    string(out, function.name);
-    varint(out, function.ty.index() as u64);
+    write_string_index(out, function.name);
+    write_varint(out, function.ty.index() as u64);
     let arg_attrs = || function.arg_attrs.iter().cloned().map(Attribute::Dictionary).collect::<Vec<_>>();
-    let form = if function.implementation.is_some() { IMPLEMENTATION } else { 0 };
-    out.push(function.visibility.number() | form);
-    varint(out, loc);
+    let kind = if function.implementation.is_some() { IMPLEMENTATION_KIND } else { 0 };
+    out.push(function.visibility.number() | kind);
+    write_varint(out, loc);
     match &function.implementation {
         None => {
             write_attribute(out, module, &Attribute::Array(arg_attrs().into()));
-            varint(out, 0);
-            varint(out, AttributeKind::Array.row().tag.into());
+            write_varint(out, 0);
+            write_varint(out, AttributeKind::Array.row().tag.into());
             write_list(out, &function.const_params);
         }
         Some(implementation) => {
             write_implementation(out, module, function, implementation, &arg_attrs());
-            varint(out, 0);
+            write_varint(out, 0);
         }
     }
 }
 
-fn write_implementation(out: &mut Vec<u8>, module: &Module, function: &Extern, own: &Implementation, arg_attrs: &[Attribute]) {
-    let Implementation { implements, const_args, res_attrs, scratch, config, arch, abi, synchronization, provider_score } = own;
+fn write_implementation(
+    out: &mut Vec<u8>,
+    module: &Module,
+    function: &Extern,
+    implementation: &Implementation,
+    arg_attrs: &[Attribute],
+) {
+    let Implementation { implements, const_args, res_attrs, scratch, config, arch, abi, synchronization, provider_score } =
+        implementation;
     let present = [
         !function.const_params.is_empty(),
         !const_args.is_empty(),
@@ -99,15 +107,15 @@ fn write_implementation(out: &mut Vec<u8>, module: &Module, function: &Extern, o
         synchronization.is_some(),
         provider_score.is_some(),
     ];
-    varint(out, present.iter().enumerate().fold(0, |flags, (bit, present)| flags | u64::from(*present) << bit));
-    string(out, function.name);
-    string(out, *implements);
+    write_varint(out, present.iter().enumerate().fold(0, |flags, (bit, present)| flags | u64::from(*present) << bit));
+    write_string_index(out, function.name);
+    write_string_index(out, *implements);
     for list in [&function.const_params, const_args] {
         if !list.is_empty() {
             write_list(out, list);
         }
     }
-    varint(out, function.ty.index() as u64);
+    write_varint(out, function.ty.index() as u64);
     if !arg_attrs.is_empty() {
         write_array(out, module, arg_attrs);
     }
@@ -129,12 +137,12 @@ fn write_implementation(out: &mut Vec<u8>, module: &Module, function: &Extern, o
         write_dictionary(out, module, entries);
     }
     if let Some(threads) = synchronization {
-        varint(out, threads.number().into());
+        write_varint(out, threads.number().into());
     }
     if let Some(score) = provider_score {
-        varint(out, *score);
+        write_varint(out, *score);
     }
-    // One region without a block.
-    varint(out, 1);
-    varint(out, 0);
+    // The op has one region, which has no block.
+    write_varint(out, 1);
+    write_varint(out, 0);
 }

@@ -1,9 +1,9 @@
-//! The file level: header, sections, function table and globals.
+//! Reads a bytecode file: header, sections, function table and globals.
 
 use super::cursor::{Context, Cursor};
-use super::debug::Debug;
+use super::debug::DebugReader;
 use super::error::{Line, ReadError, Result};
-use super::function::Decoded;
+use super::function::DecodedFunction;
 use super::tables::{Constants, Strings, check_fits};
 use super::types::Types;
 use super::{MAGIC, section};
@@ -56,41 +56,41 @@ pub(super) struct Tables<'a> {
     pub(super) strings: Strings<'a>,
     pub(super) types: Types<'a>,
     pub(super) constants: Constants<'a>,
-    pub(super) debug: Debug<'a>,
-    /// The remaining number of entry parameters. A valid file has fewer parameters than bytes.
-    pub(super) parameters: usize,
+    pub(super) debug: DebugReader<'a>,
+    /// How many more parameters the functions may have. Reason: a valid file has fewer parameters than bytes.
+    pub(super) parameter_budget: usize,
 }
 
 /// Reads a file and verifies the program.
 pub fn read(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
-    let read = decode(bytes, features)?;
-    let refuse = |failure: Failure, conclusion: &str| ReadError {
-        lines: vec![Line::plain(failure.message), Line::plain(conclusion)],
-        position: read.debug.position(failure.loc).map(|(file, line, column)| (file.to_string(), line, column)),
-        concluded: true,
+    let program = decode(bytes, features)?;
+    let read_error = |failure: Failure, conclusion: &str| ReadError {
+        lines: vec![Line::without_offset(failure.message), Line::without_offset(conclusion)],
+        position: program.debug.position(failure.loc).map(|(file, line, column)| (file.to_string(), line, column)),
+        has_conclusion: true,
     };
-    verify::verify(&read.module, &read.debug).map_err(|failure| refuse(failure, VERIFICATION))?;
-    verify::expressible(&read.module).map_err(|failure| refuse(failure, INEXPRESSIBLE))?;
-    Ok(read)
+    verify::verify(&program.module, &program.debug).map_err(|failure| read_error(failure, VERIFICATION_FAILED))?;
+    verify::expressible(&program.module).map_err(|failure| read_error(failure, INEXPRESSIBLE))?;
+    Ok(program)
 }
 
-/// The line after a violated language rule.
-const VERIFICATION: &str = "verification failed for deserialized cuda_tile::ModuleOp";
+/// The error line that follows a violated language rule.
+const VERIFICATION_FAILED: &str = "verification failed for deserialized cuda_tile::ModuleOp";
 
-/// The line after a violated format rule.
+/// The error line that follows a violated format rule.
 const INEXPRESSIBLE: &str = "deserialized module does not conform to bytecode format invariants";
 
 fn decode(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
     let mut cursor = Cursor::new(bytes);
-    let (version, preview) = header(&mut cursor, bytes, features)?;
-    let sections = sections(&mut cursor)?;
-    // Messages of this level have the offset of the file's end.
-    let at = |error: ReadError, message: &str| error.then(cursor.offset(), message);
+    let (version, preview) = read_header(&mut cursor, bytes, features)?;
+    let sections = read_sections(&mut cursor)?;
+    // The error lines of this level have the offset of the file's end.
+    let with_line = |error: ReadError, message: &str| error.with_outer_line(cursor.offset(), message);
 
     let Some(strings) = sections[section::STRING as usize] else {
         return Err(cursor.error("string section is mandatory"));
     };
-    let strings = Strings::new(strings, bytes.len()).map_err(|error| at(error, "failed to parse string section"))?;
+    let strings = Strings::new(strings, bytes.len()).map_err(|error| with_line(error, "failed to parse string section"))?;
     let no_types = Types::new(None, version, preview, bytes.len())?;
     let mut tables = Tables {
         version,
@@ -98,43 +98,43 @@ fn decode(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
         strings,
         types: no_types,
         constants: Constants::default(),
-        debug: Debug::default(),
-        parameters: bytes.len(),
+        debug: DebugReader::default(),
+        parameter_budget: bytes.len(),
     };
     let producer = sections[section::PRODUCER as usize]
-        .map(|payload| producer(payload, &mut tables))
+        .map(|payload| read_producer(payload, &mut tables))
         .transpose()
-        .map_err(|error| at(error, "failed to parse producer section"))?;
+        .map_err(|error| with_line(error, "failed to parse producer section"))?;
     tables.types = Types::new(sections[section::TYPE as usize], version, preview, bytes.len())
-        .map_err(|error| at(error, "failed to parse type section"))?;
+        .map_err(|error| with_line(error, "failed to parse type section"))?;
     if let Some(payload) = sections[section::CONSTANT as usize] {
-        tables.constants = Constants::new(payload).map_err(|error| at(error, "failed to parse constant section"))?;
+        tables.constants = Constants::new(payload).map_err(|error| with_line(error, "failed to parse constant section"))?;
     }
     let globals = match sections[section::GLOBAL as usize] {
-        Some(payload) => globals(payload, version).map_err(|error| at(error, "failed to parse global section"))?,
+        Some(payload) => read_globals(payload, version).map_err(|error| with_line(error, "failed to parse global section"))?,
         None => Vec::new(),
     };
     let Some(payload) = sections[section::FUNCTION as usize] else {
         return Err(cursor.error("function section is mandatory"));
     };
-    let records = tables.function_table(payload).map_err(|error| at(error, "failed to parse function section"))?;
+    let records = tables.read_function_table(payload).map_err(|error| with_line(error, "failed to parse function section"))?;
     if let Some(payload) = sections[section::DEBUG as usize] {
-        tables.debug = Debug::new(payload, version).map_err(|error| at(error, "failed to parse debug section"))?;
+        tables.debug = DebugReader::new(payload, version).map_err(|error| with_line(error, "failed to parse debug section"))?;
     }
 
     let globals = globals
         .into_iter()
-        .map(|record| tables.global(record, &cursor))
+        .map(|record| tables.decode_global(record, &cursor))
         .collect::<Result<Vec<_>>>()
-        .map_err(|error| at(error, "failed to create global from bytecode"))?;
+        .map_err(|error| with_line(error, "failed to create global from bytecode"))?;
     let functions = records
         .iter()
-        .map(|record| tables.function(record, &cursor))
-        .collect::<Result<Vec<Decoded>>>()
-        .map_err(|error| at(error, "failed to create function from bytecode"))?;
+        .map(|record| tables.decode_function(record, &cursor))
+        .collect::<Result<Vec<DecodedFunction>>>()
+        .map_err(|error| with_line(error, "failed to create function from bytecode"))?;
     let (functions, externs) = separate_externs(functions, features)?;
     if let Some(index) = tables.strings.not_utf8 {
-        return Err(ReadError::plain(format!("string {index} is not UTF-8 text")));
+        return Err(ReadError::without_offset(format!("string {index} is not UTF-8 text")));
     }
     let module = Module {
         version,
@@ -150,40 +150,40 @@ fn decode(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
     Ok(DecodedProgram { module, debug: tables.debug.info })
 }
 
-/// Separates entries from functions without a body, which need a preview feature. Other functions are invalid.
-fn separate_externs(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec<Extern>)> {
+/// Separates entries from functions without a body, which need the preview feature `simt`. Other functions are invalid.
+fn separate_externs(functions_of_file: Vec<DecodedFunction>, features: Features) -> Result<(Vec<Function>, Vec<Extern>)> {
     let (mut functions, mut externs) = (Vec::new(), Vec::new());
     let mut has_device_function = false;
-    for decoded in all {
-        match decoded {
-            Decoded::Entry(function) => functions.push(function),
-            Decoded::Extern(function) => externs.push(Extern { after: functions.len() as u32, ..function }),
-            Decoded::Device => has_device_function = true,
+    for decoded_function in functions_of_file {
+        match decoded_function {
+            DecodedFunction::Entry(function) => functions.push(function),
+            DecodedFunction::Extern(function) => externs.push(Extern { after: functions.len() as u32, ..function }),
+            DecodedFunction::Device => has_device_function = true,
         }
     }
     let lines = match (has_device_function || !externs.is_empty(), features.simt) {
-        (true, false) => vec!["uses preview feature 'simt', which is not enabled", VERIFICATION],
+        (true, false) => vec!["uses preview feature 'simt', which is not enabled", VERIFICATION_FAILED],
         (true, true) if has_device_function => {
             vec!["'cuda_tile.preview$func' op must be extern when serialized to bytecode", INEXPRESSIBLE]
         }
         _ => return Ok((functions, externs)),
     };
-    Err(ReadError { lines: lines.into_iter().map(Line::plain).collect(), ..ReadError::silent() })
+    Err(ReadError { lines: lines.into_iter().map(Line::without_offset).collect(), ..ReadError::silent() })
 }
 
-/// The version, and whether the header signals preview content.
-fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(Version, bool)> {
+/// Reads the version, and whether the header signals preview content.
+fn read_header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(Version, bool)> {
     if !bytes.starts_with(&MAGIC) {
         return Err(not_bytecode(bytes));
     }
     cursor.bytes(MAGIC.len() as u64)?;
-    // NVIDIA's reader reads a missing byte as the zero after its buffer.
+    // A missing byte counts as zero, as in NVIDIA's reader, which reads the zero after the end of its buffer.
     let (major, minor) = (cursor.byte().unwrap_or(0), cursor.byte().unwrap_or(0));
     let Some(version) = Version::new(major, minor) else {
         return Err(ReadError::without_conclusion(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
     };
-    let tag = cursor.little_endian().with_message(cursor, "failed to parse bytecode header")?;
-    let (tag, unknown_bits) = (u16::from_le_bytes(tag), u16::from_le_bytes(tag) & !PREVIEW);
+    let tag = cursor.byte_array().with_message(cursor, "failed to parse bytecode header")?;
+    let (tag, unknown_bits) = (u16::from_le_bytes(tag), u16::from_le_bytes(tag) & !PREVIEW_BIT);
     if unknown_bits != 0 {
         return Err(cursor.error(format!("header has unrecognized version tag bits (0x{unknown_bits:X});")))
             .with_message(cursor, "failed to parse bytecode header");
@@ -204,10 +204,12 @@ fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(
     Ok((version, true))
 }
 
-/// The bit of the version tag that signals preview content. The version tag is the word after the version; it has no other bits.
-const PREVIEW: u16 = 1;
+/// The bit of the version tag that signals preview content; no other bit is valid. The version tag is the 16-bit word after the
+/// version.
+const PREVIEW_BIT: u16 = 1;
 
-/// The actual kind of a file without the magic number. NVIDIA's reader recognises only MLIR bytecode.
+/// The error for a file without the magic number. Like the error of NVIDIA's reader, it names the actual kind of the file only for
+/// MLIR bytecode.
 fn not_bytecode(bytes: &[u8]) -> ReadError {
     if bytes.starts_with(b"ML\xefR") {
         return ReadError::without_conclusion(format!("{} (it looks like MLIR bytecode instead)", super::error::CONCLUSION));
@@ -215,29 +217,30 @@ fn not_bytecode(bytes: &[u8]) -> ReadError {
     ReadError::silent()
 }
 
-/// The payloads by section number. A later section replaces an earlier one of the same kind.
-fn sections<'a>(cursor: &mut Cursor<'a>) -> Result<[Option<&'a [u8]>; section::COUNT as usize]> {
+/// Returns the payloads by section number. A later section replaces an earlier section of the same kind.
+fn read_sections<'a>(cursor: &mut Cursor<'a>) -> Result<[Option<&'a [u8]>; section::COUNT as usize]> {
     let mut payloads = [None; section::COUNT as usize];
     loop {
-        let header = section_header(cursor).with_message(cursor, "failed to parse section header")?;
+        let header = read_section_header(cursor).with_message(cursor, "failed to parse section header")?;
         if header.id == section::END {
             if cursor.remaining() != 0 {
                 return Err(cursor.error("end section is not the last section"));
             }
             return Ok(payloads);
         }
-        let required = match header.id {
+        let required_alignment = match header.id {
             section::STRING | section::TYPE => 4,
             section::CONSTANT | section::DEBUG | section::FUNCTION => 8,
             _ => 1,
         };
-        if required > 1 && header.alignment.is_none_or(|alignment| alignment % required != 0) {
+        if required_alignment > 1 && header.alignment.is_none_or(|alignment| alignment % required_alignment != 0) {
             let got = match header.alignment {
                 Some(alignment) => format!("has alignment of {alignment}"),
                 None => "has no alignment flag set".into(),
             };
             let id = header.id;
-            return Err(cursor.error(format!("section {id} must have alignment that is a multiple of {required} bytes, but {got}")));
+            return Err(cursor
+                .error(format!("section {id} must have alignment that is a multiple of {required_alignment} bytes, but {got}")));
         }
         if header.length > cursor.remaining() as u64 {
             let (length, rest) = (header.length, cursor.remaining());
@@ -253,11 +256,11 @@ struct SectionHeader {
     alignment: Option<u64>,
 }
 
-fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
-    let first = cursor.byte().with_message(cursor, "unexpected end of data while reading section header")?;
-    let (id, aligned) = (first & 0x7F, first & 0x80 != 0);
+fn read_section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
+    let first_byte = cursor.byte().with_message(cursor, "unexpected end of data while reading section header")?;
+    let (id, has_alignment) = (first_byte & 0x7F, first_byte & 0x80 != 0);
     if id == section::END {
-        if aligned {
+        if has_alignment {
             return Err(cursor.error("end section should not have alignment flag set"));
         }
         return Ok(SectionHeader { id, length: 0, alignment: None });
@@ -271,7 +274,7 @@ fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
         return Err(cursor.error(format!("section length {length} exceeds remaining data size {rest}")));
     }
     let mut alignment = None;
-    if aligned {
+    if has_alignment {
         let value = cursor.varint()?;
         if !value.is_power_of_two() {
             return Err(cursor.error(format!("invalid alignment value: {value}")));
@@ -282,12 +285,13 @@ fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
     Ok(SectionHeader { id, length, alignment })
 }
 
-fn producer(payload: &[u8], tables: &mut Tables<'_>) -> Result<crate::types::StringId> {
+fn read_producer(payload: &[u8], tables: &mut Tables<'_>) -> Result<crate::types::StringId> {
     let mut cursor = Cursor::new(payload);
     let index = cursor.varint().with_message(&cursor, "failed to read producer string index")?;
     tables.strings.get_lossy(index).context(&cursor, || format!("failed to get producer string at index {index}"))
 }
 
+/// A global before its references are resolved: `name`, `ty` and `value` are indices of a string, a type and a constant.
 struct GlobalRecord {
     name: u64,
     ty: u64,
@@ -297,12 +301,12 @@ struct GlobalRecord {
     constant: u64,
 }
 
-fn globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
+fn read_globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
     let mut cursor = Cursor::new(payload);
     let c = &mut cursor;
     let count = c.varint().with_message(c, "failed to read number of global.")?;
-    let extended = version.has(Feature::GlobalFlags);
-    check_fits(c, count, if extended { 6 } else { 4 }, "globals")?;
+    let has_flags = version.has(Feature::GlobalFlags);
+    check_fits(c, count, if has_flags { 6 } else { 4 }, "globals")?;
     let mut records = Vec::new();
     for _ in 0..count {
         records.push(GlobalRecord {
@@ -310,34 +314,35 @@ fn globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
             ty: c.varint().with_message(c, "failed to read global value type")?,
             value: c.varint().with_message(c, "failed to read global value constant index")?,
             alignment: c.varint().with_message(c, "failed to read global alignment")?,
-            visibility: if extended { c.varint().with_message(c, "failed to read global symbol visibility")? } else { 0 },
-            constant: if extended { c.varint().with_message(c, "failed to read global constant flag")? } else { 0 },
+            visibility: if has_flags { c.varint().with_message(c, "failed to read global symbol visibility")? } else { 0 },
+            constant: if has_flags { c.varint().with_message(c, "failed to read global constant flag")? } else { 0 },
         });
     }
     Ok(records)
 }
 
 impl Tables<'_> {
-    fn global(&mut self, record: GlobalRecord, file: &Cursor<'_>) -> Result<Global> {
+    fn decode_global(&mut self, record: GlobalRecord, file_end: &Cursor<'_>) -> Result<Global> {
         if record.value >= self.constants.len() {
-            return Err(file.error("global value constant index out of bounds"));
+            return Err(file_end.error("global value constant index out of bounds"));
         }
         let index = record.name;
         let name =
-            self.strings.get(index).context(file, || format!("failed to get global symbol name string for index {index}"))?;
+            self.strings.get(index).context(file_end, || format!("failed to get global symbol name string for index {index}"))?;
         if self.strings.text(name).is_empty() {
-            return Err(file.error(format!("global symbol name at index {index} is empty")));
+            return Err(file_end.error(format!("global symbol name at index {index} is empty")));
         }
         let ty = self.types.get(record.ty, &mut self.strings).map_err(|error| match error.lines.is_empty() {
             true => ReadError::at(0, "provided type is null"),
-            false => error.then(0, "provided type is null"),
+            false => error.with_outer_line(0, "provided type is null"),
         })?;
         if !matches!(self.types.arena[ty], Type::Tile { .. }) {
             return Err(ReadError::at(0, "expect Cuda Tile integer or float type but got: <<NULL TYPE>>"));
         }
-        let value = self.constant_at(record.value, ty)?;
+        let value = self.intern_constant(record.value, ty)?;
         let visibility = u8::try_from(record.visibility).ok().and_then(Visibility::from_number);
-        let visibility = visibility.ok_or_else(|| file.error(format!("invalid symbol visibility value: {}", record.visibility)))?;
+        let visibility =
+            visibility.ok_or_else(|| file_end.error(format!("invalid symbol visibility value: {}", record.visibility)))?;
         let (alignment, constant) = (record.alignment, record.constant != 0);
         Ok(Global { name, ty, value, alignment, visibility, constant, loc: Loc::UNKNOWN })
     }

@@ -1,6 +1,6 @@
-//! The string and constant tables. Entries in use are copied into the module once; others are dropped.
+//! The string and constant tables. The reader copies each entry that the program uses into the module once, and drops the others.
 
-use super::EXPANSION;
+use super::MAX_EXPANSION;
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use crate::module::Constant;
@@ -8,7 +8,7 @@ use crate::types::{ConstantId, StringId};
 use base::Arena;
 use std::collections::{HashMap, HashSet};
 
-/// Little-endian offsets, decoded on access.
+/// An array of 32-bit little-endian offsets, decoded on access.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Offsets<'a>(pub(super) &'a [u8]);
 
@@ -17,14 +17,14 @@ impl Offsets<'_> {
         self.0.len() / 4
     }
     pub(super) fn get(self, index: usize) -> Option<u32> {
-        // The file supplies the index.
+        // The index comes from the file and may have any value.
         let bytes = self.0.get(index.checked_mul(4)?..)?.first_chunk()?;
         Some(u32::from_le_bytes(*bytes))
     }
 }
 
-/// A table of `u32` offsets and their data: count, padding, offsets, data.
-pub(super) fn offset_table<'a>(payload: &'a [u8], what: &str) -> Result<(Offsets<'a>, &'a [u8])> {
+/// Reads a table (count, padding, 32-bit offsets, data) and returns its offsets and data. `what` names the records in messages.
+pub(super) fn read_offset_table<'a>(payload: &'a [u8], what: &str) -> Result<(Offsets<'a>, &'a [u8])> {
     let mut cursor = Cursor::new(payload);
     let count = cursor.varint()?;
     if count == 0 {
@@ -39,11 +39,12 @@ pub(super) fn offset_table<'a>(payload: &'a [u8], what: &str) -> Result<(Offsets
     Ok((Offsets(offsets), cursor.rest()))
 }
 
+/// Checks that `count` records of at least `size` bytes fit in the remaining bytes.
 pub(super) fn check_fits(cursor: &Cursor<'_>, count: u64, size: usize, what: &str) -> Result<()> {
-    let (rest, most) = (cursor.remaining(), cursor.remaining() / size);
-    if count > most as u64 {
+    let (rest, max_count) = (cursor.remaining(), cursor.remaining() / size);
+    if count > max_count as u64 {
         let message = format!(
-            "number of {what} ({count}) exceeds the maximum of {most} that can fit in the remaining payload of {rest} bytes."
+            "number of {what} ({count}) exceeds the maximum of {max_count} that can fit in the remaining payload of {rest} bytes."
         );
         return Err(cursor.error(message));
     }
@@ -53,59 +54,62 @@ pub(super) fn check_fits(cursor: &Cursor<'_>, count: u64, size: usize, what: &st
 pub(super) struct Strings<'a> {
     offsets: Offsets<'a>,
     data: &'a [u8],
+    /// The id of each string that the module has already.
     ids: Vec<Option<StringId>>,
     by_text: HashMap<String, StringId>,
-    copied: usize,
-    limit: usize,
+    copied_bytes: usize,
+    max_copied_bytes: usize,
     /// The indices of strings that are not UTF-8.
-    lossy: HashSet<usize>,
-    /// The first such string in the program itself. The reader rejects the file for it after all other checks.
+    lossy_indices: HashSet<usize>,
+    /// The index of the first of these strings that a name, format or key refers to. The reader rejects the file because of it, but
+    /// after all other checks.
     pub(super) not_utf8: Option<u64>,
     pub(super) arena: Arena<StringId, String>,
 }
 
 impl<'a> Strings<'a> {
     pub(super) fn new(payload: &'a [u8], file_size: usize) -> Result<Self> {
-        let (offsets, data) = offset_table(payload, "strings")?;
+        let (offsets, data) = read_offset_table(payload, "strings")?;
         Ok(Strings {
             offsets,
             data,
             ids: vec![None; offsets.len()],
             by_text: HashMap::new(),
-            copied: 0,
-            limit: file_size * EXPANSION + 4096,
-            lossy: HashSet::new(),
+            copied_bytes: 0,
+            max_copied_bytes: file_size * MAX_EXPANSION + 4096,
+            lossy_indices: HashSet::new(),
             not_utf8: None,
             arena: Arena::new(),
         })
     }
 
-    /// A string of the program. A name, format or key that is not UTF-8 would change in the output.
+    /// Returns a name, format or key of the program. Records a string that is not UTF-8 in `not_utf8`. Reason: it would change in
+    /// the output.
     pub(super) fn get(&mut self, index: u64) -> Result<StringId> {
         let id = self.get_lossy(index)?;
-        if self.lossy.contains(&(index as usize)) {
+        if self.lossy_indices.contains(&(index as usize)) {
             self.not_utf8.get_or_insert(index);
         }
         Ok(id)
     }
 
-    /// A string for people, such as a file name, which may have any encoding. Invalid UTF-8 becomes U+FFFD.
+    /// Returns a string that only people read, such as a file name. It may have any encoding; invalid UTF-8 becomes U+FFFD.
     pub(super) fn get_lossy(&mut self, index: u64) -> Result<StringId> {
         if index >= self.offsets.len() as u64 {
-            return Err(ReadError::plain(format!("string index {index} out of bounds")));
+            return Err(ReadError::without_offset(format!("string index {index} out of bounds")));
         }
         let slot = index as usize;
         if let Some(id) = self.ids[slot] {
             return Ok(id);
         }
-        let bytes = self.slice(slot);
-        self.copied += bytes.len();
-        if self.copied > self.limit {
-            return Err(ReadError::plain("strings overlap so much that together they are larger than the file"));
+        let bytes = self.string_bytes(slot);
+        self.copied_bytes += bytes.len();
+        if self.copied_bytes > self.max_copied_bytes {
+            return Err(ReadError::without_offset("strings overlap so much that together they are larger than the file"));
         }
         let text = String::from_utf8_lossy(bytes).into_owned();
         if text.as_bytes() != bytes {
-            self.lossy.insert(slot);
+            self.lossy_indices.insert(slot);
         }
         let id = match self.by_text.get(&text) {
             Some(id) => *id,
@@ -119,8 +123,9 @@ impl<'a> Strings<'a> {
         Ok(id)
     }
 
-    /// A string ends at the next offset. As in NVIDIA's reader, an offset past the end gives the available bytes.
-    fn slice(&self, index: usize) -> &'a [u8] {
+    /// Returns the bytes of a string, which ends at the next offset. As in NVIDIA's reader, a string that ends after the data has
+    /// the available bytes.
+    fn string_bytes(&self, index: usize) -> &'a [u8] {
         let start = self.offsets.get(index).unwrap_or_default();
         let end = self.offsets.get(index + 1).unwrap_or(self.data.len() as u32);
         let from = (start as usize).min(self.data.len());
@@ -137,7 +142,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// The raw records of the constant section, each a length and data.
+/// The records of the constant section, each of which is a length and data.
 #[derive(Default)]
 pub(super) struct Constants<'a> {
     offsets: &'a [u8],
@@ -158,9 +163,9 @@ impl<'a> Constants<'a> {
             return Err(cursor.error("insufficient data for constant indices"));
         }
         let offsets = cursor.bytes(count * 8)?;
-        let table = Constants { offsets, data: cursor.rest(), ids: vec![None; count as usize], arena: Arena::new() };
+        let constants = Constants { offsets, data: cursor.rest(), ids: vec![None; count as usize], arena: Arena::new() };
         for index in 0..count as usize {
-            let (start, end, size) = (table.offset(index), table.offset(index + 1), table.data.len());
+            let (start, end, size) = (constants.offset(index), constants.offset(index + 1), constants.data.len());
             if end < start {
                 let message =
                     format!("invalid constant start indices: end ({end}) is less than start ({start}) for constant {index}");
@@ -173,7 +178,7 @@ impl<'a> Constants<'a> {
                 return Err(cursor.error(message));
             }
         }
-        Ok(table)
+        Ok(constants)
     }
 
     fn offset(&self, index: usize) -> u64 {
@@ -186,7 +191,8 @@ impl<'a> Constants<'a> {
         self.ids.len() as u64
     }
 
-    /// The data of a constant, after `check` accepts it. `index` is in range; each use may have another type.
+    /// Returns the id of a constant whose data `check` accepts. `index` must be in range. `check` runs for each use, because each
+    /// use may have another type.
     pub(super) fn get(&mut self, index: u64, check: impl FnOnce(&[u8], &Cursor<'_>) -> Result<()>) -> Result<ConstantId> {
         let slot = index as usize;
         let mut cursor = Cursor::new(&self.data[self.offset(slot) as usize..self.offset(slot + 1) as usize]);
@@ -202,9 +208,9 @@ mod tests {
     use super::Offsets;
 
     #[test]
-    fn an_index_of_any_size_is_looked_up() {
+    fn get_accepts_an_index_of_any_size() {
         let offsets = Offsets(&[1, 0, 0, 0, 2, 0, 0, 0, 3]);
-        let found = [0, 1, 2, 3, usize::MAX / 4, usize::MAX / 4 + 1, usize::MAX].map(|index| offsets.get(index));
-        assert_eq!(found, [Some(1), Some(2), None, None, None, None, None]);
+        let results = [0, 1, 2, 3, usize::MAX / 4, usize::MAX / 4 + 1, usize::MAX].map(|index| offsets.get(index));
+        assert_eq!(results, [Some(1), Some(2), None, None, None, None, None]);
     }
 }

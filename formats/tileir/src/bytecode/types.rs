@@ -1,22 +1,22 @@
-//! The type table. Records are decoded on use, and equal types share one id.
+//! The type table. The reader decodes a record on first use, and equal types share one id.
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
-use super::tables::{Offsets, Strings, offset_table};
-use super::{EXPANSION, MAX_RANK};
+use super::tables::{Offsets, Strings, read_offset_table};
+use super::{MAX_EXPANSION, MAX_RANK};
 use crate::check_type;
 use crate::enums::WireEnum;
 use crate::gates::{self, Feature, TYPES, TypeKind, TypeRow};
 use crate::preview::{Preview, PreviewType};
-use crate::text::types::{Tables, TypeText, type_text};
-use crate::types::{Element, Pointer, PointerSpace, Type, TypeId};
+use crate::text::types::{TypeTables, TypeText, type_text};
+use crate::types::{Element, Pointer, PointerSharing, Type, TypeId};
 use crate::version::Version;
 use base::{Arena, entity::Entity};
 use core_dialect::memory::Padding;
 use std::collections::HashMap;
 
-/// A valid type nests at most four levels: function, view, tensor view, scalar. The limit finds errors before they exhaust the
-/// stack.
+/// A valid type nests at most four levels: function, view, tensor view, scalar. The limit rejects a malformed type before it
+/// exhausts the stack.
 const MAX_NESTING: usize = 16;
 
 pub(super) struct Types<'a> {
@@ -26,16 +26,17 @@ pub(super) struct Types<'a> {
     offsets: Offsets<'a>,
     data: &'a [u8],
     ids: Vec<Option<TypeId>>,
+    /// The indices of the records whose decoding has begun, to detect cycles.
     being_read: Vec<u64>,
     by_type: HashMap<Type, TypeId>,
-    decoded: usize,
-    limit: usize,
+    decoded_bytes: usize,
+    max_decoded_bytes: usize,
     pub(super) arena: Arena<TypeId, Type>,
 }
 
 impl<'a> Types<'a> {
     pub(super) fn new(payload: Option<&'a [u8]>, version: Version, preview: bool, file_size: usize) -> Result<Self> {
-        let (offsets, data) = payload.map(|payload| offset_table(payload, "types")).transpose()?.unwrap_or_default();
+        let (offsets, data) = payload.map(|payload| read_offset_table(payload, "types")).transpose()?.unwrap_or_default();
         Ok(Types {
             version,
             preview,
@@ -44,8 +45,8 @@ impl<'a> Types<'a> {
             ids: vec![None; offsets.len()],
             being_read: Vec::new(),
             by_type: HashMap::new(),
-            decoded: 0,
-            limit: file_size * EXPANSION + 4096,
+            decoded_bytes: 0,
+            max_decoded_bytes: file_size * MAX_EXPANSION + 4096,
             arena: Arena::new(),
         })
     }
@@ -65,7 +66,7 @@ impl<'a> Types<'a> {
         self.get(index, strings)
     }
 
-    /// Symbolic names in types refer to `strings`.
+    /// Returns the type with an index, and decodes it on first use. Symbolic names in types refer to `strings`.
     pub(super) fn get(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<TypeId> {
         let slot = usize::try_from(index).ok().filter(|slot| *slot < self.ids.len()).ok_or_else(ReadError::silent)?;
         if let Some(id) = self.ids[slot] {
@@ -90,90 +91,90 @@ impl<'a> Types<'a> {
     fn decode(&mut self, record: &'a [u8], strings: &mut Strings<'_>) -> Result<Type> {
         let mut cursor = Cursor::new(record);
         let type_tag = cursor.varint()? as u8;
-        // Offsets in messages start after the tag.
+        // Error messages count offsets from the byte after the tag.
         let mut cursor = Cursor::new(cursor.rest());
-        let ty = self.payload(type_tag, &mut cursor, strings)?;
-        self.decoded += cursor.offset();
-        if self.decoded > self.limit {
-            return Err(ReadError::plain("type records overlap so much that together they are larger than the file"));
+        let ty = self.decode_payload(type_tag, &mut cursor, strings)?;
+        self.decoded_bytes += cursor.offset();
+        if self.decoded_bytes > self.max_decoded_bytes {
+            return Err(ReadError::without_offset("type records overlap so much that together they are larger than the file"));
         }
         Ok(ty)
     }
 
-    fn payload(&mut self, type_tag: u8, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+    fn decode_payload(&mut self, type_tag: u8, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
         let Some(row) = TYPES.iter().find(|row| row.tag == type_tag) else {
-            return Err(ReadError::plain(format!("unknown type tag: {type_tag}")));
+            return Err(ReadError::without_offset(format!("unknown type tag: {type_tag}")));
         };
-        self.require(row)?;
+        self.check_available(row)?;
         match row.kind {
             TypeKind::Scalar(scalar) => Ok(Type::Scalar(scalar)),
-            TypeKind::Pointer => self.pointer(cursor, strings),
-            TypeKind::Tile => self.tile(cursor, strings),
-            TypeKind::TensorView => self.tensor_view(cursor, strings),
-            TypeKind::PartitionView => self.partition_view(cursor, strings),
-            TypeKind::Function => self.function(cursor, strings),
+            TypeKind::Pointer => self.decode_pointer(cursor, strings),
+            TypeKind::Tile => self.decode_tile(cursor, strings),
+            TypeKind::TensorView => self.decode_tensor_view(cursor, strings),
+            TypeKind::PartitionView => self.decode_partition_view(cursor, strings),
+            TypeKind::Function => self.decode_function_type(cursor, strings),
             TypeKind::Token => Ok(Type::Token),
-            TypeKind::GatherScatterView => self.gather_scatter_view(cursor, strings),
-            TypeKind::StridedView => self.strided_view(cursor, strings),
-            kind => self.preview_type(kind, cursor, strings).map(Type::Preview),
+            TypeKind::GatherScatterView => self.decode_gather_scatter_view(cursor, strings),
+            TypeKind::StridedView => self.decode_strided_view(cursor, strings),
+            kind => self.decode_preview_type(kind, cursor, strings).map(Type::Preview),
         }
     }
 
-    /// Checks that the file's version allows this kind of type.
-    fn require(&self, row: &TypeRow) -> Result<()> {
+    /// Checks that the file may have this kind of type: its version allows the kind, and its header signals a preview type.
+    fn check_available(&self, row: &TypeRow) -> Result<()> {
         let (name, tag, since) = (row.name, row.tag, row.since);
         if row.preview && !self.preview {
-            return Err(ReadError::plain(preview_not_signalled(format_args!("type tag {tag}"))));
+            return Err(ReadError::without_offset(preview_not_signalled(format_args!("type tag {tag}"))));
         }
         if self.version < since {
             let message = format!("type '{name}' requires bytecode version {since}+, file version is {}", self.version);
-            return Err(ReadError::plain(message));
+            return Err(ReadError::without_offset(message));
         }
         Ok(())
     }
 
-    /// The flags of optional parameters, of which a type has at most one. [`no_unused_bits`] checks them after the parameters are
-    /// read.
-    fn flags(&self, cursor: &mut Cursor<'_>, feature: Feature) -> Result<u64> {
+    /// Reads the flags word of optional parameters, or returns 0 if the version has no such word. A type has at most one optional
+    /// parameter. [`check_unused_bits`] checks the flags after the parameters are read.
+    fn read_optional_flags(&self, cursor: &mut Cursor<'_>, feature: Feature) -> Result<u64> {
         if !self.version.has(feature) {
             return Ok(0);
         }
         cursor.varint().with_message(cursor, "failed to read optional parameter flags")
     }
 
-    fn space(&self, cursor: &mut Cursor<'_>, flags: u64) -> Result<PointerSpace> {
+    fn read_pointer_attribute(&self, cursor: &mut Cursor<'_>, flags: u64) -> Result<PointerSharing> {
         if flags & 1 == 0 {
-            return Ok(PointerSpace::Absent);
+            return Ok(PointerSharing::Absent);
         }
-        let number = enumeration(cursor)?;
-        let space = PointerSpace::from_number(number);
-        let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {number}")))?;
-        if self.version < gates::pointer_since(space) {
-            let message = format!("enum value {number} is not available in bytecode version {}", self.version);
+        let variant_number = enum_number(cursor)?;
+        let sharing = PointerSharing::from_number(variant_number);
+        let sharing = sharing.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {variant_number}")))?;
+        if self.version < gates::pointer_since(sharing) {
+            let message = format!("enum value {variant_number} is not available in bytecode version {}", self.version);
             return Err(cursor.error(message));
         }
-        Ok(space)
+        Ok(sharing)
     }
 
-    fn component_type(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, name: &str) -> Result<TypeId> {
+    fn read_component_type(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, name: &str) -> Result<TypeId> {
         self.read(cursor, strings).context(cursor, || format!("failed to get {name} type"))
     }
 
-    fn pointer(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Feature::PointerFlags)?;
-        let pointee = self.component_type(cursor, strings, "pointeeType")?;
-        let space = self.space(cursor, flags)?;
-        no_unused_bits(cursor, flags, 1)?;
-        let pointee = check_type::number(&self.arena[pointee], "pointeeType").map_err(|message| cursor.error(message))?;
+    fn decode_pointer(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.read_optional_flags(cursor, Feature::PointerFlags)?;
+        let pointee = self.read_component_type(cursor, strings, "pointeeType")?;
+        let space = self.read_pointer_attribute(cursor, flags)?;
+        check_unused_bits(cursor, flags, 1)?;
+        let pointee = check_type::scalar_except_i4(&self.arena[pointee], "pointeeType").map_err(|message| cursor.error(message))?;
         Ok(Type::Ptr(Pointer { pointee, space }))
     }
 
-    fn tile(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let element = self.component_type(cursor, strings, "elementType")?;
+    fn decode_tile(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let element = self.read_component_type(cursor, strings, "elementType")?;
         let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
         let shape = check_rank(shape, cursor)?;
         if cursor.remaining() > 0 && self.preview {
-            return self.symbolic_tile(element, shape, cursor, strings).map(Type::Preview);
+            return self.decode_symbolic_tile(element, shape, cursor, strings).map(Type::Preview);
         }
         if cursor.remaining() > 0 {
             let what = "preview type extension requires the header to advertise preview content";
@@ -188,22 +189,23 @@ impl<'a> Types<'a> {
         Ok(Type::Tile { element, shape })
     }
 
-    fn tensor_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Feature::PointerFlags)?;
-        let element = self.component_type(cursor, strings, "elementType")?;
+    fn decode_tensor_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.read_optional_flags(cursor, Feature::PointerFlags)?;
+        let element = self.read_component_type(cursor, strings, "elementType")?;
         let shape = check_rank(cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read shape")?, cursor)?;
         let strides = check_rank(cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read strides")?, cursor)?;
-        let space = self.space(cursor, flags)?;
-        no_unused_bits(cursor, flags, 1)?;
-        let element = check_type::number(&self.arena[element], "elementType").map_err(|message| cursor.error(message))?;
+        let space = self.read_pointer_attribute(cursor, flags)?;
+        check_unused_bits(cursor, flags, 1)?;
+        let element = check_type::scalar_except_i4(&self.arena[element], "elementType").map_err(|message| cursor.error(message))?;
         check_type::tensor_view(&shape, &strides).map_err(|message| cursor.error(message))?;
         Ok(Type::TensorView { element, shape, strides, space })
     }
 
-    fn tensor(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<TypeId> {
-        let tensor = self.component_type(cursor, strings, "tensor_view")?;
+    /// Reads a reference to a tensor view type.
+    fn read_tensor_view_id(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<TypeId> {
+        let tensor = self.read_component_type(cursor, strings, "tensor_view")?;
         if !matches!(self.arena[tensor], Type::TensorView { .. }) {
-            let got = type_text(Tables { strings: &strings.arena, types: &self.arena }, tensor, TypeText::Full);
+            let got = type_text(TypeTables { strings: &strings.arena, types: &self.arena }, tensor, TypeText::Full);
             return Err(cursor.error(format!("expected ::mlir::cuda_tile::TensorViewType but got {got}")));
         }
         Ok(tensor)
@@ -214,52 +216,58 @@ impl<'a> Types<'a> {
         Ok(ty)
     }
 
-    fn partition_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Feature::ViewFlags)?;
-        let tile = int_array(cursor, "tile_shape data")?;
-        let tensor = self.tensor(cursor, strings)?;
-        let dim_map = int_array(cursor, "dim_map")?;
+    fn decode_partition_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.read_optional_flags(cursor, Feature::ViewFlags)?;
+        let tile = read_int_array(cursor, "tile_shape data")?;
+        let tensor = self.read_tensor_view_id(cursor, strings)?;
+        let dim_map = read_int_array(cursor, "dim_map")?;
         let padding = if self.version.has(Feature::ViewFlags) {
-            padding(cursor, flags)?
+            read_padding(cursor, flags)?
         } else if cursor.byte().unwrap_or(0) != 0 {
-            padding(cursor, 1)?
+            read_padding(cursor, 1)?
         } else {
             None
         };
-        no_unused_bits(cursor, flags, 1)?;
+        check_unused_bits(cursor, flags, 1)?;
         self.check_view(Type::PartitionView { tile, tensor, dim_map, padding }, cursor)
     }
 
-    fn strided_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Feature::ViewFlags)?;
-        let tile = int_array(cursor, "tile_shape data")?;
-        let traversal = int_array(cursor, "traversal_strides data")?;
-        let tensor = self.tensor(cursor, strings)?;
-        let dim_map = int_array(cursor, "dim_map")?;
-        let padding = padding(cursor, flags)?;
-        no_unused_bits(cursor, flags, 1)?;
+    fn decode_strided_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.read_optional_flags(cursor, Feature::ViewFlags)?;
+        let tile = read_int_array(cursor, "tile_shape data")?;
+        let traversal = read_int_array(cursor, "traversal_strides data")?;
+        let tensor = self.read_tensor_view_id(cursor, strings)?;
+        let dim_map = read_int_array(cursor, "dim_map")?;
+        let padding = read_padding(cursor, flags)?;
+        check_unused_bits(cursor, flags, 1)?;
         self.check_view(Type::StridedView { tile, traversal, tensor, dim_map, padding }, cursor)
     }
 
-    fn gather_scatter_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let flags = self.flags(cursor, Feature::ViewFlags)?;
-        let tile = int_array(cursor, "tile_shape data")?;
-        let tensor = self.tensor(cursor, strings)?;
+    fn decode_gather_scatter_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let flags = self.read_optional_flags(cursor, Feature::ViewFlags)?;
+        let tile = read_int_array(cursor, "tile_shape data")?;
+        let tensor = self.read_tensor_view_id(cursor, strings)?;
         let sparse_dim = cursor.varint().with_message(cursor, "failed to read sparse_dim")?;
         let sparse_dim =
             u32::try_from(sparse_dim).map_err(|_| cursor.error(format!("sparse_dim value {sparse_dim} exceeds uint32_t range")))?;
-        let padding = padding(cursor, flags)?;
-        no_unused_bits(cursor, flags, 1)?;
+        let padding = read_padding(cursor, flags)?;
+        check_unused_bits(cursor, flags, 1)?;
         self.check_view(Type::GatherScatterView { tile, tensor, sparse_dim, padding }, cursor)
     }
 
-    fn function(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let inputs = self.list(cursor, strings, "parameters", "parameter")?;
-        let results = self.list(cursor, strings, "results", "result")?;
+    fn decode_function_type(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let inputs = self.read_type_list(cursor, strings, "parameters", "parameter")?;
+        let results = self.read_type_list(cursor, strings, "results", "result")?;
         Ok(Type::Function { inputs, results })
     }
 
-    fn list(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, many: &str, one: &str) -> Result<Box<[TypeId]>> {
+    fn read_type_list(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        strings: &mut Strings<'_>,
+        many: &str,
+        one: &str,
+    ) -> Result<Box<[TypeId]>> {
         let count = cursor.count().context(cursor, || format!("failed to read number of {many}"))?;
         let mut types = Vec::new();
         for _ in 0..count {
@@ -268,16 +276,17 @@ impl<'a> Types<'a> {
         Ok(types.into())
     }
 
-    pub(super) fn element(&self, id: TypeId) -> Option<(Element, &[i64])> {
+    /// The element type and shape of a tile type.
+    pub(super) fn tile_parts(&self, id: TypeId) -> Option<(Element, &[i64])> {
         self.arena.get(id).and_then(Type::tile)
     }
     pub(super) fn text(&self, id: TypeId, strings: &Strings<'_>) -> String {
         debug_assert!(id.index() < self.arena.len());
-        type_text(Tables { strings: &strings.arena, types: &self.arena }, id, TypeText::Full)
+        type_text(TypeTables { strings: &strings.arena, types: &self.arena }, id, TypeText::Full)
     }
 }
 
-fn int_array(cursor: &mut Cursor<'_>, name: &str) -> Result<Box<[i32]>> {
+fn read_int_array(cursor: &mut Cursor<'_>, name: &str) -> Result<Box<[i32]>> {
     let values = cursor.array(i32::from_le_bytes).context(cursor, || format!("failed to read {name}"))?;
     check_rank(values, cursor)
 }
@@ -294,23 +303,23 @@ pub(super) fn preview_not_signalled(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }
 
-pub(super) fn enumeration(cursor: &mut Cursor<'_>) -> Result<u32> {
+pub(super) fn enum_number(cursor: &mut Cursor<'_>) -> Result<u32> {
     Ok(cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32)
 }
 
-/// NVIDIA's reader checks unused flag bits last, after all parameters.
-pub(super) fn no_unused_bits(cursor: &Cursor<'_>, flags: u64, used: u64) -> Result<()> {
+/// Checks that a flags word has only bits of `used`. Callers check this after all parameters, as NVIDIA's reader does.
+pub(super) fn check_unused_bits(cursor: &Cursor<'_>, flags: u64, used: u64) -> Result<()> {
     if flags & !used != 0 {
         return Err(cursor.error("unused bits set in optional parameter flags"));
     }
     Ok(())
 }
 
-fn padding(cursor: &mut Cursor<'_>, flags: u64) -> Result<Option<Padding>> {
+fn read_padding(cursor: &mut Cursor<'_>, flags: u64) -> Result<Option<Padding>> {
     if flags & 1 == 0 {
         return Ok(None);
     }
-    let number = enumeration(cursor)?;
-    let padding = u8::try_from(number).ok().and_then(Padding::from_number);
-    padding.map(Some).ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {number}")))
+    let variant_number = enum_number(cursor)?;
+    let padding = u8::try_from(variant_number).ok().and_then(Padding::from_number);
+    padding.map(Some).ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {variant_number}")))
 }

@@ -1,7 +1,7 @@
 //! Writes bytecode of a chosen version.
 //!
-//! Tables follow the order of the module's arenas, so ids are indices. The writer rejects constructs that the version lacks and
-//! names them. A location without a bytecode record (fused, or outside the function's scope) becomes unknown.
+//! Tables follow the order of the module's arenas, so ids are indices. The error for a construct that the version lacks names the
+//! construct. A location that bytecode cannot express (fused, or without a scope) becomes unknown.
 
 use super::attributes_out::write_attribute;
 use super::body_out::write_body;
@@ -19,12 +19,12 @@ use base::diag::{Diagnostic, Result};
 use base::entity::Entity;
 use std::collections::HashMap;
 
-/// The bytes of a verified program.
+/// Returns the bytecode of a verified program.
 pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec<u8>> {
     let mut strings = StringTable::new(module);
-    let mut locations = DebugWriter::new(debug, version);
-    let functions = function_section(module, version, &mut locations)?;
-    let types = types_out::section(module, version)?;
+    let mut debug_writer = DebugWriter::new(debug, version);
+    let functions = function_section(module, version, &mut debug_writer)?;
+    let types = types_out::type_section(module, version)?;
     let globals = global_section(module, version)?;
 
     let mut out = MAGIC.to_vec();
@@ -33,29 +33,29 @@ pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec
         return Err(version_error("preview content", Feature::HeaderPreview.since(), version));
     }
     out.extend(u16::from(module.preview).to_le_bytes());
-    section_out(&mut out, section::FUNCTION, 8, &functions);
+    write_section(&mut out, section::FUNCTION, 8, &functions);
     if !module.globals.is_empty() {
-        section_out(&mut out, section::GLOBAL, 1, &globals);
+        write_section(&mut out, section::GLOBAL, 1, &globals);
     }
     if !module.constants.is_empty() {
         let records = module.constants.values().map(|constant| {
             let mut record = Vec::with_capacity(constant.data.len() + 2);
-            varint(&mut record, constant.data.len() as u64);
+            write_varint(&mut record, constant.data.len() as u64);
             record.extend(&constant.data);
             record
         });
-        section_out(&mut out, section::CONSTANT, 8, &table(records, 8));
+        write_section(&mut out, section::CONSTANT, 8, &encode_table(records, 8));
     }
-    if let Some(payload) = locations.section(&mut strings) {
-        section_out(&mut out, section::DEBUG, 8, &payload);
+    if let Some(payload) = debug_writer.encode_section(&mut strings) {
+        write_section(&mut out, section::DEBUG, 8, &payload);
     }
-    section_out(&mut out, section::TYPE, 4, &types);
+    write_section(&mut out, section::TYPE, 4, &types);
     if let Some(producer) = module.producer {
         let mut payload = Vec::new();
-        varint(&mut payload, producer.index() as u64);
-        section_out(&mut out, section::PRODUCER, 1, &payload);
+        write_varint(&mut payload, producer.index() as u64);
+        write_section(&mut out, section::PRODUCER, 1, &payload);
     }
-    section_out(&mut out, section::STRING, 4, &table(strings.texts.iter().map(|text| text.as_bytes().to_vec()), 4));
+    write_section(&mut out, section::STRING, 4, &encode_table(strings.texts.iter().map(|text| text.as_bytes().to_vec()), 4));
     out.push(section::END);
     Ok(out)
 }
@@ -77,7 +77,8 @@ impl<'a> StringTable<'a> {
         let by_text = texts.iter().enumerate().map(|(index, text)| (*text, index as u64)).collect();
         StringTable { texts, by_text }
     }
-    pub(super) fn index(&mut self, text: &'a str) -> u64 {
+    /// Returns the index of a string, and adds the string on first use.
+    pub(super) fn intern(&mut self, text: &'a str) -> u64 {
         *self.by_text.entry(text).or_insert_with(|| {
             self.texts.push(text);
             self.texts.len() as u64 - 1
@@ -85,7 +86,7 @@ impl<'a> StringTable<'a> {
     }
 }
 
-pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -93,30 +94,30 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-pub(super) fn signed_varint(out: &mut Vec<u8>, value: i64) {
-    varint(out, (value as u64) << 1 ^ (value >> 63) as u64);
+pub(super) fn write_signed_varint(out: &mut Vec<u8>, value: i64) {
+    write_varint(out, (value as u64) << 1 ^ (value >> 63) as u64);
 }
 
-pub(super) fn string(out: &mut Vec<u8>, id: StringId) {
-    varint(out, id.index() as u64);
+pub(super) fn write_string_index(out: &mut Vec<u8>, id: StringId) {
+    write_varint(out, id.index() as u64);
 }
 
-pub(super) fn pad(out: &mut Vec<u8>, alignment: usize) {
+pub(super) fn write_padding_bytes(out: &mut Vec<u8>, alignment: usize) {
     out.resize(out.len().next_multiple_of(alignment), PADDING);
 }
 
-fn section_out(out: &mut Vec<u8>, id: u8, alignment: usize, payload: &[u8]) {
+fn write_section(out: &mut Vec<u8>, id: u8, alignment: usize, payload: &[u8]) {
     out.push(if alignment > 1 { id | 0x80 } else { id });
-    varint(out, payload.len() as u64);
+    write_varint(out, payload.len() as u64);
     if alignment > 1 {
-        varint(out, alignment as u64);
-        pad(out, alignment);
+        write_varint(out, alignment as u64);
+        write_padding_bytes(out, alignment);
     }
     out.extend(payload);
 }
 
-/// Count, padding, offsets of `width` bytes, data.
-pub(super) fn table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec<u8> {
+/// Encodes a table: count, padding, offsets of `width` bytes each, records.
+pub(super) fn encode_table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec<u8> {
     let (mut offsets, mut data, mut count) = (Vec::<u8>::new(), Vec::<u8>::new(), 0);
     for record in records {
         offsets.extend(&(data.len() as u64).to_le_bytes()[..width]);
@@ -124,8 +125,8 @@ pub(super) fn table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec
         count += 1;
     }
     let mut out = Vec::new();
-    varint(&mut out, count);
-    pad(&mut out, width);
+    write_varint(&mut out, count);
+    write_padding_bytes(&mut out, width);
     out.extend(offsets);
     out.extend(data);
     out
@@ -133,33 +134,33 @@ pub(super) fn table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec
 
 fn global_section(module: &Module, version: Version) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    varint(&mut out, module.globals.len() as u64);
+    write_varint(&mut out, module.globals.len() as u64);
     for global in &module.globals {
-        string(&mut out, global.name);
-        varint(&mut out, global.ty.index() as u64);
-        varint(&mut out, global.value.index() as u64);
-        varint(&mut out, global.alignment);
+        write_string_index(&mut out, global.name);
+        write_varint(&mut out, global.ty.index() as u64);
+        write_varint(&mut out, global.value.index() as u64);
+        write_varint(&mut out, global.alignment);
         if version.has(Feature::GlobalFlags) {
-            varint(&mut out, global.visibility.number().into());
-            varint(&mut out, global.constant.into());
+            write_varint(&mut out, global.visibility.number().into());
+            write_varint(&mut out, global.constant.into());
         } else if global.constant || global.visibility == Visibility::Private {
-            let what = format!("global @{} with visibility or constness", module.string(global.name));
-            return Err(version_error(what, Feature::GlobalFlags.since(), version));
+            let construct = format!("global @{} with visibility or constness", module.string(global.name));
+            return Err(version_error(construct, Feature::GlobalFlags.since(), version));
         }
     }
     Ok(out)
 }
 
-fn function_section(module: &Module, version: Version, locations: &mut DebugWriter<'_>) -> Result<Vec<u8>> {
+fn function_section(module: &Module, version: Version, debug_writer: &mut DebugWriter<'_>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    varint(&mut out, (module.functions.len() + module.externs.len()) as u64);
-    for at in 0..=module.functions.len() {
-        for external in module.externs.iter().filter(|external| external.after as usize == at) {
-            let loc = locations.function(&[external.loc]);
+    write_varint(&mut out, (module.functions.len() + module.externs.len()) as u64);
+    for position in 0..=module.functions.len() {
+        for external in module.externs.iter().filter(|external| external.after as usize == position) {
+            let loc = debug_writer.add_function(&[external.loc]);
             write_extern(&mut out, module, external, loc);
         }
-        if let Some(function) = module.functions.get(at) {
-            function_record(&mut out, module, function, version, locations)?;
+        if let Some(function) = module.functions.get(position) {
+            function_record(&mut out, module, function, version, debug_writer)?;
         }
     }
     Ok(out)
@@ -170,18 +171,18 @@ fn function_record(
     module: &Module,
     function: &Function,
     version: Version,
-    locations: &mut DebugWriter<'_>,
+    debug_writer: &mut DebugWriter<'_>,
 ) -> Result<()> {
     let (body, locs) = write_body(module, function, version)?;
-    string(out, function.name);
-    varint(out, function.ty.index() as u64);
+    write_string_index(out, function.name);
+    write_varint(out, function.ty.index() as u64);
     let hints = match &function.hints {
         None if version.has(Feature::EntryHints) => Some(Dictionary::default()),
         hints => hints.clone(),
     };
-    let has_hints = if hints.is_some() && !version.has(Feature::FunctionForm) { flag::HINTS } else { 0 };
-    out.push(flag::KERNEL | has_hints);
-    varint(out, locations.function(&locs));
+    let hints_flag = if hints.is_some() && !version.has(Feature::FunctionKind) { flag::HINTS } else { 0 };
+    out.push(flag::KERNEL | hints_flag);
+    write_varint(out, debug_writer.add_function(&locs));
     if let Some(hints) = hints {
         write_attribute(out, module, &Attribute::OptimizationHints(hints));
     }
@@ -189,10 +190,10 @@ fn function_record(
         let attributes = function.arg_attrs.iter().cloned().map(Attribute::Dictionary);
         write_attribute(out, module, &Attribute::Array(attributes.collect()));
     } else if !function.arg_attrs.is_empty() {
-        let what = format!("attributes of parameters of @{}", module.string(function.name));
-        return Err(version_error(what, Feature::ArgumentAttributes.since(), version));
+        let construct = format!("attributes of parameters of @{}", module.string(function.name));
+        return Err(version_error(construct, Feature::ArgumentAttributes.since(), version));
     }
-    varint(out, body.len() as u64);
+    write_varint(out, body.len() as u64);
     out.extend(body);
     Ok(())
 }

@@ -1,27 +1,28 @@
-//! A second container, documented in two early descriptions of the format (magic `06 03 80 'Tile' 00`). No known producer writes
-//! it. It holds programs of version 13.1 and is unrelated to the current container, [`crate::bytecode`].
+//! A second container (magic `06 03 80 'Tile' 00`), which two early descriptions of the format document. No known producer writes
+//! it. It contains programs of version 13.1 and is unrelated to the current container, [`crate::bytecode`].
 //!
 //! This module implements the common part of both descriptions: the magic; the version as three varints; a list of dialects with op
 //! counts and an array of 24-byte section descriptors before the sections; sections 0 to 6 whose length covers alignment and
-//! padding, padded with `CF`; varints whose trailing ones encode their length; tags of types, attributes and debug records; a
+//! padding, padded with `CF`; varints whose trailing one bits encode their length; tags of types, attributes and debug records; a
 //! location in every op.
 //! Where the descriptions are incomplete or differ, this module decides:
 //!
-//! - All varints have trailing-ones lengths, even where the worked example has LEB128 bytes; overlong ones are rejected. The
-//!   patch number of the version is always present. Nine-byte varints begin with `FF`; the table's `00` is the number zero.
+//! - All varints have trailing-ones lengths, even where the worked example has LEB128 bytes; the reader rejects overlong varints.
+//!   The patch number of the version is always present. Nine-byte varints begin with `FF`, not with `00` as in the table of the
+//!   description: `00` is the number zero.
 //! - A descriptor is: kind, three zero bytes, alignment (u32), offset and length of the payload (u64 each). The reader finds
 //!   sections by their own headers; descriptors must agree with them.
-//! - Type records: the tag as a byte, dimensions as zig-zag varints. The mode byte of a partition view is 0 or 1 + padding, and
-//!   its "element" is the tensor view. Types refer to earlier types only.
+//! - Type records: the tag as a byte, dimensions as zig-zag varints. The mode byte of a partition view is 0 without
+//!   padding, and 1 plus the number of the padding otherwise. Its "element" is the tensor view. Types refer to earlier types only.
 //! - An op is: opcode, location (zig-zag; -1 is unknown), result types (counted where the op table has a count), operand count,
 //!   the length of each optional or variadic operand where there are any, operands, attributes in place (no dictionary reference),
 //!   regions. This gives the worked example's fields for `addi`, its last byte being the overflow attribute.
 //! - Attribute tags 1 to 4, 6, 9, 10 and 13 are as listed; 13 wraps a predicate, and 10 is the only supported form of bounds.
 //!   The two integer arrays (7 and 8) encode attributes without a tag: 7 is an integer (type, bits), 8 a dictionary. Arrays, and
-//!   strings as elements (5), have no encoding and are rejected.
+//!   strings as elements (5), have no encoding, so this module rejects them.
 //! - A global is name, type, constant, alignment; a function name, type, flags, location, hints, length, body, as in the other
-//!   container. Constants are a table of u64 offsets to raw data. The debug section is a table of records, numbered from 0, each
-//!   referring to earlier ones.
+//!   container. Constants are a table of u64 offsets to raw data. The debug section is a table of records, numbered from 0.
+//!   A record refers to earlier records only.
 
 mod read;
 mod write;
@@ -32,7 +33,7 @@ pub use write::write;
 pub const MAGIC: [u8; 8] = *b"\x06\x03\x80Tile\0";
 const PADDING: u8 = 0xCF;
 const DIALECT: &str = "cuda_tile";
-/// Ops of the dialect in version 13.1.
+/// The number of ops of the dialect in version 13.1.
 const DIALECT_OPS: u64 = 110;
 
 mod section {
@@ -61,8 +62,8 @@ mod tag {
 
 use numerics::Scalar::{self, *};
 
-/// Type tags 0 to 11 and 18.
-const SCALARS: [(u8, Scalar); 13] = [
+/// The type tags of scalars: 0 to 11 and 18.
+const SCALAR_TAGS: [(u8, Scalar); 13] = [
     (0, I1),
     (1, I8),
     (2, I16),

@@ -1,13 +1,13 @@
 //! Reads the framed container. An explicit stack holds the open blocks.
 
-use super::{DIALECT, MAGIC, SCALARS, section, tag};
-use crate::bytecode::{DecodedProgram, EXPANSION, MAX_DEPTH, MAX_RANK};
+use super::{DIALECT, MAGIC, SCALAR_TAGS, section, tag};
+use crate::bytecode::{DecodedProgram, MAX_DEPTH, MAX_EXPANSION, MAX_RANK};
 use crate::check_type;
 use crate::enums::{Visibility, WireEnum};
 use crate::fields::{FieldShape, FieldValue};
 use crate::module::{Constant, Function, Global, Module};
 use crate::ops::{CountEncoding, Op, Opcode};
-use crate::types::{Attribute, ConstantId, Dictionary, Pointer, PointerSpace, StringId, Type, TypeId};
+use crate::types::{Attribute, ConstantId, Dictionary, Pointer, PointerSharing, StringId, Type, TypeId};
 use crate::version::Version;
 use base::diag::{Diagnostic, Place, Result};
 use base::entity::Entity;
@@ -29,7 +29,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<DecodedProgram> {
 }
 
 fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
-    let sections = sections(bytes)?;
+    let sections = find_sections(bytes)?;
     let payload = |id: u8| Cursor { bytes, at: sections[id as usize].0, end: sections[id as usize].1 };
     let mut reader = Reader {
         types: Vec::new(),
@@ -37,28 +37,28 @@ fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
         arena: Arena::new(),
         debug: DebugInfo::default(),
         records: Vec::new(),
-        limit: bytes.len() * EXPANSION + 4096,
+        parameter_budget: bytes.len() * MAX_EXPANSION + 4096,
     };
     let mut strings: Arena<StringId, String> = Arena::new();
-    for record in payload(section::STRING).table(4)? {
+    for record in payload(section::STRING).split_table(4)? {
         let text = std::str::from_utf8(&bytes[record.at..record.end]).map_err(|_| record.error("a string is not UTF-8 text"))?;
         strings.push(text.into());
     }
-    for mut record in payload(section::TYPE).table(4)? {
-        let ty = reader.ty(&mut record)?;
+    for mut record in payload(section::TYPE).split_table(4)? {
+        let ty = reader.read_type(&mut record)?;
         let id = reader.intern(ty);
         reader.types.push(id);
     }
     let constants =
-        payload(section::CONSTANT).table(8)?.into_iter().map(|record| Constant { data: bytes[record.at..record.end].into() });
+        payload(section::CONSTANT).split_table(8)?.into_iter().map(|record| Constant { data: bytes[record.at..record.end].into() });
     let constants: Arena<ConstantId, Constant> = constants.collect();
     reader.debug.names = strings.values().map(|text| text.to_string()).collect();
-    for mut record in payload(section::DEBUG).table(4)? {
-        let record = reader.record(&mut record, strings.len())?;
+    for mut record in payload(section::DEBUG).split_table(4)? {
+        let record = reader.read_record(&mut record, strings.len())?;
         reader.records.push(record);
     }
-    let globals = reader.globals(payload(section::GLOBAL), strings.len(), constants.len())?;
-    let functions = reader.functions(payload(section::FUNCTION), strings.len(), constants.len())?;
+    let globals = reader.read_globals(payload(section::GLOBAL), strings.len(), constants.len())?;
+    let functions = reader.read_functions(payload(section::FUNCTION), strings.len(), constants.len())?;
     let module = Module {
         version: Version::FIRST,
         preview: false,
@@ -70,15 +70,15 @@ fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
         functions,
         externs: Vec::new(),
     };
-    let read = DecodedProgram { module, debug: reader.debug };
-    crate::verify::references(&read.module, &read.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
-    crate::verify::verify(&read.module, &read.debug)
-        .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&read.debug, failure.loc))?;
-    Ok(read)
+    let program = DecodedProgram { module, debug: reader.debug };
+    crate::verify::references(&program.module, &program.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
+    crate::verify::verify(&program.module, &program.debug)
+        .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&program.debug, failure.loc))?;
+    Ok(program)
 }
 
-/// Start and end of each section's payload; an absent section is empty.
-fn sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
+/// Returns the start and end offsets of each section's payload, by section number. They are equal for an absent section.
+fn find_sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
     let mut c = Cursor { bytes, at: 0, end: bytes.len() };
     for expected in MAGIC {
         if c.byte()? != expected {
@@ -100,12 +100,12 @@ fn sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
     }
     let descriptors = c.count()?;
     let descriptors = c.take(descriptors.saturating_mul(24))?.chunks_exact(24).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let mut found = [(0, 0); 7];
+    let mut ranges = [(0, 0); 7];
     loop {
-        let first = c.byte()?;
-        let id = first & 0x7F;
+        let first_byte = c.byte()?;
+        let id = first_byte & 0x7F;
         if id == section::END {
-            if first != id {
+            if first_byte != id {
                 return Err(c.error("end section should not have alignment flag set"));
             }
             break;
@@ -115,29 +115,29 @@ fn sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
         }
         let length = c.count()?;
         let end = c.at + length;
-        if first != id {
+        if first_byte != id {
             let alignment = c.varint()?.clamp(1, 1 << 20) as usize;
-            let past = c.at % alignment;
-            c.take(if past == 0 { 0 } else { alignment - past })?;
+            let misalignment = c.at % alignment;
+            c.take(if misalignment == 0 { 0 } else { alignment - misalignment })?;
         }
         if c.at > end {
             return Err(c.error("a section is shorter than its padding"));
         }
-        found[id as usize] = (c.at, end);
+        ranges[id as usize] = (c.at, end);
         c.at = end;
     }
     if c.at != c.end {
         return Err(c.error("end section is not the last section"));
     }
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    let agree = descriptors.iter().all(|d| {
-        let (start, end) = found.get(d[0] as usize).copied().unwrap_or_default();
-        (word(&d[8..16]), word(&d[16..24])) == (start as u64, (end - start) as u64)
+    let u64_of = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let descriptors_agree = descriptors.iter().all(|d| {
+        let (start, end) = ranges.get(d[0] as usize).copied().unwrap_or_default();
+        (u64_of(&d[8..16]), u64_of(&d[16..24])) == (start as u64, (end - start) as u64)
     });
-    if !agree {
+    if !descriptors_agree {
         return Err(c.error("a section descriptor does not agree with the section"));
     }
-    Ok(found)
+    Ok(ranges)
 }
 
 #[derive(Clone, Copy)]
@@ -161,16 +161,16 @@ impl<'a> Cursor<'a> {
     fn byte(&mut self) -> Result<u8> {
         Ok(self.take(1)?[0])
     }
-    /// The trailing ones of the first byte give the number of further bytes.
+    /// Reads a varint. The number of trailing one bits of its first byte is the number of further bytes.
     fn varint(&mut self) -> Result<u64> {
-        let first = self.byte()?;
-        let extra = first.trailing_ones() as usize;
+        let first_byte = self.byte()?;
+        let further_bytes = first_byte.trailing_ones() as usize;
         let mut bytes = [0; 16];
-        bytes[0] = first;
-        bytes[1..=extra].copy_from_slice(self.take(extra)?);
+        bytes[0] = first_byte;
+        bytes[1..=further_bytes].copy_from_slice(self.take(further_bytes)?);
         let raw = u128::from_le_bytes(bytes);
-        let value = if extra == 8 { raw >> 8 } else { raw >> (extra + 1) } as u64;
-        if extra > 0 && (extra == 8 && value >> 56 == 0 || extra < 8 && value >> (7 * extra) == 0) {
+        let value = if further_bytes == 8 { raw >> 8 } else { raw >> (further_bytes + 1) } as u64;
+        if further_bytes > 0 && (further_bytes == 8 && value >> 56 == 0 || further_bytes < 8 && value >> (7 * further_bytes) == 0) {
             return Err(self.error("non-canonical VarInt"));
         }
         Ok(value)
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
-    /// A count of items of at least one byte each.
+    /// Reads a count of items that have at least one byte each, and checks it against the remaining bytes.
     fn count(&mut self) -> Result<usize> {
         let value = self.varint()?;
         usize::try_from(value)
@@ -192,11 +192,12 @@ impl<'a> Cursor<'a> {
         let index = usize::try_from(value).ok().filter(|index| *index < limit);
         index.ok_or_else(|| self.error(format!("{what} {value} is out of bounds")))
     }
-    fn number(&mut self) -> Result<u32> {
+    /// Reads a varint and returns its low 32 bits.
+    fn varint_u32(&mut self) -> Result<u32> {
         Ok(self.varint()? as u32)
     }
-    /// The consecutive records of a table.
-    fn table(mut self, width: usize) -> Result<Vec<Cursor<'a>>> {
+    /// Splits a table into its records. Their offsets have `width` bytes each.
+    fn split_table(mut self, width: usize) -> Result<Vec<Cursor<'a>>> {
         if self.at == self.end {
             return Ok(Vec::new());
         }
@@ -228,19 +229,20 @@ struct Reader {
     arena: Arena<TypeId, Type>,
     debug: DebugInfo,
     records: Vec<Record>,
-    /// The maximum number of parameters of all functions together.
-    limit: usize,
+    /// How many more parameters the functions may have. Reason: a valid file has fewer parameters than bytes.
+    parameter_budget: usize,
 }
 
+/// A decoded debug record. A reference to a scope is the number of its record, because scopes precede locations.
 #[derive(Clone, Copy)]
 enum Record {
     Scope,
     Loc(Loc),
 }
 
-/// The numbers of strings and constants, for reference checks.
+/// The sizes of the string and constant tables, to check references to them.
 #[derive(Clone, Copy)]
-struct Limits {
+struct TableSizes {
     strings: usize,
     constants: usize,
 }
@@ -249,38 +251,38 @@ impl Reader {
     fn intern(&mut self, ty: Type) -> TypeId {
         *self.by_type.entry(ty.clone()).or_insert_with(|| self.arena.push(ty))
     }
-    fn type_id(&self, c: &mut Cursor<'_>) -> Result<TypeId> {
+    fn read_type_id(&self, c: &mut Cursor<'_>) -> Result<TypeId> {
         Ok(self.types[c.index(self.types.len(), "type")?])
     }
-    fn scalar(&self, c: &mut Cursor<'_>) -> Result<Scalar> {
-        let id = self.type_id(c)?;
-        check_type::number(&self.arena[id], "elementType").map_err(|message| c.error(message))
+    fn read_scalar(&self, c: &mut Cursor<'_>) -> Result<Scalar> {
+        let id = self.read_type_id(c)?;
+        check_type::scalar_except_i4(&self.arena[id], "elementType").map_err(|message| c.error(message))
     }
 
-    fn ty(&mut self, c: &mut Cursor<'_>) -> Result<Type> {
-        let number = c.byte()?;
-        if let Some((_, scalar)) = SCALARS.iter().find(|(tag, _)| *tag == number) {
+    fn read_type(&mut self, c: &mut Cursor<'_>) -> Result<Type> {
+        let type_tag = c.byte()?;
+        if let Some((_, scalar)) = SCALAR_TAGS.iter().find(|(tag, _)| *tag == type_tag) {
             return Ok(Type::Scalar(*scalar));
         }
-        Ok(match number {
-            12 => Type::Ptr(Pointer { pointee: self.scalar(c)?, space: PointerSpace::Absent }),
+        Ok(match type_tag {
+            12 => Type::Ptr(Pointer { pointee: self.read_scalar(c)?, space: PointerSharing::Absent }),
             13 => {
-                let element = self.type_id(c)?;
-                let element = check_type::tile_element(&self.arena[element]).map_err(|message| c.error(message))?;
-                let shape = dims(c)?;
+                let element_id = self.read_type_id(c)?;
+                let element = check_type::tile_element(&self.arena[element_id]).map_err(|message| c.error(message))?;
+                let shape = read_dims(c)?;
                 check_type::tile(element, &shape).map_err(|message| c.error(message))?;
                 Type::Tile { element, shape: shape.into() }
             }
             14 => {
-                let element = self.scalar(c)?;
-                let (shape, strides) = (dims(c)?, dims(c)?);
+                let element = self.read_scalar(c)?;
+                let (shape, strides) = (read_dims(c)?, read_dims(c)?);
                 check_type::tensor_view(&shape, &strides).map_err(|message| c.error(message))?;
-                Type::TensorView { element, shape: shape.into(), strides: strides.into(), space: PointerSpace::Absent }
+                Type::TensorView { element, shape: shape.into(), strides: strides.into(), space: PointerSharing::Absent }
             }
             15 => {
-                let tensor = self.type_id(c)?;
-                let small = |dims: Vec<i64>| dims.into_iter().map(|dim| dim as i32).collect::<Box<[i32]>>();
-                let (tile, dim_map) = (small(dims(c)?), small(dims(c)?));
+                let tensor = self.read_type_id(c)?;
+                let to_i32 = |dims: Vec<i64>| dims.into_iter().map(|dim| dim as i32).collect::<Box<[i32]>>();
+                let (tile, dim_map) = (to_i32(read_dims(c)?), to_i32(read_dims(c)?));
                 let mode = c.byte()?;
                 let padding =
                     mode.checked_sub(1).map(|number| Padding::from_number(number).ok_or_else(|| c.error("unknown padding")));
@@ -292,18 +294,18 @@ impl Reader {
                 let mut lists = [Vec::new(), Vec::new()];
                 for list in &mut lists {
                     for _ in 0..c.count()? {
-                        list.push(self.type_id(c)?);
+                        list.push(self.read_type_id(c)?);
                     }
                 }
                 let [inputs, results] = lists.map(Vec::into_boxed_slice);
                 Type::Function { inputs, results }
             }
             17 => Type::Token,
-            _ => return Err(c.error(format!("unknown type tag: {number}"))),
+            _ => return Err(c.error(format!("unknown type tag: {type_tag}"))),
         })
     }
 
-    fn record(&mut self, c: &mut Cursor<'_>, strings: usize) -> Result<Record> {
+    fn read_record(&mut self, c: &mut Cursor<'_>, strings: usize) -> Result<Record> {
         let kind = c.varint()?;
         let name = |c: &mut Cursor<'_>| Ok::<Name, Box<Diagnostic>>(Name::from_index(c.index(strings, "string")?));
         let scopes = self.debug.scopes.len();
@@ -312,23 +314,23 @@ impl Reader {
             0 => return Ok(Record::Loc(Loc::UNKNOWN)),
             1 => ScopeData::CompileUnit { file: scope(c)? },
             2 => ScopeData::File { name: name(c)?, directory: name(c)? },
-            3 => ScopeData::LexicalBlock { scope: scope(c)?, file: scope(c)?, line: c.number()?, column: c.number()? },
+            3 => ScopeData::LexicalBlock { scope: scope(c)?, file: scope(c)?, line: c.varint_u32()?, column: c.varint_u32()? },
             4 => {
                 let scope = c.index(scopes + 1, "debug record")?.checked_sub(1).map(Scope::from_index);
-                let loc = LocData::Source { file: name(c)?, line: c.number()?, column: c.number()?, scope };
+                let loc = LocData::Source { file: name(c)?, line: c.varint_u32()?, column: c.varint_u32()?, scope };
                 return Ok(Record::Loc(self.debug.locs.push(loc)));
             }
             5 => ScopeData::Subprogram {
                 file: scope(c)?,
-                line: c.number()?,
+                line: c.varint_u32()?,
                 name: name(c)?,
                 linkage_name: name(c)?,
                 compile_unit: scope(c)?,
-                scope_line: c.number()?,
+                scope_line: c.varint_u32()?,
                 declaration: false,
             },
             6 => {
-                let (callee, caller) = (self.loc_plus_one(c)?, self.loc_plus_one(c)?);
+                let (callee, caller) = (self.read_loc_plus_one(c)?, self.read_loc_plus_one(c)?);
                 return Ok(Record::Loc(self.debug.locs.push(LocData::CallSite { callee, caller })));
             }
             _ => return Err(c.error(format!("unknown debug tag {kind}"))),
@@ -337,7 +339,8 @@ impl Reader {
         Ok(Record::Scope)
     }
 
-    fn loc_plus_one(&self, c: &mut Cursor<'_>) -> Result<Loc> {
+    /// Reads the number of a location's record plus one; 0 is the unknown location.
+    fn read_loc_plus_one(&self, c: &mut Cursor<'_>) -> Result<Loc> {
         match c.index(self.records.len() + 1, "debug record")?.checked_sub(1) {
             None => Ok(Loc::UNKNOWN),
             Some(index) => self.loc_at(c, index),
@@ -349,22 +352,22 @@ impl Reader {
             _ => Err(c.error(format!("debug record {index} is no location"))),
         }
     }
-    /// The record of a location, or -1.
-    fn loc(&self, c: &mut Cursor<'_>) -> Result<Loc> {
+    /// Reads the number of a location's record; -1 is the unknown location.
+    fn read_loc(&self, c: &mut Cursor<'_>) -> Result<Loc> {
         match c.zigzag()? {
             -1 => Ok(Loc::UNKNOWN),
             index => self.loc_at(c, usize::try_from(index).unwrap_or(usize::MAX)),
         }
     }
 
-    fn globals(&self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Global>> {
+    fn read_globals(&self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Global>> {
         if c.at == c.end {
             return Ok(Vec::new());
         }
         let count = c.count()?;
         let global = |_| {
             let name = StringId::from_index(c.index(strings, "string")?);
-            let ty = self.type_id(&mut c)?;
+            let ty = self.read_type_id(&mut c)?;
             let value = ConstantId::from_index(c.index(constants, "constant")?);
             let alignment = c.varint()?;
             Ok(Global { name, ty, value, alignment, visibility: Visibility::Public, constant: false, loc: Loc::UNKNOWN })
@@ -372,81 +375,82 @@ impl Reader {
         (0..count).map(global).collect()
     }
 
-    fn functions(&mut self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Function>> {
+    fn read_functions(&mut self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Function>> {
         if c.at == c.end {
             return Err(c.error("function section is mandatory"));
         }
-        let limits = Limits { strings, constants };
-        (0..c.count()?).map(|_| self.function(&mut c, limits)).collect()
+        let table_sizes = TableSizes { strings, constants };
+        (0..c.count()?).map(|_| self.read_function(&mut c, table_sizes)).collect()
     }
 
-    fn function(&mut self, c: &mut Cursor<'_>, limits: Limits) -> Result<Function> {
-        let name = StringId::from_index(c.index(limits.strings, "string")?);
-        let ty = self.type_id(c)?;
+    fn read_function(&mut self, c: &mut Cursor<'_>, table_sizes: TableSizes) -> Result<Function> {
+        let name = StringId::from_index(c.index(table_sizes.strings, "string")?);
+        let ty = self.read_type_id(c)?;
         let flags = c.byte()?;
-        let loc = self.loc(c)?;
-        let hints = if flags & 4 != 0 { Some(self.dictionary(c, limits, 0)?) } else { None };
+        let loc = self.read_loc(c)?;
+        let hints = if flags & 4 != 0 { Some(self.read_dictionary(c, table_sizes, 0)?) } else { None };
         let length = c.count()?;
-        let mut inner = Cursor { end: c.at + length, ..*c };
+        let mut body_cursor = Cursor { end: c.at + length, ..*c };
         c.take(length)?;
         let Type::Function { inputs, .. } = &self.arena[ty] else { return Err(c.error("a function has a function type")) };
         let inputs = inputs.clone();
-        self.limit = self.limit.checked_sub(inputs.len()).ok_or_else(|| c.error("more parameters than the file has bytes"))?;
+        self.parameter_budget =
+            self.parameter_budget.checked_sub(inputs.len()).ok_or_else(|| c.error("more parameters than the file has bytes"))?;
         let mut body = Body::default();
         let region = body.new_region();
         let block = body.new_block(region);
         let values = inputs.iter().map(|ty| body.add_argument(block, *ty)).collect();
-        let mut reader = BodyReader { reader: self, limits, body, values };
-        reader.run(&mut inner, block)?;
+        let mut reader = BodyReader { reader: self, table_sizes, body, values };
+        reader.read_body(&mut body_cursor, block)?;
         let visibility = if flags & 1 != 0 { Visibility::Private } else { Visibility::Public };
         Ok(Function { name, ty, visibility, hints, arg_attrs: Box::default(), body: reader.body, region, loc })
     }
 
-    fn dictionary(&self, c: &mut Cursor<'_>, limits: Limits, depth: usize) -> Result<Dictionary> {
+    fn read_dictionary(&self, c: &mut Cursor<'_>, table_sizes: TableSizes, depth: usize) -> Result<Dictionary> {
         let mut entries = Vec::new();
         for _ in 0..c.count()? {
-            let key = StringId::from_index(c.index(limits.strings, "string")?);
-            entries.push((key, self.attribute(c, limits, depth + 1)?));
+            let key = StringId::from_index(c.index(table_sizes.strings, "string")?);
+            entries.push((key, self.read_attribute(c, table_sizes, depth + 1)?));
         }
         Ok(entries.into())
     }
 
-    fn attribute(&self, c: &mut Cursor<'_>, limits: Limits, depth: usize) -> Result<Attribute> {
+    fn read_attribute(&self, c: &mut Cursor<'_>, table_sizes: TableSizes, depth: usize) -> Result<Attribute> {
         if depth > MAX_DEPTH {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
-        let pair = |c: &mut Cursor<'_>| {
+        let optional_pair = |c: &mut Cursor<'_>| {
             let flags = c.byte()?;
             let mut bound = |bit: u8| (flags & bit != 0).then(|| c.zigzag()).transpose();
             Ok::<_, Box<Diagnostic>>((bound(1)?, bound(2)?))
         };
-        let number = c.byte()?;
-        Ok(match number {
-            tag::STRING => Attribute::String(StringId::from_index(c.index(limits.strings, "string")?)),
-            tag::TYPE => Attribute::Type(self.type_id(c)?),
-            tag::FLOAT => Attribute::Float { ty: self.type_id(c)?, bits: c.varint()? },
-            tag::INTEGER => Attribute::Integer { ty: self.type_id(c)?, bits: c.varint()? },
+        let attribute_tag = c.byte()?;
+        Ok(match attribute_tag {
+            tag::STRING => Attribute::String(StringId::from_index(c.index(table_sizes.strings, "string")?)),
+            tag::TYPE => Attribute::Type(self.read_type_id(c)?),
+            tag::FLOAT => Attribute::Float { ty: self.read_type_id(c)?, bits: c.varint()? },
+            tag::INTEGER => Attribute::Integer { ty: self.read_type_id(c)?, bits: c.varint()? },
             tag::DENSE => {
-                let ty = self.type_id(c)?;
-                Attribute::Dense { ty, data: ConstantId::from_index(c.index(limits.constants, "constant")?) }
+                let ty = self.read_type_id(c)?;
+                Attribute::Dense { ty, data: ConstantId::from_index(c.index(table_sizes.constants, "constant")?) }
             }
             tag::DIV_BY => {
                 let divisor = c.varint()?;
-                let (every, along) = pair(c)?;
+                let (every, along) = optional_pair(c)?;
                 Attribute::DivBy { divisor, every, along }
             }
-            tag::SAME_ELEMENTS => Attribute::SameElements(dims(c)?.into()),
+            tag::SAME_ELEMENTS => Attribute::SameElements(read_dims(c)?.into()),
             tag::BOUNDED => {
-                let (lower, upper) = pair(c)?;
+                let (lower, upper) = optional_pair(c)?;
                 Attribute::Bounded { lower, upper }
             }
-            tag::DICTIONARY => Attribute::Dictionary(self.dictionary(c, limits, depth)?),
-            _ => return Err(c.error(format!("unsupported AttributeTag {number}"))),
+            tag::DICTIONARY => Attribute::Dictionary(self.read_dictionary(c, table_sizes, depth)?),
+            _ => return Err(c.error(format!("unsupported AttributeTag {attribute_tag}"))),
         })
     }
 }
 
-fn dims(c: &mut Cursor<'_>) -> Result<Vec<i64>> {
+fn read_dims(c: &mut Cursor<'_>) -> Result<Vec<i64>> {
     let count = c.count()?;
     if count > MAX_RANK {
         return Err(c.error(format!("rank {count} is not supported, the most is {MAX_RANK}")));
@@ -456,42 +460,51 @@ fn dims(c: &mut Cursor<'_>) -> Result<Vec<i64>> {
 
 struct BodyReader<'r> {
     reader: &'r Reader,
-    limits: Limits,
+    table_sizes: TableSizes,
     body: Body<Op, TypeId>,
+    /// The values that the next op can use. An operand is an index into this list.
     values: Vec<Value>,
 }
 
-/// An open block, and the continuation after it.
+/// A block whose ops are being read, and its place in the enclosing op.
 struct Frame {
     block: Block,
-    ops: usize,
-    values: usize,
-    /// The remaining regions of the same op, last first.
-    regions: Vec<Region>,
+    remaining_ops: usize,
+    /// The length of [`BodyReader::values`] before the block.
+    outer_values: usize,
+    /// The regions of the enclosing op after the region of this block, last first.
+    remaining_regions: Vec<Region>,
+    /// The enclosing op; `None` for the entry block.
     op: Option<ir::Op>,
 }
 
 impl BodyReader<'_> {
-    fn run(&mut self, c: &mut Cursor<'_>, entry: Block) -> Result<()> {
+    fn read_body(&mut self, c: &mut Cursor<'_>, entry: Block) -> Result<()> {
         let ops = c.count()?;
-        let mut stack = vec![Frame { block: entry, ops, values: self.values.len(), regions: Vec::new(), op: None }];
+        let mut stack = vec![Frame {
+            block: entry,
+            remaining_ops: ops,
+            outer_values: self.values.len(),
+            remaining_regions: Vec::new(),
+            op: None,
+        }];
         while let Some(frame) = stack.last_mut() {
-            if frame.ops > 0 {
-                frame.ops -= 1;
+            if frame.remaining_ops > 0 {
+                frame.remaining_ops -= 1;
                 let block = frame.block;
-                let (op, regions) = self.op(c, block)?;
+                let (op, regions) = self.read_op(c, block)?;
                 self.next_region(c, &mut stack, op, regions)?;
                 continue;
             }
             let frame = stack.pop().expect("a block is open");
             let Some(op) = frame.op else { break };
-            self.values.truncate(frame.values);
-            self.next_region(c, &mut stack, op, frame.regions)?;
+            self.values.truncate(frame.outer_values);
+            self.next_region(c, &mut stack, op, frame.remaining_regions)?;
         }
         if c.at == c.end { Ok(()) } else { Err(c.error("a function body has bytes left over")) }
     }
 
-    /// Begins the next region with a block, or ends the op.
+    /// Opens the block of the op's next region that has one. After the last region, makes the results of the op usable.
     fn next_region(&mut self, c: &mut Cursor<'_>, stack: &mut Vec<Frame>, op: ir::Op, mut regions: Vec<Region>) -> Result<()> {
         while let Some(region) = regions.pop() {
             let blocks = c.count()?;
@@ -499,9 +512,10 @@ impl BodyReader<'_> {
                 return Err(c.error("a region has more than one block"));
             }
             if blocks == 1 {
-                let frame = Frame { block: Block(0), ops: 0, values: self.values.len(), regions, op: Some(op) };
-                let opened = self.open(c, region, frame)?;
-                stack.push(opened);
+                let outer_values = self.values.len();
+                let frame = Frame { block: Block(0), remaining_ops: 0, outer_values, remaining_regions: regions, op: Some(op) };
+                let frame = self.open_block(c, region, frame)?;
+                stack.push(frame);
                 return Ok(());
             }
         }
@@ -509,58 +523,60 @@ impl BodyReader<'_> {
         Ok(())
     }
 
-    fn open(&mut self, c: &mut Cursor<'_>, region: Region, frame: Frame) -> Result<Frame> {
+    /// Reads the arguments and the op count of a block, and sets the block of `frame`.
+    fn open_block(&mut self, c: &mut Cursor<'_>, region: Region, frame: Frame) -> Result<Frame> {
         let block = self.body.new_block(region);
         for _ in 0..c.count()? {
-            let ty = self.reader.type_id(c)?;
+            let ty = self.reader.read_type_id(c)?;
             self.values.push(self.body.add_argument(block, ty));
         }
-        Ok(Frame { block, ops: c.count()?, ..frame })
+        Ok(Frame { block, remaining_ops: c.count()?, ..frame })
     }
 
-    /// Reads an op; returns its regions last first.
-    fn op(&mut self, c: &mut Cursor<'_>, into: Block) -> Result<(ir::Op, Vec<Region>)> {
-        let number = c.varint()?;
-        let opcode = Opcode::from_number(number).filter(|opcode| opcode.info().since == Version::FIRST);
-        let opcode = opcode.ok_or_else(|| c.error(format!("unknown or unimplemented opcode: {number}")))?;
+    /// Reads an op without its regions, and appends it to a block. Returns its regions, last first.
+    fn read_op(&mut self, c: &mut Cursor<'_>, into: Block) -> Result<(ir::Op, Vec<Region>)> {
+        let opcode_number = c.varint()?;
+        let opcode = Opcode::from_number(opcode_number).filter(|opcode| opcode.info().since == Version::FIRST);
+        let opcode = opcode.ok_or_else(|| c.error(format!("unknown or unimplemented opcode: {opcode_number}")))?;
         let info = opcode.info();
-        let loc = self.reader.loc(c)?;
-        let counted = matches!(info.layout, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults);
-        let results = if counted { c.count()? } else { info.results.len() };
-        let results: Vec<TypeId> = (0..results).map(|_| self.reader.type_id(c)).collect::<Result<_>>()?;
-        let total = c.count()?;
-        let variable = info.fields.iter().filter(|field| field.shape.is_operand() && field.shape != FieldShape::Operand);
-        let lengths: Vec<usize> = variable.map(|_| c.count()).collect::<Result<_>>()?;
+        let loc = self.reader.read_loc(c)?;
+        let has_result_count =
+            matches!(info.count_encoding, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults);
+        let results = if has_result_count { c.count()? } else { info.results.len() };
+        let results: Vec<TypeId> = (0..results).map(|_| self.reader.read_type_id(c)).collect::<Result<_>>()?;
+        let operand_count = c.count()?;
+        let variadic_fields = info.fields.iter().filter(|field| field.shape.is_operand() && field.shape != FieldShape::Operand);
+        let lengths: Vec<usize> = variadic_fields.map(|_| c.count()).collect::<Result<_>>()?;
         let mut operands = Vec::new();
-        for _ in 0..total {
+        for _ in 0..operand_count {
             operands.push(self.values[c.index(self.values.len(), "operand")?]);
         }
         let mut operands = operands.into_iter();
         let mut lengths = lengths.into_iter();
-        let regions: Vec<Region> = (0..info.regions()).map(|_| self.body.new_region()).collect();
-        let mut unread = regions.iter();
+        let regions: Vec<Region> = (0..info.region_count()).map(|_| self.body.new_region()).collect();
+        let mut region_ids = regions.iter();
         let mut values = Vec::new();
         for field in info.fields {
-            let few = || c.error(format!("'{}' has too few operands", info.mnemonic));
+            let too_few_operands = || c.error(format!("'{}' has too few operands", info.mnemonic));
             values.push(match field.shape {
-                FieldShape::Operand => FieldValue::Operand(operands.next().ok_or_else(few)?),
+                FieldShape::Operand => FieldValue::Operand(operands.next().ok_or_else(too_few_operands)?),
                 FieldShape::OptionalOperand => match lengths.next().unwrap_or(0) {
                     0 => FieldValue::OptionalOperand(None),
-                    _ => FieldValue::OptionalOperand(Some(operands.next().ok_or_else(few)?)),
+                    _ => FieldValue::OptionalOperand(Some(operands.next().ok_or_else(too_few_operands)?)),
                 },
                 FieldShape::Operands => {
                     let length = lengths.next().unwrap_or(0);
                     let list: Box<[Value]> = operands.by_ref().take(length).collect();
                     if list.len() != length {
-                        return Err(few());
+                        return Err(too_few_operands());
                     }
                     FieldValue::Operands(list)
                 }
-                FieldShape::Region => FieldValue::Region(*unread.next().ok_or_else(few)?),
+                FieldShape::Region => FieldValue::Region(*region_ids.next().ok_or_else(too_few_operands)?),
                 _ if field.since > Version::FIRST => {
                     Op::field_default(opcode, field.name).ok_or_else(|| c.error("a field has no default"))?
                 }
-                shape => self.attribute_field(c, shape)?,
+                shape => self.read_attribute_field(c, shape)?,
             });
         }
         if operands.next().is_some() {
@@ -573,33 +589,35 @@ impl BodyReader<'_> {
         Ok((op, regions.into_iter().rev().collect()))
     }
 
-    fn attribute_field(&self, c: &mut Cursor<'_>, shape: FieldShape) -> Result<FieldValue> {
-        let limits = self.limits;
+    fn read_attribute_field(&self, c: &mut Cursor<'_>, shape: FieldShape) -> Result<FieldValue> {
+        let table_sizes = self.table_sizes;
         Ok(match shape {
             FieldShape::Flag => FieldValue::Flag(c.byte()? != 0),
             FieldShape::Byte(_) => FieldValue::Enum(c.byte()? & 1),
             FieldShape::Enum(_) => FieldValue::Enum(c.varint()?.min(255) as u8),
             FieldShape::OptionalEnum(_) => FieldValue::OptionalEnum(c.varint()?.checked_sub(1).map(|number| number.min(255) as u8)),
             FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(c.zigzag()?),
-            FieldShape::String | FieldShape::Symbol => FieldValue::String(StringId::from_index(c.index(limits.strings, "string")?)),
-            FieldShape::Constant => FieldValue::Constant(ConstantId::from_index(c.index(limits.constants, "constant")?)),
+            FieldShape::String | FieldShape::Symbol => {
+                FieldValue::String(StringId::from_index(c.index(table_sizes.strings, "string")?))
+            }
+            FieldShape::Constant => FieldValue::Constant(ConstantId::from_index(c.index(table_sizes.constants, "constant")?)),
             FieldShape::Attribute => {
                 if c.byte()? != tag::PREDICATE {
                     return Err(c.error("expected a predicate"));
                 }
-                FieldValue::Attribute(self.reader.attribute(c, limits, 0)?)
+                FieldValue::Attribute(self.reader.read_attribute(c, table_sizes, 0)?)
             }
             FieldShape::Attributes => {
                 let count = c.count()?;
-                let values: Result<Vec<Attribute>> = (0..count).map(|_| self.reader.attribute(c, limits, 0)).collect();
+                let values: Result<Vec<Attribute>> = (0..count).map(|_| self.reader.read_attribute(c, table_sizes, 0)).collect();
                 FieldValue::Attributes(values?.into())
             }
             FieldShape::OptionalDictionary => match c.byte()? {
                 0 => FieldValue::OptionalDictionary(None),
-                _ => FieldValue::OptionalDictionary(Some(Box::new(self.reader.dictionary(c, limits, 0)?))),
+                _ => FieldValue::OptionalDictionary(Some(Box::new(self.reader.read_dictionary(c, table_sizes, 0)?))),
             },
             FieldShape::Bools => FieldValue::Bools(Box::default()),
-            FieldShape::Ints => FieldValue::Ints(dims(c)?.into_iter().map(|value| value as i32).collect()),
+            FieldShape::Ints => FieldValue::Ints(read_dims(c)?.into_iter().map(|value| value as i32).collect()),
             FieldShape::Operand
             | FieldShape::OptionalOperand
             | FieldShape::Operands

@@ -1,4 +1,4 @@
-//! The debug form: every location and scope has a short name, defined after the program.
+//! Writes locations in NVIDIA's debug form: each location and scope has an alias, whose definition follows the program.
 //!
 //! The order of names is NVIDIA's: nesting depth, then kind, then first use.
 //! Equal table entries share a name, because a reader cannot distinguish them.
@@ -7,10 +7,11 @@ use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+/// A location or scope that has an alias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Item {
+enum AliasTarget {
     Loc(Loc),
-    /// The position in a file inside a location with a scope.
+    /// The file, line and column inside a location with a scope.
     Place(Name, u32, u32),
     Scope(Scope),
 }
@@ -19,94 +20,102 @@ pub(super) struct Aliases<'a> {
     debug: &'a DebugInfo,
     /// The deduplicated id of each location of the program.
     deduplicated_ids: &'a [Loc],
-    /// In order of first use, with nesting depth.
-    order: Vec<(Item, usize)>,
-    seen: HashMap<Item, usize>,
+    /// The visited targets in order of first use, with their nesting depths.
+    visited: Vec<(AliasTarget, usize)>,
+    seen: HashMap<AliasTarget, usize>,
     scope_depth: Vec<usize>,
     loc_depth: Vec<usize>,
-    names: HashMap<Item, String>,
+    names: HashMap<AliasTarget, String>,
 }
 
 impl<'a> Aliases<'a> {
     pub(super) fn new(debug: &'a DebugInfo, deduplicated_ids: &'a [Loc]) -> Self {
-        // A record refers only to earlier ones, so one pass in order suffices.
+        // A location or scope refers only to earlier ones, so one pass in table order suffices.
         let mut scope_depth: Vec<usize> = Vec::new();
         for scope in debug.scopes.values() {
-            let depth = scope_parts(scope).map(|part| scope_depth[part.0 as usize] + 1).max().unwrap_or(0);
+            let depth = referenced_scopes(scope).map(|part| scope_depth[part.0 as usize] + 1).max().unwrap_or(0);
             scope_depth.push(depth);
         }
         let mut loc_depth: Vec<usize> = Vec::new();
         for loc in debug.locs.values() {
             let depth = match loc {
                 LocData::Source { scope: Some(scope), .. } => scope_depth[scope.0 as usize] + 1,
-                _ => loc_parts(loc).map(|part| loc_depth[part.0 as usize] + 1).max().unwrap_or(0),
+                _ => referenced_locs(loc).map(|part| loc_depth[part.0 as usize] + 1).max().unwrap_or(0),
             };
             loc_depth.push(depth);
         }
-        Aliases { debug, deduplicated_ids, order: Vec::new(), seen: HashMap::new(), scope_depth, loc_depth, names: HashMap::new() }
+        Aliases {
+            debug,
+            deduplicated_ids,
+            visited: Vec::new(),
+            seen: HashMap::new(),
+            scope_depth,
+            loc_depth,
+            names: HashMap::new(),
+        }
     }
 
     /// Records the use of a location.
     pub(super) fn visit(&mut self, loc: Loc) {
-        let mut pending = vec![Item::Loc(self.deduplicated_ids[loc.0 as usize])];
-        while let Some(item) = pending.pop() {
-            if self.seen.contains_key(&item) {
+        let mut pending = vec![AliasTarget::Loc(self.deduplicated_ids[loc.0 as usize])];
+        while let Some(target) = pending.pop() {
+            if self.seen.contains_key(&target) {
                 continue;
             }
-            self.seen.insert(item, self.order.len());
-            let depth = match item {
-                Item::Loc(loc) => self.loc_depth[loc.0 as usize],
-                Item::Place(..) => 0,
-                Item::Scope(scope) => self.scope_depth[scope.0 as usize],
+            self.seen.insert(target, self.visited.len());
+            let depth = match target {
+                AliasTarget::Loc(loc) => self.loc_depth[loc.0 as usize],
+                AliasTarget::Place(..) => 0,
+                AliasTarget::Scope(scope) => self.scope_depth[scope.0 as usize],
             };
-            self.order.push((item, depth));
-            let first = pending.len();
-            match item {
-                Item::Loc(loc) => match &self.debug.locs[loc] {
+            self.visited.push((target, depth));
+            let first_pushed = pending.len();
+            match target {
+                AliasTarget::Loc(loc) => match &self.debug.locs[loc] {
                     LocData::Source { file, line, column, scope: Some(scope) } => {
-                        pending.extend([Item::Place(*file, *line, *column), Item::Scope(*scope)]);
+                        pending.extend([AliasTarget::Place(*file, *line, *column), AliasTarget::Scope(*scope)]);
                     }
-                    other => pending.extend(loc_parts(other).map(Item::Loc)),
+                    other => pending.extend(referenced_locs(other).map(AliasTarget::Loc)),
                 },
-                Item::Scope(scope) => pending.extend(scope_parts(&self.debug.scopes[scope]).map(Item::Scope)),
-                Item::Place(..) => {}
+                AliasTarget::Scope(scope) => pending.extend(referenced_scopes(&self.debug.scopes[scope]).map(AliasTarget::Scope)),
+                AliasTarget::Place(..) => {}
             }
-            pending[first..].reverse();
+            pending[first_pushed..].reverse();
         }
     }
 
-    /// Assigns names to all visited items.
-    pub(super) fn assign(&mut self) {
-        let kind = |item: Item| match item {
-            Item::Loc(_) | Item::Place(..) => "loc",
-            Item::Scope(scope) => self.debug.scopes[scope].kind(),
+    /// Assigns names to all visited targets.
+    pub(super) fn assign_names(&mut self) {
+        let kind = |target: AliasTarget| match target {
+            AliasTarget::Loc(_) | AliasTarget::Place(..) => "loc",
+            AliasTarget::Scope(scope) => self.debug.scopes[scope].kind(),
         };
-        self.order.sort_by_key(|(item, depth)| (*depth, kind(*item)));
+        self.visited.sort_by_key(|(target, depth)| (*depth, kind(*target)));
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        for (item, _) in &self.order {
-            let kind = kind(*item);
+        for (target, _) in &self.visited {
+            let kind = kind(*target);
             let count = counts.entry(kind).or_default();
             let name = if *count == 0 { format!("#{kind}") } else { format!("#{kind}{count}") };
-            self.names.insert(*item, name);
+            self.names.insert(*target, name);
             *count += 1;
         }
     }
 
     pub(super) fn write_use(&self, out: &mut String, loc: Loc) {
-        let _ = write!(out, " loc({})", self.name(Item::Loc(self.deduplicated_ids[loc.0 as usize])));
+        let _ = write!(out, " loc({})", self.name(AliasTarget::Loc(self.deduplicated_ids[loc.0 as usize])));
     }
 
-    fn name(&self, item: Item) -> &str {
-        self.names.get(&item).map_or("unknown", String::as_str)
+    fn name(&self, target: AliasTarget) -> &str {
+        self.names.get(&target).map_or("unknown", String::as_str)
     }
 
     pub(super) fn write_definitions(&self, out: &mut String) {
-        for (item, _) in &self.order {
-            let _ = write!(out, "{} = ", self.name(*item));
-            match item {
-                Item::Place(file, line, column) => self.write_place(out, *file, *line, *column),
-                Item::Loc(loc) => self.write_loc(out, &self.debug.locs[*loc]),
-                Item::Scope(scope) => self.write_scope(out, &self.debug.scopes[*scope]),
+        for (target, _) in &self.visited {
+            let _ = write!(out, "{} = ", self.name(*target));
+            match target {
+                AliasTarget::Place(file, line, column) => self.write_place(out, *file, *line, *column),
+                AliasTarget::Loc(loc) => self.write_loc(out, &self.debug.locs[*loc]),
+                AliasTarget::Scope(scope) => self.write_scope(out, &self.debug.scopes[*scope]),
             }
             out.push('\n');
         }
@@ -119,12 +128,12 @@ impl<'a> Aliases<'a> {
     }
 
     fn write_loc(&self, out: &mut String, loc: &LocData) {
-        let name = |loc: &Loc| self.name(Item::Loc(*loc)).to_string();
+        let name = |loc: &Loc| self.name(AliasTarget::Loc(*loc)).to_string();
         match loc {
             LocData::Unknown => out.push_str("loc(unknown)"),
             LocData::Source { file, line, column, scope: None } => self.write_place(out, *file, *line, *column),
             LocData::Source { file, line, column, scope: Some(scope) } => {
-                let (place, scope) = (self.name(Item::Place(*file, *line, *column)), self.name(Item::Scope(*scope)));
+                let (place, scope) = (self.name(AliasTarget::Place(*file, *line, *column)), self.name(AliasTarget::Scope(*scope)));
                 let _ = write!(out, "#cuda_tile.di_loc<{place} in {scope}>");
             }
             LocData::CallSite { callee, caller } => {
@@ -137,7 +146,7 @@ impl<'a> Aliases<'a> {
     }
 
     fn write_scope(&self, out: &mut String, scope: &ScopeData) {
-        let name = |scope: &Scope| self.name(Item::Scope(*scope)).to_string();
+        let name = |scope: &Scope| self.name(AliasTarget::Scope(*scope)).to_string();
         match scope {
             ScopeData::File { name, directory } => {
                 out.push_str("#cuda_tile.di_file<");
@@ -155,9 +164,9 @@ impl<'a> Aliases<'a> {
                 write_unless_zero(out, "column", *column);
                 out.push('>');
             }
-            ScopeData::Subprogram { file, line, name: short, linkage_name, compile_unit, scope_line, declaration } => {
+            ScopeData::Subprogram { file, line, name: subprogram_name, linkage_name, compile_unit, scope_line, declaration } => {
                 let _ = write!(out, "#cuda_tile.di_subprogram<file = {}, line = {line}, name = ", name(file));
-                self.write_name(out, *short);
+                self.write_name(out, *subprogram_name);
                 out.push_str(", linkageName = ");
                 self.write_name(out, *linkage_name);
                 let _ = write!(out, ", compileUnit = {}", name(compile_unit));
@@ -173,27 +182,28 @@ impl<'a> Aliases<'a> {
     }
 }
 
-/// A scope and everything it refers to, written in full.
+/// Returns the text of a scope. In place of the alias of another scope, the text has that scope's own text. The text of a scope
+/// that refers to more than about 64 scopes is abbreviated.
 pub fn scope_text(debug: &DebugInfo, scope: Scope) -> String {
     let mut aliases = Aliases::new(debug, &[]);
-    // Scopes refer to earlier scopes only, so each is complete when it is used.
-    let mut needed = vec![scope];
+    // A scope refers only to earlier scopes, so in table order each scope's text exists before its use.
+    let mut scopes = vec![scope];
     let mut at = 0;
-    while at < needed.len() {
-        needed.extend(scope_parts(&debug.scopes[needed[at]]));
+    while at < scopes.len() {
+        scopes.extend(referenced_scopes(&debug.scopes[scopes[at]]));
         at += 1;
-        if needed.len() > 64 {
+        if scopes.len() > 64 {
             return "#cuda_tile.di_scope<...>".into();
         }
     }
-    needed.sort();
-    needed.dedup();
-    for scope in needed {
+    scopes.sort();
+    scopes.dedup();
+    for scope in scopes {
         let mut text = String::new();
         aliases.write_scope(&mut text, &debug.scopes[scope]);
-        aliases.names.insert(Item::Scope(scope), text);
+        aliases.names.insert(AliasTarget::Scope(scope), text);
     }
-    aliases.name(Item::Scope(scope)).to_string()
+    aliases.name(AliasTarget::Scope(scope)).to_string()
 }
 
 fn write_unless_zero(out: &mut String, name: &str, value: u32) {
@@ -202,7 +212,7 @@ fn write_unless_zero(out: &mut String, name: &str, value: u32) {
     }
 }
 
-fn loc_parts(loc: &LocData) -> impl Iterator<Item = Loc> + '_ {
+fn referenced_locs(loc: &LocData) -> impl Iterator<Item = Loc> + '_ {
     let (pair, rest): ([Option<Loc>; 2], &[Loc]) = match loc {
         LocData::CallSite { callee, caller } => ([Some(*callee), Some(*caller)], &[]),
         LocData::Fused(parts) => ([None, None], parts),
@@ -211,7 +221,7 @@ fn loc_parts(loc: &LocData) -> impl Iterator<Item = Loc> + '_ {
     pair.into_iter().flatten().chain(rest.iter().copied())
 }
 
-fn scope_parts(scope: &ScopeData) -> impl Iterator<Item = Scope> + use<> {
+fn referenced_scopes(scope: &ScopeData) -> impl Iterator<Item = Scope> + use<> {
     let parts = match scope {
         ScopeData::File { .. } => [None, None],
         ScopeData::CompileUnit { file } => [Some(*file), None],

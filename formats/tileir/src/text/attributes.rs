@@ -2,19 +2,19 @@
 
 use super::numbers::float_text;
 use super::preview::write_full;
-use super::types::{Tables, TypeText, separated, write_type};
+use super::types::{TypeTables, TypeText, write_separated, write_type};
 use crate::enums::WireEnum;
 use crate::module::Module;
 use crate::types::{Attribute, ConstantId, Dictionary, Type, TypeId};
 use numerics::Scalar;
 use std::fmt::Write as _;
 
-/// Constants with more elements print as one hexadecimal string.
-const HEX_ABOVE: usize = 100;
+/// A constant with more elements prints as one hexadecimal string.
+const MAX_LISTED_ELEMENTS: usize = 100;
 
-/// Whether an attribute's type follows it; this depends on its position.
+/// Whether the type of a number follows the number; this depends on the attribute's position.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum TypeSuffix {
     Always,
     /// Omitted for i64 and f64, the defaults of a number without a type.
     UnlessDefault,
@@ -24,11 +24,11 @@ pub(super) enum Typed {
 
 pub(super) fn write_string(out: &mut String, text: &str) {
     out.push('"');
-    escape(out, text);
+    write_escaped(out, text);
     out.push('"');
 }
 
-fn escape(out: &mut String, text: &str) {
+fn write_escaped(out: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'\\' => out.push_str("\\\\"),
@@ -40,7 +40,7 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-/// `@name`, quoted if it is not an identifier.
+/// Writes `@name`. The name is quoted if it is not an identifier.
 pub(super) fn write_symbol(out: &mut String, name: &str) {
     out.push('@');
     let mut bytes = name.bytes();
@@ -51,26 +51,26 @@ pub(super) fn write_symbol(out: &mut String, name: &str) {
 
 pub(super) fn write_hints(out: &mut String, module: &Module, hints: &Dictionary) {
     out.push('<');
-    separated(out, hints, ", ", |out, (key, value)| {
+    write_separated(out, hints, ", ", |out, (key, value)| {
         write_key(out, module.string(*key));
         out.push_str(" = {");
         let entries: &[_] = match value {
             Attribute::Dictionary(entries) | Attribute::OptimizationHints(entries) => entries,
             _ => &[],
         };
-        separated(out, entries, ", ", |out, (key, value)| {
+        write_separated(out, entries, ", ", |out, (key, value)| {
             write_key(out, module.string(*key));
             out.push_str(" = ");
-            write_attribute(out, module, value, Typed::Never);
+            write_attribute(out, module, value, TypeSuffix::Never);
         });
         out.push('}');
     });
     out.push('>');
 }
 
-/// The predicate of `assume`, without the dialect's name.
+/// Writes the predicate of `assume`, without the dialect's name.
 pub(super) fn write_predicate(out: &mut String, predicate: &Attribute) {
-    let bound = |bound: &Option<i64>| bound.map_or("?".to_string(), |value| value.to_string());
+    let bound_text = |bound: &Option<i64>| bound.map_or("?".to_string(), |value| value.to_string());
     match predicate {
         Attribute::DivBy { divisor, every, along } => {
             let _ = write!(out, "div_by<{divisor}");
@@ -81,18 +81,18 @@ pub(super) fn write_predicate(out: &mut String, predicate: &Attribute) {
         }
         Attribute::SameElements(values) => {
             out.push_str("same_elements<[");
-            separated(out, values, ", ", |out, value| write!(out, "{value}").expect("strings take all text"));
+            write_separated(out, values, ", ", |out, value| write!(out, "{value}").expect("strings take all text"));
             out.push_str("]>");
         }
         Attribute::Bounded { lower, upper } => {
-            let _ = write!(out, "bounded<{}, {}>", bound(lower), bound(upper));
+            let _ = write!(out, "bounded<{}, {}>", bound_text(lower), bound_text(upper));
         }
         _ => {}
     }
 }
 
-/// The reader bounds the depth, so this function may recurse.
-pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Attribute, typed: Typed) {
+/// The readers, the parser and the verifier bound the nesting depth, so this function may recurse.
+pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Attribute, suffix: TypeSuffix) {
     let scalar = |ty: &TypeId| match module.ty(*ty) {
         Type::Scalar(scalar) => *scalar,
         _ => Scalar::I64,
@@ -101,31 +101,31 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
         Attribute::Integer { ty, bits } if scalar(ty) == Scalar::I1 => out.push_str(if *bits != 0 { "true" } else { "false" }),
         Attribute::Integer { ty, bits } => {
             let _ = write!(out, "{}", scalar(ty).sign_extend(*bits));
-            write_scalar_type(out, scalar(ty), Scalar::I64, typed);
+            write_scalar_type(out, scalar(ty), Scalar::I64, suffix);
         }
         Attribute::Float { ty, bits } => {
             let text = float_text(scalar(ty), *bits);
-            // Hexadecimal digits without a type are an integer.
-            let typed = if text.starts_with("0x") { Typed::Always } else { typed };
+            // Without a type, hexadecimal digits would read back as an integer.
+            let suffix = if text.starts_with("0x") { TypeSuffix::Always } else { suffix };
             out.push_str(&text);
-            write_scalar_type(out, scalar(ty), Scalar::F64, typed);
+            write_scalar_type(out, scalar(ty), Scalar::F64, suffix);
         }
         Attribute::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Attribute::Type(ty) => write_type(out, Tables::of(module), *ty, TypeText::Full),
+        Attribute::Type(ty) => write_type(out, TypeTables::of(module), *ty, TypeText::Full),
         Attribute::String(text) => write_string(out, module.string(*text)),
         Attribute::Array(elements) => write_array(out, module, elements),
         Attribute::Dense { ty, data } => {
             out.push_str("dense<");
             write_elements(out, module, *data, *ty);
             out.push_str("> : ");
-            write_type(out, Tables::of(module), *ty, TypeText::Full);
+            write_type(out, TypeTables::of(module), *ty, TypeText::Full);
         }
         Attribute::Dictionary(entries) => {
             out.push('{');
-            separated(out, entries, ", ", |out, (key, value)| {
+            write_separated(out, entries, ", ", |out, (key, value)| {
                 write_key(out, module.string(*key));
                 out.push_str(" = ");
-                write_attribute(out, module, value, Typed::UnlessDefault);
+                write_attribute(out, module, value, TypeSuffix::UnlessDefault);
             });
             out.push('}');
         }
@@ -133,7 +133,7 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
             out.push_str("#cuda_tile.optimization_hints");
             write_hints(out, module, entries);
         }
-        Attribute::Preview(preview) => write_full(out, Tables::of(module), preview),
+        Attribute::Preview(preview) => write_full(out, TypeTables::of(module), preview),
         Attribute::MulticastReduction(kind) => {
             let _ = write!(out, "#cuda_tile.multimem_reduction_kind<{}>", kind.spelling());
         }
@@ -144,7 +144,7 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
     }
 }
 
-/// A key of a dictionary, quoted if it is not an identifier.
+/// Writes a key of a dictionary. The key is quoted if it is not an identifier.
 fn write_key(out: &mut String, key: &str) {
     let is_identifier = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
     if is_identifier && !key.starts_with(|c: char| c.is_ascii_digit()) { out.push_str(key) } else { write_string(out, key) }
@@ -152,17 +152,17 @@ fn write_key(out: &mut String, key: &str) {
 
 pub(super) fn write_array(out: &mut String, module: &Module, elements: &[Attribute]) {
     out.push('[');
-    separated(out, elements, ", ", |out, element| write_attribute(out, module, element, Typed::UnlessDefault));
+    write_separated(out, elements, ", ", |out, element| write_attribute(out, module, element, TypeSuffix::UnlessDefault));
     out.push(']');
 }
 
-fn write_scalar_type(out: &mut String, scalar: Scalar, default: Scalar, typed: Typed) {
-    if typed == Typed::Always || (typed == Typed::UnlessDefault && scalar != default) {
+fn write_scalar_type(out: &mut String, scalar: Scalar, default: Scalar, suffix: TypeSuffix) {
+    if suffix == TypeSuffix::Always || (suffix == TypeSuffix::UnlessDefault && scalar != default) {
         let _ = write!(out, " : {scalar}");
     }
 }
 
-/// `<f32: 1.0>`: element type and elements of a constant.
+/// Writes the element type and the elements of a constant, as in `<f32: 1.0>`.
 pub(super) fn write_constant(out: &mut String, module: &Module, data: ConstantId, ty: TypeId) {
     let (element, _) = module.tile(ty);
     let _ = write!(out, "<{}: ", element.scalar().map_or("?", Scalar::name));
@@ -182,7 +182,7 @@ fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeI
         return write_element(out, bits);
     }
     let elements = module.elements(data, ty);
-    if elements.len() > HEX_ABOVE {
+    if elements.len() > MAX_LISTED_ELEMENTS {
         out.push_str("\"0x");
         for byte in &module.constants[data].data {
             let _ = write!(out, "{byte:02X}");
@@ -193,15 +193,16 @@ fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeI
         if index > 0 {
             out.push_str(", ");
         }
-        // One bracket opens or closes for each dimension that begins or ends here.
-        let (begins, ends) = brackets(index, shape);
+        // One bracket opens or closes for each dimension that begins or ends at this element.
+        let (begins, ends) = count_brackets(index, shape);
         out.extend(std::iter::repeat_n('[', begins));
         write_element(out, bits);
         out.extend(std::iter::repeat_n(']', ends));
     }
 }
 
-fn brackets(index: usize, shape: &[i64]) -> (usize, usize) {
+/// The numbers of brackets that open before and close after the element at `index`.
+fn count_brackets(index: usize, shape: &[i64]) -> (usize, usize) {
     let (mut begins, mut ends, mut size) = (0, 0, 1);
     for dim in shape.iter().rev() {
         size *= *dim as usize;

@@ -1,4 +1,4 @@
-//! The text form of ops from the op table, parsed once.
+//! Parses the text forms in the op table, once per process.
 //!
 //! `{name}` is a field, `{name:type}` the type of an operand or result (`:one` the first of several, `:splat` the common type of
 //! all, otherwise each).
@@ -11,18 +11,22 @@ use crate::fields::FieldShape;
 use crate::ops::{OpInfo, Opcode};
 use std::sync::OnceLock;
 
-/// An operand or a result, by position in the table.
+/// A field or a result of an op, by its index in the op table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     Field(usize),
-    /// One result, or all results from there on.
+    /// A result. If it is variadic, all results from this index on.
     Result(usize),
 }
 
+/// The types that the text has for the values of a field or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Types {
+pub enum TypeListForm {
+    /// The type of each value.
     Each,
+    /// The type of the first value.
     One,
+    /// The common type of all values; the type of each value if they differ.
     Splat,
 }
 
@@ -30,13 +34,14 @@ pub enum Types {
 pub enum Piece {
     Literal(&'static str),
     Field(usize),
-    Types(Slot, Types),
+    Types(Slot, TypeListForm),
     Group {
         slot: Slot,
+        /// The group is absent if the enumeration has this number.
         unless: Option<u8>,
         pieces: Vec<Piece>,
     },
-    /// Spaces in place of an absent field.
+    /// Spaces that the text has if a field is absent.
     Absent {
         slot: Slot,
         spaces: &'static str,
@@ -50,30 +55,31 @@ pub enum Piece {
 
 /// The pieces of an op's text form after its mnemonic.
 pub fn pieces(opcode: Opcode) -> &'static [Piece] {
-    static ALL: OnceLock<Vec<(Opcode, Vec<Piece>)>> = OnceLock::new();
-    let all = ALL.get_or_init(|| Opcode::ALL.iter().map(|opcode| (*opcode, split(opcode.info(), opcode.info().format))).collect());
-    let at = all.binary_search_by_key(&opcode, |(opcode, _)| *opcode).expect("the table has all opcodes, in order");
-    &all[at].1
+    static FORMS: OnceLock<Vec<(Opcode, Vec<Piece>)>> = OnceLock::new();
+    let forms =
+        FORMS.get_or_init(|| Opcode::ALL.iter().map(|opcode| (*opcode, parse_form(opcode.info(), opcode.info().format))).collect());
+    let index = forms.binary_search_by_key(&opcode, |(opcode, _)| *opcode).expect("the table has all opcodes, in order");
+    &forms[index].1
 }
 
-fn split(info: &OpInfo, text: &'static str) -> Vec<Piece> {
+fn parse_form(info: &OpInfo, text: &'static str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         if let Some(inner) = rest.strip_prefix('{') {
             let (name, after) = inner.split_once('}').expect("braces of a text form are balanced");
-            pieces.push(reference(info, name));
+            pieces.push(parse_reference(info, name));
             rest = after;
-        } else if let Some((head, body, after)) = group(rest) {
+        } else if let Some((head, body, after)) = parse_group(rest) {
             if let Some(name) = head.strip_prefix('!') {
-                pieces.push(Piece::Absent { slot: slot(info, name), spaces: body });
+                pieces.push(Piece::Absent { slot: slot_of(info, name), spaces: body });
                 rest = after;
                 continue;
             }
             let (name, unless) = head.split_once('!').map_or((head, None), |(name, value)| (name, Some(value)));
-            let slot = slot(info, name);
-            let unless = unless.map(|value| number_of(info, slot, value));
-            pieces.push(Piece::Group { slot, unless, pieces: split(info, body) });
+            let slot = slot_of(info, name);
+            let unless = unless.map(|value| variant_number(info, slot, value));
+            pieces.push(Piece::Group { slot, unless, pieces: parse_form(info, body) });
             rest = after;
         } else {
             let end = rest[1..].find(['{', '(']).map_or(rest.len(), |at| at + 1);
@@ -84,8 +90,8 @@ fn split(info: &OpInfo, text: &'static str) -> Vec<Piece> {
     pieces
 }
 
-/// `(head?body)after`; a parenthesis that starts no group is literal.
-fn group(text: &'static str) -> Option<(&'static str, &'static str, &'static str)> {
+/// Splits `(head?body)after` into its three parts. Returns `None` if the parenthesis starts no group, but is literal text.
+fn parse_group(text: &'static str) -> Option<(&'static str, &'static str, &'static str)> {
     let inner = text.strip_prefix('(')?;
     let head_end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '!'))?;
     let body = inner[head_end..].strip_prefix('?')?;
@@ -103,37 +109,37 @@ fn group(text: &'static str) -> Option<(&'static str, &'static str, &'static str
     None
 }
 
-fn reference(info: &OpInfo, text: &str) -> Piece {
+fn parse_reference(info: &OpInfo, text: &str) -> Piece {
     match text.split_once(':') {
         None if text == "loop" => Piece::Loop,
         None if text == "window" => Piece::TensorViewShape,
         None if text == "call" => Piece::Call,
-        None => match slot(info, text) {
+        None => match slot_of(info, text) {
             Slot::Field(field) => Piece::Field(field),
             Slot::Result(_) => panic!("{} prints no results after its name", info.mnemonic),
         },
-        Some((name, "type")) => Piece::Types(slot(info, name), Types::Each),
-        Some((name, "attributes")) => match slot(info, name) {
+        Some((name, "type")) => Piece::Types(slot_of(info, name), TypeListForm::Each),
+        Some((name, "attributes")) => match slot_of(info, name) {
             Slot::Field(field) => Piece::Attributes(field),
             Slot::Result(_) => panic!("{} has no attribute '{name}'", info.mnemonic),
         },
-        Some((name, "one")) => Piece::Types(slot(info, name), Types::One),
-        Some((name, _)) => Piece::Types(slot(info, name), Types::Splat),
+        Some((name, "one")) => Piece::Types(slot_of(info, name), TypeListForm::One),
+        Some((name, _)) => Piece::Types(slot_of(info, name), TypeListForm::Splat),
     }
 }
 
-fn slot(info: &OpInfo, name: &str) -> Slot {
+fn slot_of(info: &OpInfo, name: &str) -> Slot {
     let field = info.fields.iter().position(|field| field.name == name).map(Slot::Field);
     let result = info.results.iter().position(|result| result.field == name).map(Slot::Result);
     field.or(result).unwrap_or_else(|| panic!("{} has neither field nor result '{name}'", info.mnemonic))
 }
 
-fn number_of(info: &OpInfo, slot: Slot, value: &str) -> u8 {
+fn variant_number(info: &OpInfo, slot: Slot, value: &str) -> u8 {
     let Slot::Field(field) = slot else { panic!("{} compares a result", info.mnemonic) };
-    let FieldShape::Enum(names) = info.fields[field].shape else {
+    let FieldShape::Enum(spellings) = info.fields[field].shape else {
         panic!("{} compares a field that is not an enumeration", info.mnemonic)
     };
-    names.iter().position(|name| *name == value).expect("a text form names a variant of the enumeration") as u8
+    spellings.iter().position(|spelling| *spelling == value).expect("a text form names a variant of the enumeration") as u8
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use base::diag::{Diagnostic, Place, Result};
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    name: &'a str,
+    file_name: &'a str,
     first_line: u32,
 }
 
@@ -15,8 +15,8 @@ pub(super) fn is_word(c: char) -> bool {
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str, name: &'a str, first_line: u32) -> Self {
-        Cursor { text, at: 0, name, first_line }
+    pub(super) fn new(text: &'a str, file_name: &'a str, first_line: u32) -> Self {
+        Cursor { text, at: 0, file_name, first_line }
     }
     pub(super) fn at(&self) -> usize {
         self.at
@@ -31,13 +31,13 @@ impl<'a> Cursor<'a> {
         self.error_at(self.at, message)
     }
     pub(super) fn error_at(&self, at: usize, message: impl Into<String>) -> Box<Diagnostic> {
-        let before = &self.text[..at];
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = self.first_line + before.matches('\n').count() as u32;
+        let text_before = &self.text[..at];
+        let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.first_line + text_before.matches('\n').count() as u32;
         let column = self.text[start..at].chars().count() as u32 + 1;
         // A line may be very long, so the excerpt shows only the part around the position.
         let excerpt: String = self.text[start..].lines().next().unwrap_or_default().chars().take(column as usize + 80).collect();
-        let place = Place::Text { file: self.name.into(), line, column, excerpt };
+        let place = Place::Text { file: self.file_name.into(), line, column, excerpt };
         Diagnostic::invalid("TI006", message).at(place)
     }
 
@@ -66,12 +66,13 @@ impl<'a> Cursor<'a> {
         self.peek().is_none()
     }
 
-    /// Whether the next token is `token`; a word must end with it.
+    /// Whether the text continues with `token`. If `token` ends in a letter or digit, the word in the text must end there too.
     pub(super) fn sees(&mut self, token: &str) -> bool {
         self.skip_space();
         let Some(after) = self.rest().strip_prefix(token) else { return false };
         !(token.ends_with(is_word) && after.starts_with(is_word))
     }
+    /// Skips `token` if the text continues with it, and returns whether it does.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         let seen = self.sees(token);
         if seen {
@@ -83,7 +84,7 @@ impl<'a> Cursor<'a> {
         if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
 
-    /// The word at the cursor; possibly empty.
+    /// The word at the cursor; empty if there is none.
     pub(super) fn peek_word(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -125,33 +126,33 @@ impl<'a> Cursor<'a> {
     pub(super) fn integer(&mut self, what: &str) -> Result<i64> {
         self.skip_space();
         let rest = self.rest();
-        let sign = usize::from(rest.starts_with('-'));
-        let length = sign + rest[sign..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - sign);
+        let sign_length = usize::from(rest.starts_with('-'));
+        let length = sign_length + rest[sign_length..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - sign_length);
         let number = rest[..length].parse::<i128>().ok();
-        // Attributes are 64 bits; both readings of the topmost bit are valid.
+        // An attribute has 64 bits, so all signed and all unsigned 64-bit numbers are valid.
         let number = number.filter(|number| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(number));
         let number = number.ok_or_else(|| self.clone().error(format!("expected {what}")))?;
         self.at += length;
         Ok(number as i64)
     }
 
-    /// The text of a number: digits, signs, a point, an exponent, or hexadecimal bits.
-    pub(super) fn number(&mut self) -> &'a str {
+    /// Skips a number and returns its text: digits, signs, a point, an exponent, or hexadecimal bits.
+    pub(super) fn number_text(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
         let mut previous = ' ';
-        let hexadecimal = rest.starts_with("0x");
+        let is_hexadecimal = rest.starts_with("0x");
         let end = rest.find(|c: char| {
-            let sign = (c == '-' || c == '+') && (previous == ' ' || (!hexadecimal && "eE".contains(previous)));
+            let is_sign = (c == '-' || c == '+') && (previous == ' ' || (!is_hexadecimal && "eE".contains(previous)));
             previous = c;
-            !(sign || c.is_ascii_alphanumeric() || c == '.')
+            !(is_sign || c.is_ascii_alphanumeric() || c == '.')
         });
         let number = &rest[..end.unwrap_or(rest.len())];
         self.at += number.len();
         number
     }
 
-    /// A string in quotes; decodes `\\` and `\XX`.
+    /// Parses a string in quotes, with the escapes `\\`, `\"`, `\n`, `\t` and `\XX` (hexadecimal).
     pub(super) fn string(&mut self) -> Result<String> {
         self.skip_space();
         let start = self.at;

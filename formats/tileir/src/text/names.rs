@@ -1,7 +1,7 @@
-//! Value names: derived from the defining op, with a number if the name is taken; otherwise a number.
+//! The names of values. Some ops name their results; a suffix makes such a name unique. All other values have a number.
 //!
-//! The scheme is NVIDIA's, because the text must match byte for byte. All values of a region get their names before those of nested
-//! regions. A name is free again after the region that uses it.
+//! The scheme is NVIDIA's, because the text must match byte for byte. All values of a region get their names before the
+//! values of nested regions. A name is free again after the region that uses it.
 
 use crate::module::Module;
 use crate::ops::Op;
@@ -11,11 +11,12 @@ use base::ir::{self, Def, Operation, Region, Value};
 use numerics::Scalar;
 use std::collections::HashSet;
 
-/// Further ops of a longer chain of `assume` do not lengthen the name.
+/// The maximum number of chained `assume` ops that the name of a value reflects.
 const MAX_ASSUME_CHAIN: usize = 256;
 
 #[derive(Clone, Debug)]
 enum Name {
+    /// The result shares the name of an earlier result of its op.
     None,
     Number(u32),
     Text(String),
@@ -27,7 +28,7 @@ impl Names {
     pub(super) fn new(module: &Module, body: &Body<Op, TypeId>, region: Region) -> Names {
         let names = vec![Name::None; body.values.len()];
         let mut namer = Namer { module, body, names, used: HashSet::new(), scopes: Vec::new(), counters: Counters::default() };
-        namer.run(region);
+        namer.name_function(region);
         Names(namer.names)
     }
 
@@ -36,25 +37,25 @@ impl Names {
         match body.values[value].def {
             Def::Result { op, index } => {
                 let results = &body.ops[op].results;
-                let (start, length) = self.group(results, index as usize);
-                self.write_plain(out, results[start]);
+                let (start, length) = self.result_group(results, index as usize);
+                self.write_name(out, results[start]);
                 if length > 1 {
                     out.push_str(&format!("#{}", index as usize - start));
                 }
             }
-            Def::Argument { .. } => self.write_plain(out, value),
+            Def::Argument { .. } => self.write_name(out, value),
         }
     }
 
-    /// The text before the `=` of an op.
+    /// Writes the text before the `=` of an op.
     pub(super) fn write_results(&self, out: &mut String, results: &[Value]) {
         let mut at = 0;
         while at < results.len() {
-            let (_, length) = self.group(results, at);
+            let (_, length) = self.result_group(results, at);
             if at > 0 {
                 out.push_str(", ");
             }
-            self.write_plain(out, results[at]);
+            self.write_name(out, results[at]);
             if length > 1 {
                 out.push_str(&format!(":{length}"));
             }
@@ -62,15 +63,15 @@ impl Names {
         }
     }
 
-    /// The results that share a name: the start and length of the group.
-    fn group(&self, results: &[Value], index: usize) -> (usize, usize) {
-        let named = |at: usize| at == 0 || !matches!(self.0[results[at].0 as usize], Name::None);
-        let start = (0..=index).rev().find(|at| named(*at)).unwrap_or(0);
-        let end = (index + 1..results.len()).find(|at| named(*at)).unwrap_or(results.len());
+    /// The results of an op that share a name with the result at `index`: the index of the first, and their number.
+    fn result_group(&self, results: &[Value], index: usize) -> (usize, usize) {
+        let has_own_name = |at: usize| at == 0 || !matches!(self.0[results[at].0 as usize], Name::None);
+        let start = (0..=index).rev().find(|at| has_own_name(*at)).unwrap_or(0);
+        let end = (index + 1..results.len()).find(|at| has_own_name(*at)).unwrap_or(results.len());
         (start, end - start)
     }
 
-    fn write_plain(&self, out: &mut String, value: Value) {
+    fn write_name(&self, out: &mut String, value: Value) {
         out.push('%');
         match &self.0[value.0 as usize] {
             Name::None => out.push('?'),
@@ -80,7 +81,7 @@ impl Names {
     }
 }
 
-/// The state that a region inherits from the enclosing one.
+/// The next number of each kind of name. A region continues the numbers of the enclosing region.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     value: u32,
@@ -99,7 +100,7 @@ struct Namer<'a> {
 }
 
 impl Namer<'_> {
-    fn run(&mut self, root: Region) {
+    fn name_function(&mut self, root: Region) {
         let mut pending = vec![(root, None, Counters::default(), 0)];
         while let Some((region, parent, counters, depth)) = pending.pop() {
             self.counters = counters;
@@ -109,44 +110,44 @@ impl Namer<'_> {
                 }
             }
             self.scopes.push(Vec::new());
-            self.region(region, parent);
+            self.name_region(region, parent);
             for block in &self.body.regions[region].blocks {
                 for op in &self.body.blocks[*block].ops {
-                    for inner in self.body.ops[*op].kind.regions() {
-                        pending.push((inner, Some(*op), self.counters, depth + 1));
+                    for nested_region in self.body.ops[*op].kind.regions() {
+                        pending.push((nested_region, Some(*op), self.counters, depth + 1));
                     }
                 }
             }
         }
     }
 
-    fn region(&mut self, region: Region, parent: Option<ir::Op>) {
-        for (number, block) in self.body.regions[region].blocks.iter().enumerate() {
+    fn name_region(&mut self, region: Region, parent: Option<ir::Op>) {
+        for (block_index, block) in self.body.regions[region].blocks.iter().enumerate() {
             let args = &self.body.blocks[*block].args;
             for (index, arg) in args.iter().enumerate() {
-                let special =
-                    parent.filter(|_| number == 0).and_then(|op| argument_name(&self.body.ops[op].kind, index, args.len()));
-                let name = match special {
+                let fixed_name =
+                    parent.filter(|_| block_index == 0).and_then(|op| argument_name(&self.body.ops[op].kind, index, args.len()));
+                let name = match fixed_name {
                     Some(name) => name,
-                    None if number == 0 => {
+                    None if block_index == 0 => {
                         self.counters.argument += 1;
                         format!("arg{}", self.counters.argument - 1)
                     }
                     None => String::new(),
                 };
-                self.set(*arg, name);
+                self.set_name(*arg, name);
             }
             for op in &self.body.blocks[*block].ops {
-                self.op(*op);
+                self.name_results(*op);
             }
         }
     }
 
-    fn op(&mut self, op: ir::Op) {
+    fn name_results(&mut self, op: ir::Op) {
         let node = &self.body.ops[op];
         for (index, result) in node.results.iter().enumerate() {
             if let Some(name) = self.result_name(op, index) {
-                self.set(*result, name);
+                self.set_name(*result, name);
             }
         }
         if let Some(first) = node.results.first()
@@ -157,24 +158,24 @@ impl Namer<'_> {
         }
     }
 
-    fn set(&mut self, value: Value, name: String) {
+    fn set_name(&mut self, value: Value, name: String) {
         self.names[value.0 as usize] = if name.is_empty() {
             self.counters.value += 1;
             Name::Number(self.counters.value - 1)
         } else {
-            Name::Text(self.unique(name))
+            Name::Text(self.unique_name(name))
         };
     }
 
-    fn unique(&mut self, name: String) -> String {
-        let mut free = name.clone();
-        while self.used.contains(&free) {
-            free = format!("{name}_{}", self.counters.conflict);
+    fn unique_name(&mut self, name: String) -> String {
+        let mut candidate = name.clone();
+        while self.used.contains(&candidate) {
+            candidate = format!("{name}_{}", self.counters.conflict);
             self.counters.conflict += 1;
         }
-        self.used.insert(free.clone());
-        self.scopes.last_mut().expect("a region is open").push(free.clone());
-        free
+        self.used.insert(candidate.clone());
+        self.scopes.last_mut().expect("a region is open").push(candidate.clone());
+        candidate
     }
 
     /// The name that an op gives one of its results, before deduplication.
@@ -202,7 +203,7 @@ impl Namer<'_> {
         })
     }
 
-    /// The name of an `assume` after its operand's name, if the operand has one.
+    /// The name of an `assume` op: `assume`, and the name of its operand if the operand's op names its results.
     fn assume_name(&self, mut value: Value) -> String {
         let mut name = String::from("assume");
         for _ in 0..MAX_ASSUME_CHAIN {
@@ -253,8 +254,8 @@ fn constant_name(module: &Module, data: crate::ConstantId, ty: TypeId) -> String
     if scalar == Scalar::I1 {
         let mut elements = module.elements(data, ty);
         let first = elements.next().unwrap_or_default();
-        let same = module.splat(data, ty).is_some() || elements.all(|bits| bits == first);
-        return if !same {
+        let all_equal = module.splat(data, ty).is_some() || elements.all(|bits| bits == first);
+        return if !all_equal {
             "cst_i1"
         } else if first != 0 {
             "true"
@@ -278,6 +279,6 @@ fn integer_text(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".into());
     }
-    let exact = value.is_sign_positive() && value < 2f64.powi(64) && value.fract() == 0.0;
-    exact.then(|| format!("{}", value as u64))
+    let is_exact = value.is_sign_positive() && value < 2f64.powi(64) && value.fract() == 0.0;
+    is_exact.then(|| format!("{}", value as u64))
 }

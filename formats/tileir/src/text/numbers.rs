@@ -6,21 +6,21 @@ use numerics::{Scalar, float};
 
 /// A value as decimal digits, most significant first, times a power of ten.
 struct Decimal {
-    negative: bool,
+    is_negative: bool,
     digits: Vec<u8>,
     exponent: i32,
 }
 
-/// NVIDIA's text of a float's bits.
+/// Returns the text that NVIDIA's printer has for a float with these bits.
 pub fn float_text(scalar: Scalar, bits: u64) -> String {
     let value = float::decode(scalar, bits);
     if value.is_finite() {
-        let short = scientific(&Decimal::of(value, 6), 6);
+        let short = scientific_text(&Decimal::from_float(value, 6), 6);
         if parse_float(scalar, &short) == Some(bits) {
             return short;
         }
-        let digits = 2 + precision(scalar) as usize * 59 / 196;
-        let long = natural(&Decimal::of(value, digits), digits);
+        let digits = 2 + precision_bits(scalar) as usize * 59 / 196;
+        let long = plain_or_scientific_text(&Decimal::from_float(value, digits), digits);
         if long.contains('.') {
             return long;
         }
@@ -28,7 +28,7 @@ pub fn float_text(scalar: Scalar, bits: u64) -> String {
     format!("0x{:X}", if scalar == Scalar::TF32 { bits >> 13 } else { bits })
 }
 
-/// The bits of a float in decimal or hexadecimal text.
+/// Returns the bits of a float from decimal or hexadecimal text.
 pub fn parse_float(scalar: Scalar, text: &str) -> Option<u64> {
     if let Some(hex) = text.strip_prefix("0x") {
         let bits = u64::from_str_radix(hex, 16).ok()?;
@@ -40,16 +40,17 @@ pub fn parse_float(scalar: Scalar, text: &str) -> Option<u64> {
     Some(match scalar {
         Scalar::F64 => value.to_bits(),
         Scalar::F32 => u64::from(text.parse::<f32>().ok()?.to_bits()),
-        _ => float::encode(scalar, value, Rounding::NearestEven, float::Overflow::Ieee),
+        _ => float::encode(scalar, value, Rounding::NearestEven, float::OverflowResult::Ieee),
     })
 }
 
-fn precision(scalar: Scalar) -> u32 {
+/// The number of significant bits, with the implicit leading bit.
+fn precision_bits(scalar: Scalar) -> u32 {
     let mantissa = scalar.float_format().map_or(0, |format| format.mantissa_bits);
     if scalar == Scalar::TF32 { 11 } else { mantissa + 1 }
 }
 
-/// Adds one in the last place; returns the number of dropped places.
+/// Adds one in the last place of a number, and drops the zeros at its end. Returns the number of dropped places.
 fn increment(digits: &mut Vec<u8>) -> i32 {
     let length = digits.len();
     while digits.last() == Some(&b'9') {
@@ -77,31 +78,31 @@ fn odd_mantissa(value: f64) -> (u64, i32) {
 }
 
 impl Decimal {
-    /// The value with about `limit` digits, without trailing zeros.
+    /// The value with at most `limit` digits, without trailing zeros.
     ///
     /// As in NVIDIA's printer, it first truncates digits beyond a number of bits that holds `limit` digits. It rounds only the
-    /// remaining digits, half away from zero.
-    fn of(value: f64, limit: usize) -> Decimal {
-        let negative = value.is_sign_negative();
+    /// remaining digits, half away from zero. 59 / 196 approximates log10(2), the digits per bit.
+    fn from_float(value: f64, limit: usize) -> Decimal {
+        let is_negative = value.is_sign_negative();
         let (mantissa, exponent) = odd_mantissa(value.abs());
         if mantissa == 0 {
-            return Decimal { negative, digits: vec![b'0'], exponent: 0 };
+            return Decimal { is_negative, digits: vec![b'0'], exponent: 0 };
         }
         // The value as an integer times a power of ten; Rust prints all its digits.
         let places = (-exponent).max(0) as usize;
         let mut digits: Vec<u8> = format!("{:.places$}", value.abs()).bytes().filter(u8::is_ascii_digit).collect();
-        let leading = digits.iter().take_while(|digit| **digit == b'0').count();
-        digits.drain(..leading);
+        let leading_zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        digits.drain(..leading_zeros);
         let mut exponent_of_ten = -(places as i32);
 
-        let bits = match exponent {
+        let value_bits = match exponent {
             0.. => 64 - mantissa.leading_zeros() as usize + exponent as usize,
             _ => ((mantissa as f64).log2() + places as f64 * 5f64.log2()).floor() as usize + 1,
         };
-        let needed = (limit * 196).div_ceil(59);
-        let cut = bits.saturating_sub(needed) * 59 / 196;
-        digits.truncate(digits.len() - cut);
-        exponent_of_ten += cut as i32;
+        let needed_bits = (limit * 196).div_ceil(59);
+        let dropped_digits = value_bits.saturating_sub(needed_bits) * 59 / 196;
+        digits.truncate(digits.len() - dropped_digits);
+        exponent_of_ten += dropped_digits as i32;
         if digits.len() > limit {
             exponent_of_ten += (digits.len() - limit) as i32;
             let round_up = digits[limit] >= b'5';
@@ -114,55 +115,55 @@ impl Decimal {
             digits.pop();
             exponent_of_ten += 1;
         }
-        Decimal { negative, digits, exponent: exponent_of_ten }
+        Decimal { is_negative, digits, exponent: exponent_of_ten }
     }
 
     fn is_zero(&self) -> bool {
         self.digits.iter().all(|digit| *digit == b'0')
     }
-    fn text(&self, from: usize, to: usize) -> &str {
+    fn digit_text(&self, from: usize, to: usize) -> &str {
         std::str::from_utf8(&self.digits[from..to]).expect("digits are ASCII")
     }
     fn sign(&self) -> &'static str {
-        if self.negative { "-" } else { "" }
+        if self.is_negative { "-" } else { "" }
     }
 }
 
-/// `d.dddddde+xx` with `places` digits after the point.
-fn scientific(decimal: &Decimal, places: usize) -> String {
+/// Returns `d.dddddde+xx` with `places` digits after the point.
+fn scientific_text(decimal: &Decimal, places: usize) -> String {
     let count = decimal.digits.len();
     let exponent = if decimal.is_zero() { 0 } else { decimal.exponent + count as i32 - 1 };
-    // The last place is unused: NVIDIA's printer pads six digits with a zero.
-    let fraction = decimal.text(1, count);
-    format!("{}{}.{fraction:0<places$}e{exponent:+03}", decimal.sign(), decimal.text(0, 1))
+    // The last place is always zero: a value of six digits has five after the point, and NVIDIA's printer pads them to six.
+    let fraction = decimal.digit_text(1, count);
+    format!("{}{}.{fraction:0<places$}e{exponent:+03}", decimal.sign(), decimal.digit_text(0, 1))
 }
 
-/// Plain notation if it needs at most three zeros of padding, otherwise `d.dddE-x`.
-fn natural(decimal: &Decimal, precision: usize) -> String {
-    const PADDING: i32 = 3;
+/// Returns plain notation if it needs at most three zeros of padding, otherwise `d.dddE-x`.
+fn plain_or_scientific_text(decimal: &Decimal, precision: usize) -> String {
+    const MAX_PADDING_ZEROS: i32 = 3;
     if decimal.is_zero() {
         return format!("{}0", decimal.sign());
     }
     let count = decimal.digits.len();
-    let leading = decimal.exponent + count as i32 - 1;
-    let padded = if decimal.exponent >= 0 {
-        decimal.exponent > PADDING || count + decimal.exponent as usize > precision
+    let leading_exponent = decimal.exponent + count as i32 - 1;
+    let uses_exponent = if decimal.exponent >= 0 {
+        decimal.exponent > MAX_PADDING_ZEROS || count + decimal.exponent as usize > precision
     } else {
-        leading < 0 && -leading > PADDING
+        leading_exponent < 0 && -leading_exponent > MAX_PADDING_ZEROS
     };
     let sign = decimal.sign();
-    if padded {
-        let fraction = if count == 1 { "0" } else { decimal.text(1, count) };
-        return format!("{sign}{}.{fraction}E{leading:+}", decimal.text(0, 1));
+    if uses_exponent {
+        let fraction = if count == 1 { "0" } else { decimal.digit_text(1, count) };
+        return format!("{sign}{}.{fraction}E{leading_exponent:+}", decimal.digit_text(0, 1));
     }
     if decimal.exponent >= 0 {
-        return format!("{sign}{}{}", decimal.text(0, count), "0".repeat(decimal.exponent as usize));
+        return format!("{sign}{}{}", decimal.digit_text(0, count), "0".repeat(decimal.exponent as usize));
     }
-    if leading >= 0 {
-        let whole = leading as usize + 1;
-        return format!("{sign}{}.{}", decimal.text(0, whole), decimal.text(whole, count));
+    if leading_exponent >= 0 {
+        let integer_digits = leading_exponent as usize + 1;
+        return format!("{sign}{}.{}", decimal.digit_text(0, integer_digits), decimal.digit_text(integer_digits, count));
     }
-    format!("{sign}0.{}{}", "0".repeat((-leading) as usize - 1), decimal.text(0, count))
+    format!("{sign}0.{}{}", "0".repeat((-leading_exponent) as usize - 1), decimal.digit_text(0, count))
 }
 
 #[cfg(test)]
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn text_reads_back_to_the_same_bits() {
+    fn texts_of_sampled_floats_read_back_to_the_same_bits() {
         for scalar in Scalar::ALL.iter().copied().filter(|scalar| scalar.is_float()) {
             let step = (scalar.mask() / 977).max(1);
             let shift = if scalar == Scalar::TF32 { 13 } else { 0 };

@@ -1,17 +1,17 @@
 //! Parses programs.
 //!
-//! The parser follows the same pieces as the printer. An explicit stack holds the open blocks; names expire at the end of the
-//! defining block.
+//! The parser and the printer follow the same pieces of a text form. An explicit stack holds the open blocks. A name expires at the
+//! end of the block that defines it.
 
-use super::format::{Piece, Slot, Types, pieces};
+use super::format::{Piece, Slot, TypeListForm, pieces};
 use super::lex::{Cursor, tokens};
-use super::parse_debug::Debug;
+use super::parse_debug::DebugParser;
 use crate::enums::{Visibility, WireEnum};
 use crate::fields::{FieldShape, FieldValue};
 use crate::module::{Constant, Function, Global, Module};
 use crate::ops::{Op, Opcode, RuleKind};
 use crate::preview::Extern;
-use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, PointerSpace, StringId, Type, TypeId};
+use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, PointerSharing, StringId, Type, TypeId};
 use crate::version::Version;
 use base::diag::Result;
 use base::ir::{self, Block, Operation, Region, Value};
@@ -22,8 +22,8 @@ use std::collections::HashMap;
 /// Parses the output of [`super::print()`], with or without locations. Adds the text's locations to `debug`.
 pub fn parse(text: &str, name: &str, first_line: u32, debug: &mut DebugInfo) -> Result<Module> {
     let mut reader =
-        ModuleReader { c: Cursor::new(text, name, first_line), tables: Tables::default(), debug: Debug::new(text, debug) };
-    reader.module()
+        ModuleReader { c: Cursor::new(text, name, first_line), tables: Tables::default(), debug: DebugParser::new(text, debug) };
+    reader.parse_module()
 }
 
 /// The interned parts of a module under construction.
@@ -38,11 +38,11 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// The tables for printing types.
-    fn texts(&self) -> super::types::Tables<'_> {
-        super::types::Tables { strings: &self.strings, types: &self.types }
+    /// The tables that the text of a type refers to.
+    fn type_tables(&self) -> super::types::TypeTables<'_> {
+        super::types::TypeTables { strings: &self.strings, types: &self.types }
     }
-    pub(super) fn string(&mut self, text: &str) -> StringId {
+    pub(super) fn intern_string(&mut self, text: &str) -> StringId {
         if let Some(id) = self.by_string.get(text) {
             return *id;
         }
@@ -63,53 +63,53 @@ impl Tables {
 struct ModuleReader<'a, 'd> {
     c: Cursor<'a>,
     tables: Tables,
-    debug: Debug<'a, 'd>,
+    debug: DebugParser<'a, 'd>,
 }
 
 impl<'a> ModuleReader<'a, '_> {
-    fn module(&mut self) -> Result<Module> {
-        let (version, preview, producer) = self.header()?;
-        let wrapped = self.c.eat("cuda_tile.module") || self.c.eat("module");
-        if wrapped {
-            self.symbol()?;
+    fn parse_module(&mut self) -> Result<Module> {
+        let (version, preview, producer) = self.parse_header()?;
+        let has_module = self.c.eat("cuda_tile.module") || self.c.eat("module");
+        if has_module {
+            self.parse_symbol()?;
             self.c.expect("{")?;
         }
         let (mut globals, mut functions, mut externs) = (Vec::new(), Vec::new(), Vec::new());
-        while !(self.c.is_end() || wrapped && self.c.sees("}")) {
+        while !(self.c.is_end() || has_module && self.c.sees("}")) {
             match self.c.peek() {
                 Some('#') => self.skip_definition(),
                 _ if self.c.eat("preview$func") => {
                     self.c.expect("extern")?;
-                    externs.push(self.external(false, functions.len())?);
+                    externs.push(self.parse_external(false, functions.len())?);
                 }
-                _ if self.c.eat("preview$extern_impl") => externs.push(self.external(true, functions.len())?),
+                _ if self.c.eat("preview$extern_impl") => externs.push(self.parse_external(true, functions.len())?),
                 _ => {
                     self.c.eat("cuda_tile.");
                     match self.c.peek_word() {
-                        "global" => globals.push(self.global()?),
-                        "entry" => functions.push(self.function()?),
+                        "global" => globals.push(self.parse_global()?),
+                        "entry" => functions.push(self.parse_function()?),
                         _ => return Err(self.c.error("expected 'entry', 'global' or a definition such as #loc = …")),
                     }
                 }
             }
         }
-        if wrapped {
+        if has_module {
             self.c.expect("}")?;
         }
         let Tables { strings, types, constants, .. } = std::mem::take(&mut self.tables);
-        // Text without the preview comment implies it by its content.
-        let calls = |function: &Function| function.body.ops.values().any(|op| matches!(op.kind, Op::PreviewCall { .. }));
-        let preview = preview || !externs.is_empty() || functions.iter().any(calls);
+        // In text without the header comment, the functions and ops show whether the program has preview content.
+        let has_preview_call = |function: &Function| function.body.ops.values().any(|op| matches!(op.kind, Op::PreviewCall { .. }));
+        let preview = preview || !externs.is_empty() || functions.iter().any(has_preview_call);
         Ok(Module { version, preview, producer, strings, types, constants, globals, functions, externs })
     }
 
-    /// The comment with properties that the disassembly lacks, see [`super::header`].
-    fn header(&mut self) -> Result<(Version, bool, Option<StringId>)> {
-        const LINE: &str = "//!tileir ";
+    /// Parses the comment with properties that the disassembly lacks, see [`super::header`].
+    fn parse_header(&mut self) -> Result<(Version, bool, Option<StringId>)> {
+        const PREFIX: &str = "//!tileir ";
         let text = self.c.rest();
-        let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") && !line.starts_with(LINE));
-        let before = comments.map(str::len).sum();
-        let Some(line) = text[before..].strip_prefix(LINE) else { return Ok((Version::LATEST, false, None)) };
+        let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") && !line.starts_with(PREFIX));
+        let comment_bytes = comments.map(str::len).sum();
+        let Some(line) = text[comment_bytes..].strip_prefix(PREFIX) else { return Ok((Version::LATEST, false, None)) };
         let start = text.len() - line.len();
         self.c.goto(self.c.at() + start);
         self.c.expect("version")?;
@@ -121,62 +121,62 @@ impl<'a> ModuleReader<'a, '_> {
         let mut producer = None;
         if self.c.eat("producer") {
             let text = self.c.string()?;
-            producer = Some(self.tables.string(&text));
+            producer = Some(self.tables.intern_string(&text));
         }
         Ok((version, preview, producer))
     }
 
-    /// Skips a definition; it was found beforehand and is read on first use.
+    /// Skips a definition. [`DebugParser::new`] has found it, and its first use parses it.
     fn skip_definition(&mut self) {
-        let line = self.c.rest().find('\n').unwrap_or(self.c.rest().len());
-        self.c.goto(self.c.at() + line);
+        let line_length = self.c.rest().find('\n').unwrap_or(self.c.rest().len());
+        self.c.goto(self.c.at() + line_length);
     }
 
-    fn symbol(&mut self) -> Result<StringId> {
-        let name = symbol(&mut self.c)?;
-        Ok(self.tables.string(&name))
+    fn parse_symbol(&mut self) -> Result<StringId> {
+        let name = parse_symbol(&mut self.c)?;
+        Ok(self.tables.intern_string(&name))
     }
 
-    /// A function without a body, after `after` entries.
-    fn external(&mut self, implements: bool, after: usize) -> Result<Extern> {
-        let name = self.symbol()?;
-        let mut external = self.tables.external(&mut self.c, name, implements, after as u32)?;
-        external.loc = self.debug.optional(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
+    /// Parses a function without a body. `after` is the number of entries before it.
+    fn parse_external(&mut self, implements: bool, after: usize) -> Result<Extern> {
+        let name = self.parse_symbol()?;
+        let mut external = self.tables.parse_extern(&mut self.c, name, implements, after as u32)?;
+        external.loc = self.debug.parse_optional_loc(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
         Ok(external)
     }
 
-    fn global(&mut self) -> Result<Global> {
+    fn parse_global(&mut self) -> Result<Global> {
         self.c.expect("global")?;
         let visibility = if self.c.eat("private") { Visibility::Private } else { Visibility::Public };
         self.c.eat("public");
         let constant = self.c.eat("constant");
-        let name = self.symbol()?;
+        let name = self.parse_symbol()?;
         let mut alignment = 0;
         if self.c.eat("alignment") {
             self.c.expect("=")?;
             alignment = self.c.integer("an alignment")? as u64;
         }
-        let (value, ty) = self.tables.constant(&mut self.c)?;
-        let loc = self.debug.optional(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
+        let (value, ty) = self.tables.parse_constant(&mut self.c)?;
+        let loc = self.debug.parse_optional_loc(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
         Ok(Global { name, ty, value, alignment, visibility, constant, loc })
     }
 
-    fn function(&mut self) -> Result<Function> {
+    fn parse_function(&mut self) -> Result<Function> {
         self.c.expect("entry")?;
-        let name = self.symbol()?;
+        let name = self.parse_symbol()?;
         let mut body = Body::default();
         let region = body.new_region();
         let block = body.new_block(region);
-        let mut reader = BodyReader { module: self, body, names: HashMap::new(), defined: Vec::new() };
-        let arg_attrs = reader.arguments(block)?;
+        let mut reader = BodyReader { module: self, body, names: HashMap::new(), defined_names: Vec::new() };
+        let arg_attrs = reader.parse_arguments(block)?;
         let hints = match reader.module.c.eat("optimization_hints") {
             true => {
                 reader.module.c.expect("=")?;
-                Some(reader.module.tables.hints(&mut reader.module.c)?)
+                Some(reader.module.tables.parse_hints(&mut reader.module.c)?)
             }
             false => None,
         };
-        reader.run(block)?;
+        reader.parse_body(block)?;
         let body = reader.body;
         let mut visibility = Visibility::Public;
         if self.c.eat("{") {
@@ -185,7 +185,7 @@ impl<'a> ModuleReader<'a, '_> {
             }
             visibility = Visibility::Private;
         }
-        let loc = self.debug.optional(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
+        let loc = self.debug.parse_optional_loc(&mut self.c)?.unwrap_or(Loc::UNKNOWN);
         let inputs = body.blocks[block].args.iter().map(|arg| *body.ty(*arg)).collect();
         let ty = self.tables.intern(Type::Function { inputs, results: Box::default() });
         Ok(Function { name, ty, visibility, hints, arg_attrs, body, region, loc })
@@ -195,29 +195,32 @@ impl<'a> ModuleReader<'a, '_> {
 struct BodyReader<'m, 'a, 'd> {
     module: &'m mut ModuleReader<'a, 'd>,
     body: Body<Op, TypeId>,
-    /// The values of each name; several for results that share one.
+    /// The values of each name. Results of one op may share a name.
     names: HashMap<&'a str, Vec<Value>>,
-    /// Names in definition order; they expire at the end of their block.
-    defined: Vec<&'a str>,
+    /// The names in definition order. They expire at the end of their block.
+    defined_names: Vec<&'a str>,
 }
 
 /// An op whose regions are being read.
 struct Frame {
     op: ir::Op,
     regions: Vec<Region>,
-    region: usize,
+    region_index: usize,
     block: Block,
-    names: usize,
+    /// The number of names that are defined outside the op's regions.
+    outer_names: usize,
 }
 
 /// The parsed parts of an op.
 struct PartialOp<'a> {
     opcode: Opcode,
     fields: Vec<Option<FieldValue>>,
+    /// The names of the results, each with the number of results that share it.
     results: Vec<(&'a str, usize)>,
     result_types: Vec<TypeId>,
     /// The arguments of a loop body: names and types.
     args: Vec<(&'a str, TypeId)>,
+    /// The position of the mnemonic in the text, for errors.
     at: usize,
 }
 
@@ -226,8 +229,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
         &mut self.module.c
     }
 
-    /// Reads the braced block of an entry, with everything nested in it.
-    fn run(&mut self, entry: Block) -> Result<()> {
+    /// Parses the braced block of an entry, with all nested blocks.
+    fn parse_body(&mut self, entry: Block) -> Result<()> {
         self.c().expect("{")?;
         let mut stack: Vec<(Frame, Vec<(&'a str, usize)>)> = Vec::new();
         loop {
@@ -236,7 +239,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 let Some((frame, _)) = stack.last_mut() else { return Ok(()) };
                 if !self.end_block(frame)? {
                     let (frame, results) = stack.pop().expect("a frame is open");
-                    self.body.ops[frame.op].loc = self.module.debug.optional(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
+                    self.body.ops[frame.op].loc = self.module.debug.parse_optional_loc(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
                     self.set_implicit_locations(frame.op);
                     self.define_results(frame.op, &results)?;
                 }
@@ -245,17 +248,17 @@ impl<'a> BodyReader<'_, 'a, '_> {
             if self.c().is_end() {
                 return Err(self.c().error("expected '}' at the end of a block"));
             }
-            self.op(block, &mut stack)?;
+            self.parse_op(block, &mut stack)?;
         }
     }
 
-    /// An omitted terminator has the location of its op.
+    /// Gives each omitted terminator the location of the enclosing op.
     fn set_implicit_locations(&mut self, op: ir::Op) {
         let loc = self.body.ops[op].loc;
         for region in self.body.ops[op].kind.regions() {
             for block in self.body.regions[region].blocks.clone() {
                 if let Some(last) = self.body.blocks[block].ops.last().copied()
-                    && self.body.ops[last].loc == IMPLICIT
+                    && self.body.ops[last].loc == IMPLICIT_LOC
                 {
                     self.body.ops[last].loc = loc;
                 }
@@ -263,21 +266,21 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// Ends a block and begins the next region of its op; false if there is none.
+    /// Ends a block. If an `else` region follows, opens it and returns true.
     fn end_block(&mut self, frame: &mut Frame) -> Result<bool> {
-        self.end_with_terminator(frame);
-        self.expire_names(frame.names);
-        if matches!(self.body.ops[frame.op].kind, Op::If { .. }) && frame.region == 0 && self.c().eat("else") {
+        self.append_omitted_terminator(frame);
+        self.expire_names(frame.outer_names);
+        if matches!(self.body.ops[frame.op].kind, Op::If { .. }) && frame.region_index == 0 && self.c().eat("else") {
             self.c().expect("{")?;
-            frame.region = 1;
+            frame.region_index = 1;
             frame.block = self.body.new_block(frame.regions[1]);
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// An omitted terminator has no operands.
-    fn end_with_terminator(&mut self, frame: &Frame) {
+    /// Appends the terminator that the text omits. It has no operands.
+    fn append_omitted_terminator(&mut self, frame: &Frame) {
         if self.body.terminator(frame.block).is_some() {
             return;
         }
@@ -286,12 +289,12 @@ impl<'a> BodyReader<'_, 'a, '_> {
             Op::For { .. } | Op::Loop { .. } => Op::Continue { operands: Box::default() },
             _ => return,
         };
-        self.body.append(frame.block, kind, [], IMPLICIT);
+        self.body.append(frame.block, kind, [], IMPLICIT_LOC);
     }
 
-    /// Removes all names but the first `keep` ones.
+    /// Removes all names except the first `keep` names.
     fn expire_names(&mut self, keep: usize) {
-        for name in self.defined.drain(keep..) {
+        for name in self.defined_names.drain(keep..) {
             self.names.remove(name);
         }
     }
@@ -300,7 +303,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         if self.names.insert(name, values).is_some() {
             return Err(self.c().error_at(at, format!("%{name} is defined twice")));
         }
-        self.defined.push(name);
+        self.defined_names.push(name);
         Ok(())
     }
 
@@ -315,19 +318,20 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    /// `(%a: type {attributes}, …)`. Returns the attributes of each argument, or nothing if no argument has any.
-    fn arguments(&mut self, block: Block) -> Result<Box<[Dictionary]>> {
+    /// Parses `(%a: type {attributes}, …)`. Returns the attributes of each argument, or an empty list if all
+    /// arguments have none.
+    fn parse_arguments(&mut self, block: Block) -> Result<Box<[Dictionary]>> {
         self.c().expect("(")?;
         let mut attributes: Vec<Dictionary> = Vec::new();
         while !self.c().sees(")") {
             let at = self.c().at();
             let name = self.c().identifier('%', "a name such as %arg0")?;
             self.c().expect(":")?;
-            let ty = self.module.tables.ty(&mut self.module.c)?;
+            let ty = self.module.tables.parse_type(&mut self.module.c)?;
             let value = self.body.add_argument(block, ty);
             self.define(name, at, vec![value])?;
             let entries = match self.c().sees("{") {
-                true => self.module.tables.dictionary(&mut self.module.c, 0)?,
+                true => self.module.tables.parse_dictionary(&mut self.module.c, 0)?,
                 false => Dictionary::default(),
             };
             attributes.push(entries);
@@ -342,7 +346,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(attributes.into())
     }
 
-    fn operand(&mut self) -> Result<Value> {
+    fn parse_operand(&mut self) -> Result<Value> {
         self.c().skip_space();
         let at = self.c().at();
         let name = self.c().identifier('%', "an operand such as %0")?;
@@ -359,10 +363,10 @@ impl<'a> BodyReader<'_, 'a, '_> {
         value.ok_or_else(|| self.c().error_at(at, format!("%{name} stands for {count} values")))
     }
 
-    fn operands(&mut self) -> Result<Vec<Value>> {
+    fn parse_operands(&mut self) -> Result<Vec<Value>> {
         let mut values = Vec::new();
         while self.c().peek() == Some('%') {
-            values.push(self.operand()?);
+            values.push(self.parse_operand()?);
             if !self.c().eat(",") {
                 break;
             }
@@ -370,8 +374,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(values)
     }
 
-    /// `%a, %b:2 =`.
-    fn result_names(&mut self) -> Result<Vec<(&'a str, usize)>> {
+    /// Parses `%a, %b:2 =`. Returns the names, each with the number of results that share it.
+    fn parse_result_names(&mut self) -> Result<Vec<(&'a str, usize)>> {
         let mut results = Vec::new();
         if self.c().peek() != Some('%') {
             return Ok(results);
@@ -388,50 +392,51 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(results)
     }
 
-    fn op(&mut self, block: Block, stack: &mut Vec<(Frame, Vec<(&'a str, usize)>)>) -> Result<()> {
-        let results = self.result_names()?;
+    fn parse_op(&mut self, block: Block, stack: &mut Vec<(Frame, Vec<(&'a str, usize)>)>) -> Result<()> {
+        let results = self.parse_result_names()?;
         self.c().eat("cuda_tile.");
         self.c().skip_space();
         let at = self.c().at();
         let mnemonic = self.c().name("an op")?;
         let opcode = Opcode::ALL.iter().copied().find(|opcode| opcode.info().mnemonic == mnemonic);
         let opcode = opcode.ok_or_else(|| {
-            let meant = did_you_mean(mnemonic, Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic));
-            self.c().error_at(at, format!("unknown op '{mnemonic}'{meant}"))
+            let suggestion = did_you_mean(mnemonic, Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic));
+            self.c().error_at(at, format!("unknown op '{mnemonic}'{suggestion}"))
         })?;
         let fields = vec![None; opcode.info().fields.len()];
         let mut partial = PartialOp { opcode, fields, results, result_types: Vec::new(), args: Vec::new(), at };
         if opcode == Opcode::Constant {
-            let (data, ty) = self.module.tables.constant(&mut self.module.c)?;
+            let (data, ty) = self.module.tables.parse_constant(&mut self.module.c)?;
             partial.fields[0] = Some(FieldValue::Constant(data));
             partial.result_types.push(ty);
         } else {
-            self.pieces(pieces(opcode), &mut partial)?;
+            self.parse_pieces(pieces(opcode), &mut partial)?;
         }
         self.move_padding_from_mask(&mut partial);
-        let regions: Vec<Region> = (0..opcode.info().regions()).map(|_| self.body.new_region()).collect();
-        let (kind, result_types) = self.complete(&mut partial, &regions)?;
+        let regions: Vec<Region> = (0..opcode.info().region_count()).map(|_| self.body.new_region()).collect();
+        let (kind, result_types) = self.complete_op(&mut partial, &regions)?;
         let op = self.body.append(block, kind, result_types, Loc::UNKNOWN);
         if regions.is_empty() {
-            self.body.ops[op].loc = self.module.debug.optional(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
+            self.body.ops[op].loc = self.module.debug.parse_optional_loc(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
             return self.define_results(op, &partial.results);
         }
-        let names = self.defined.len();
-        let inner = self.body.new_block(regions[0]);
-        if matches!(opcode, Opcode::Reduce | Opcode::Scan) && !self.arguments(inner)?.is_empty() {
+        let outer_names = self.defined_names.len();
+        let body_block = self.body.new_block(regions[0]);
+        if matches!(opcode, Opcode::Reduce | Opcode::Scan) && !self.parse_arguments(body_block)?.is_empty() {
             return Err(self.c().error("only parameters of functions have attributes"));
         }
         for (name, ty) in std::mem::take(&mut partial.args) {
-            let value = self.body.add_argument(inner, ty);
+            let value = self.body.add_argument(body_block, ty);
             self.define(name, at, vec![value])?;
         }
         self.c().expect("{")?;
-        let frame = Frame { op, regions, region: 0, block: inner, names };
+        let frame = Frame { op, regions, region_index: 0, block: body_block, outer_names };
         stack.push((frame, partial.results));
         Ok(())
     }
 
-    /// A load with padding but no mask has the text form of a load with a mask, so [`Self::pieces`] stores the padding as the mask.
+    /// A load with padding but no mask has the text form of a load with a mask, so [`Self::parse_pieces`] stores the padding as the
+    /// mask.
     /// If the operand does not have the type of a mask, it moves to the padding field.
     fn move_padding_from_mask(&self, partial: &mut PartialOp<'_>) {
         let info = partial.opcode.info();
@@ -443,12 +448,13 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    fn complete(&mut self, partial: &mut PartialOp<'a>, regions: &[Region]) -> Result<(Op, Vec<TypeId>)> {
+    /// Builds an op from its parsed parts. Returns its result types too.
+    fn complete_op(&mut self, partial: &mut PartialOp<'a>, regions: &[Region]) -> Result<(Op, Vec<TypeId>)> {
         let info = partial.opcode.info();
         let mut regions = regions.iter();
         let mut fields = info.fields.iter().zip(std::mem::take(&mut partial.fields));
-        let mut missing = None;
-        let fields_known: Vec<Option<FieldValue>> = fields
+        let mut missing_field = None;
+        let known_fields: Vec<Option<FieldValue>> = fields
             .by_ref()
             .map(|(field, value)| match (value, field.shape) {
                 (Some(value), _) => Some(value),
@@ -456,52 +462,54 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 (None, shape) => omitted_value(partial.opcode, field.name, shape),
             })
             .collect();
-        for (field, value) in info.fields.iter().zip(&fields_known) {
+        for (field, value) in info.fields.iter().zip(&known_fields) {
             if value.is_none() {
-                missing = missing.or(Some(field.name));
+                missing_field = missing_field.or(Some(field.name));
             }
         }
-        if let Some(name) = missing {
+        if let Some(name) = missing_field {
             return Err(self.c().error(format!("'{}' needs {name}", info.mnemonic)));
         }
-        let types = self.result_types(partial, &fields_known)?;
-        let mut values = fields_known.into_iter();
+        let types = self.result_types(partial, &known_fields)?;
+        let mut values = known_fields.into_iter();
         let op = Op::from_fields(partial.opcode, &mut || values.next().flatten());
         let op = op.ok_or_else(|| self.module.c.error_at(partial.at, format!("'{}' has a field out of range", info.mnemonic)))?;
-        let named: usize = partial.results.iter().map(|(_, count)| count).sum();
-        if named != types.len() && !(named == 0 && types.is_empty()) {
+        let name_count: usize = partial.results.iter().map(|(_, count)| count).sum();
+        if name_count != types.len() && !(name_count == 0 && types.is_empty()) {
             let (mnemonic, count) = (info.mnemonic, types.len());
-            return Err(self.c().error_at(partial.at, format!("'{mnemonic}' has {count} results, and {named} are named")));
+            return Err(self.c().error_at(partial.at, format!("'{mnemonic}' has {count} results, and {name_count} are named")));
         }
         Ok((op, types))
     }
 
-    /// The result types: written ones, or ones inferred from the operands.
+    /// Returns the result types: types in the text, or types inferred from the operands.
     fn result_types(&mut self, partial: &mut PartialOp<'_>, fields: &[Option<FieldValue>]) -> Result<Vec<TypeId>> {
         let info = partial.opcode.info();
         let mut types = std::mem::take(&mut partial.result_types);
-        let named: usize = partial.results.iter().map(|(_, count)| count).sum();
-        let variadic = info.results.first().is_some_and(|result| result.variadic);
+        let name_count: usize = partial.results.iter().map(|(_, count)| count).sum();
+        let is_variadic = info.results.first().is_some_and(|result| result.variadic);
         if matches!(partial.opcode, Opcode::GetIndexSpaceShape | Opcode::GetTensorShape) {
-            types.resize(named, types.first().copied().unwrap_or(TypeId(0)));
+            types.resize(name_count, types.first().copied().unwrap_or(TypeId(0)));
             return Ok(types);
         }
-        if variadic || types.len() >= info.results.len() {
+        if is_variadic || types.len() >= info.results.len() {
             return Ok(types);
         }
         // Block and grid coordinates have one type for three results.
         if let [ty] = types[..] {
             return Ok(vec![ty; info.results.len()]);
         }
-        let names = info.rules.iter().find(|rule| rule.kind == RuleKind::SameType && rule.names.contains(&info.results[0].name));
-        let operand = names.and_then(|rule| info.fields.iter().position(|field| rule.names.contains(&field.wire_name)));
-        Ok(match operand.and_then(|field| fields[field].as_ref()) {
+        let same_type_rule =
+            info.rules.iter().find(|rule| rule.kind == RuleKind::SameType && rule.names.contains(&info.results[0].name));
+        let operand_field =
+            same_type_rule.and_then(|rule| info.fields.iter().position(|field| rule.names.contains(&field.wire_name)));
+        Ok(match operand_field.and_then(|field| fields[field].as_ref()) {
             Some(FieldValue::Operand(value)) => vec![*self.body.ty(*value)],
             _ => vec![self.module.tables.intern(Type::Token); info.results.len()],
         })
     }
 
-    fn pieces(&mut self, pieces: &[Piece], partial: &mut PartialOp<'a>) -> Result<()> {
+    fn parse_pieces(&mut self, pieces: &[Piece], partial: &mut PartialOp<'a>) -> Result<()> {
         for piece in pieces {
             match piece {
                 Piece::Literal(text) => {
@@ -510,10 +518,10 @@ impl<'a> BodyReader<'_, 'a, '_> {
                     }
                 }
                 Piece::Field(field) => {
-                    let value = self.field(*field, partial)?;
+                    let value = self.parse_field(*field, partial)?;
                     partial.fields[*field] = Some(value);
                 }
-                Piece::Types(slot, how) => self.types(*slot, *how, partial)?,
+                Piece::Types(slot, form) => self.parse_types(*slot, *form, partial)?,
                 Piece::Group { slot, pieces, .. } => {
                     if self.is_present(*slot, pieces, partial) {
                         if let Slot::Field(field) = slot
@@ -521,18 +529,18 @@ impl<'a> BodyReader<'_, 'a, '_> {
                         {
                             partial.fields[*field] = Some(FieldValue::Flag(true));
                         }
-                        self.pieces(pieces, partial)?;
+                        self.parse_pieces(pieces, partial)?;
                     }
                 }
-                // Spaces carry no information.
+                // The parser skips spaces.
                 Piece::Absent { .. } => {}
                 Piece::Attributes(field) => {
-                    let number = self.attributes(*field, partial)?;
-                    partial.fields[*field] = Some(FieldValue::Enum(number));
+                    let variant = self.parse_enum_attribute(*field, partial)?;
+                    partial.fields[*field] = Some(FieldValue::Enum(variant));
                 }
-                Piece::Loop => self.loop_head(partial)?,
-                Piece::TensorViewShape => self.tensor_view_shape(partial)?,
-                Piece::Call => self.call(partial)?,
+                Piece::Loop => self.parse_loop_head(partial)?,
+                Piece::TensorViewShape => self.parse_tensor_view_shape(partial)?,
+                Piece::Call => self.parse_call(partial)?,
             }
         }
         Ok(())
@@ -549,26 +557,26 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 _ => true,
             };
         }
-        let first = pieces.iter().find_map(|piece| match piece {
+        let first_token_or_field = pieces.iter().find_map(|piece| match piece {
             Piece::Literal(text) => tokens(text).next().map(Ok),
             Piece::Field(field) => Some(Err(*field)),
             _ => None,
         });
-        match first {
+        match first_token_or_field {
             Some(Ok(token)) => {
                 // A comma begins an operand. A comma before a type belongs to a part whose field is already known.
                 self.c().sees(token) && (token != "," || self.operand_follows())
             }
             Some(Err(field)) => match partial.opcode.info().fields[field].shape {
-                FieldShape::OptionalEnum(names) => names.contains(&self.c().peek_word()),
+                FieldShape::OptionalEnum(spellings) => spellings.contains(&self.c().peek_word()),
                 _ => self.c().peek() == Some('%'),
             },
             None => false,
         }
     }
 
-    /// An enumeration in an attribute dictionary; without a dictionary, the first value.
-    fn attributes(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<u8> {
+    /// Parses an enumeration in an attribute dictionary. Without a dictionary, it has its first value.
+    fn parse_enum_attribute(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<u8> {
         if !self.c().eat("attributes") {
             return Ok(0);
         }
@@ -576,7 +584,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         for token in ["{", name, "=", "#cuda_tile.multimem_reduction_kind"] {
             self.c().expect(token)?;
         }
-        let kind = super::parse_types::multicast_reduction(self.c())?;
+        let kind = super::parse_types::parse_multicast_reduction(self.c())?;
         self.c().expect("}")?;
         Ok(kind.number())
     }
@@ -591,27 +599,27 @@ impl<'a> BodyReader<'_, 'a, '_> {
         ahead.eat(",") && ahead.peek() == Some('%')
     }
 
-    fn field(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<FieldValue> {
+    fn parse_field(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<FieldValue> {
         let info = &partial.opcode.info().fields[field];
         Ok(match info.shape {
-            FieldShape::Operand => FieldValue::Operand(self.operand()?),
-            FieldShape::OptionalOperand => FieldValue::OptionalOperand(Some(self.operand()?)),
-            FieldShape::Operands => FieldValue::Operands(self.operands()?.into()),
-            FieldShape::Enum(names) | FieldShape::Byte(names) => FieldValue::Enum(self.one_of(names)?),
-            FieldShape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(self.one_of(names)?)),
+            FieldShape::Operand => FieldValue::Operand(self.parse_operand()?),
+            FieldShape::OptionalOperand => FieldValue::OptionalOperand(Some(self.parse_operand()?)),
+            FieldShape::Operands => FieldValue::Operands(self.parse_operands()?.into()),
+            FieldShape::Enum(spellings) | FieldShape::Byte(spellings) => FieldValue::Enum(self.parse_one_of(spellings)?),
+            FieldShape::OptionalEnum(spellings) => FieldValue::OptionalEnum(Some(self.parse_one_of(spellings)?)),
             FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(self.c().integer("a number")?),
             FieldShape::String => {
                 let text = self.c().string()?;
-                FieldValue::String(self.module.tables.string(&text))
+                FieldValue::String(self.module.tables.intern_string(&text))
             }
-            FieldShape::Symbol => FieldValue::String(self.module.symbol()?),
-            FieldShape::Attribute => FieldValue::Attribute(self.module.tables.predicate(&mut self.module.c)?),
-            FieldShape::Attributes => FieldValue::Attributes(self.module.tables.attributes(&mut self.module.c)?),
+            FieldShape::Symbol => FieldValue::String(self.module.parse_symbol()?),
+            FieldShape::Attribute => FieldValue::Attribute(self.module.tables.parse_predicate(&mut self.module.c)?),
+            FieldShape::Attributes => FieldValue::Attributes(self.module.tables.parse_attributes(&mut self.module.c)?),
             FieldShape::OptionalDictionary => {
-                FieldValue::OptionalDictionary(Some(Box::new(self.module.tables.hints(&mut self.module.c)?)))
+                FieldValue::OptionalDictionary(Some(Box::new(self.module.tables.parse_hints(&mut self.module.c)?)))
             }
             FieldShape::Bools => {
-                let values = super::parse_types::list(self.c(), |c| match c.word("true or false")? {
+                let values = super::parse_types::parse_list(self.c(), |c| match c.word("true or false")? {
                     "true" => Ok(true),
                     "false" => Ok(false),
                     _ => Err(c.error("expected true or false")),
@@ -619,7 +627,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 FieldValue::Bools(values.into())
             }
             FieldShape::Ints => {
-                let values = super::parse_types::list(self.c(), |c| c.integer("a number"))?;
+                let values = super::parse_types::parse_list(self.c(), |c| c.integer("a number"))?;
                 FieldValue::Ints(values.into_iter().map(|value| value as i32).collect())
             }
             FieldShape::Flag | FieldShape::Constant | FieldShape::Region | FieldShape::OptionalAttributes => {
@@ -628,24 +636,24 @@ impl<'a> BodyReader<'_, 'a, '_> {
         })
     }
 
-    fn one_of(&mut self, names: &[&str]) -> Result<u8> {
+    fn parse_one_of(&mut self, spellings: &[&str]) -> Result<u8> {
         self.c().skip_space();
         let at = self.c().at();
-        let expected = format!("one of: {}", names.join(", "));
+        let expected = format!("one of: {}", spellings.join(", "));
         let word = self.c().word(&expected)?;
-        let number = names.iter().position(|name| *name == word);
-        number.map(|number| number as u8).ok_or_else(|| self.c().error_at(at, format!("expected {expected}")))
+        let variant = spellings.iter().position(|name| *name == word);
+        variant.map(|variant| variant as u8).ok_or_else(|| self.c().error_at(at, format!("expected {expected}")))
     }
 
-    /// Checks the types of operands and takes the types of results.
-    fn types(&mut self, slot: Slot, how: Types, partial: &mut PartialOp<'_>) -> Result<()> {
+    /// Parses types. Checks the types of operands, and records the types of results.
+    fn parse_types(&mut self, slot: Slot, form: TypeListForm, partial: &mut PartialOp<'_>) -> Result<()> {
         self.c().skip_space();
         let at = self.c().at();
         let Slot::Field(field) = slot else {
-            let types = match how {
-                Types::Each if !self.is_variadic(slot, partial) => vec![self.module.tables.ty(&mut self.module.c)?],
-                Types::One => vec![self.module.tables.ty(&mut self.module.c)?],
-                _ => self.module.tables.types(&mut self.module.c)?,
+            let types = match form {
+                TypeListForm::Each if !self.is_variadic(slot, partial) => vec![self.module.tables.parse_type(&mut self.module.c)?],
+                TypeListForm::One => vec![self.module.tables.parse_type(&mut self.module.c)?],
+                _ => self.module.tables.parse_types(&mut self.module.c)?,
             };
             partial.result_types.extend(types);
             return Ok(());
@@ -656,23 +664,23 @@ impl<'a> BodyReader<'_, 'a, '_> {
             Some(FieldValue::Operands(values)) => values.to_vec(),
             _ => Vec::new(),
         };
-        let mut written = Vec::new();
+        let mut written_types = Vec::new();
         for i in 0..values.len() {
-            // If one token type stands for all indices, the next type belongs to the next operand.
+            // If one type stands for all indices, the token type after the comma belongs to the next operand.
             if i > 0 && (self.token_follows() || !self.c().eat(",")) {
                 break;
             }
-            written.push(self.module.tables.ty(&mut self.module.c)?);
+            written_types.push(self.module.tables.parse_type(&mut self.module.c)?);
         }
-        if how == Types::Splat && written.len() == 1 {
-            written.resize(values.len(), written[0]);
+        if form == TypeListForm::Splat && written_types.len() == 1 {
+            written_types.resize(values.len(), written_types[0]);
         }
-        let actual: Vec<TypeId> = values.iter().map(|value| *self.body.ty(*value)).collect();
-        if written != actual {
+        let actual_types: Vec<TypeId> = values.iter().map(|value| *self.body.ty(*value)).collect();
+        if written_types != actual_types {
             let name = partial.opcode.info().fields[field].name;
-            let text = |id: &TypeId| super::types::type_text(self.module.tables.texts(), *id, super::types::TypeText::Short);
-            let actual = actual.iter().map(text).collect::<Vec<_>>().join(", ");
-            return Err(self.c().error_at(at, format!("'{name}' is of type {actual}")));
+            let text = |id: &TypeId| super::types::type_text(self.module.tables.type_tables(), *id, super::types::TypeText::Short);
+            let actual_types = actual_types.iter().map(text).collect::<Vec<_>>().join(", ");
+            return Err(self.c().error_at(at, format!("'{name}' is of type {actual_types}")));
         }
         Ok(())
     }
@@ -681,144 +689,148 @@ impl<'a> BodyReader<'_, 'a, '_> {
         matches!(slot, Slot::Result(index) if partial.opcode.info().results[index].variadic)
     }
 
-    /// The head of a loop, up to the brace; the printer documents its two forms.
-    fn loop_head(&mut self, partial: &mut PartialOp<'a>) -> Result<()> {
-        let counted = partial.opcode == Opcode::For;
+    /// Parses the head of a loop, up to the brace.
+    fn parse_loop_head(&mut self, partial: &mut PartialOp<'a>) -> Result<()> {
+        let is_for = partial.opcode == Opcode::For;
         let info = partial.opcode.info();
         let index = |name: &str| info.field(name).expect("the table has the fields of loops");
-        if counted {
+        if is_for {
             let variable = self.c().identifier('%', "a loop variable such as %i")?;
-            for (before, field) in [("in (", "lower_bound"), ("to", "upper_bound"), (", step", "step")] {
-                for token in tokens(before) {
+            for (prefix, field) in [("in (", "lower_bound"), ("to", "upper_bound"), (", step", "step")] {
+                for token in tokens(prefix) {
                     self.c().expect(token)?;
                 }
-                partial.fields[index(field)] = Some(FieldValue::Operand(self.operand()?));
+                partial.fields[index(field)] = Some(FieldValue::Operand(self.parse_operand()?));
             }
             self.c().expect(")")?;
             self.c().expect(":")?;
-            let ty = self.module.tables.ty(&mut self.module.c)?;
+            let ty = self.module.tables.parse_type(&mut self.module.c)?;
             partial.args.push((variable, ty));
         }
-        let (mut names, mut init) = (Vec::new(), Vec::new());
+        let (mut names, mut init_values) = (Vec::new(), Vec::new());
         if self.c().eat("iter_values") {
             self.c().expect("(")?;
             loop {
                 names.push(self.c().identifier('%', "a name such as %iter")?);
                 self.c().expect("=")?;
-                init.push(self.operand()?);
+                init_values.push(self.parse_operand()?);
                 if !self.c().eat(",") {
                     break;
                 }
             }
             self.c().expect(")")?;
         }
-        let mut carried = Vec::new();
-        if counted && !init.is_empty() {
+        let mut carried_types = Vec::new();
+        if is_for && !init_values.is_empty() {
             self.c().expect("->")?;
             self.c().expect("(")?;
-            carried = self.module.tables.types(&mut self.module.c)?;
+            carried_types = self.module.tables.parse_types(&mut self.module.c)?;
             self.c().expect(")")?;
-            partial.result_types = carried.clone();
-        } else if !counted && self.c().eat(":") {
-            let types = self.module.tables.types(&mut self.module.c)?;
-            match init.is_empty() {
+            partial.result_types = carried_types.clone();
+        } else if !is_for && self.c().eat(":") {
+            let types = self.module.tables.parse_types(&mut self.module.c)?;
+            match init_values.is_empty() {
                 true => partial.result_types = types,
                 false => {
-                    carried = types;
+                    carried_types = types;
                     if self.c().eat("->") {
-                        partial.result_types = self.module.tables.types(&mut self.module.c)?;
+                        partial.result_types = self.module.tables.parse_types(&mut self.module.c)?;
                     }
                 }
             }
         }
-        if carried.len() != init.len() {
-            return Err(self.c().error(format!("the loop carries {} values, and has types for {}", init.len(), carried.len())));
+        if carried_types.len() != init_values.len() {
+            return Err(self.c().error(format!(
+                "the loop carries {} values, and has types for {}",
+                init_values.len(),
+                carried_types.len()
+            )));
         }
-        partial.args.extend(names.into_iter().zip(carried));
-        partial.fields[index("init_values")] = Some(FieldValue::Operands(init.into()));
+        partial.args.extend(names.into_iter().zip(carried_types));
+        partial.fields[index("init_values")] = Some(FieldValue::Operands(init_values.into()));
         Ok(())
     }
 
-    /// `@name<[arguments]>(operands) {attributes} : function type`.
-    fn call(&mut self, partial: &mut PartialOp<'_>) -> Result<()> {
+    /// Parses `@name<[arguments]>(operands) {attributes} : function type`.
+    fn parse_call(&mut self, partial: &mut PartialOp<'_>) -> Result<()> {
         let module = &mut *self.module;
-        let callee = FieldValue::String(module.symbol()?);
-        let const_args = module.tables.bracketed(&mut module.c, false)?.into_iter().map(Attribute::Preview);
+        let callee = FieldValue::String(module.parse_symbol()?);
+        let const_args = module.tables.parse_const_list(&mut module.c, false)?.into_iter().map(Attribute::Preview);
         let const_args = FieldValue::Attributes(const_args.collect());
         self.c().expect("(")?;
-        let operands = self.operands()?;
+        let operands = self.parse_operands()?;
         self.c().expect(")")?;
-        let mut lists = [None, None];
+        let mut attribute_lists = [None, None];
         if self.c().eat("{") {
-            for (list, name) in lists.iter_mut().zip(["arg_attrs", "res_attrs"]) {
+            for (list, name) in attribute_lists.iter_mut().zip(["arg_attrs", "res_attrs"]) {
                 self.c().eat(",");
                 if self.c().eat(name) {
                     self.c().expect("=")?;
-                    *list = Some(self.module.tables.attributes(&mut self.module.c)?);
+                    *list = Some(self.module.tables.parse_attributes(&mut self.module.c)?);
                 }
             }
             self.c().expect("}")?;
         }
         self.c().expect(":")?;
-        let [arguments, results] = self.function_type()?;
-        let actual: Vec<TypeId> = operands.iter().map(|value| *self.body.ty(*value)).collect();
-        if arguments != actual {
+        let [arguments, results] = self.parse_function_type()?;
+        let operand_types: Vec<TypeId> = operands.iter().map(|value| *self.body.ty(*value)).collect();
+        if arguments != operand_types {
             return Err(self.c().error_at(partial.at, "the types of a call's operands are not theirs"));
         }
         partial.result_types = results;
-        let [arg_attrs, res_attrs] = lists.map(FieldValue::OptionalAttributes);
+        let [arg_attrs, res_attrs] = attribute_lists.map(FieldValue::OptionalAttributes);
         let fields = [callee, const_args, arg_attrs, res_attrs, FieldValue::Operands(operands.into())];
         partial.fields = fields.into_iter().map(Some).collect();
         Ok(())
     }
 
-    /// `(types) -> types`.
-    fn function_type(&mut self) -> Result<[Vec<TypeId>; 2]> {
+    /// Parses `(types) -> types`.
+    fn parse_function_type(&mut self) -> Result<[Vec<TypeId>; 2]> {
         let module = &mut *self.module;
-        let mut lists = [Vec::new(), Vec::new()];
-        for (i, types) in lists.iter_mut().enumerate() {
+        let mut type_lists = [Vec::new(), Vec::new()];
+        for (i, types) in type_lists.iter_mut().enumerate() {
             if i == 1 {
                 module.c.expect("->")?;
             }
             if !module.c.eat("(") {
-                types.push(module.tables.ty(&mut module.c)?);
+                types.push(module.tables.parse_type(&mut module.c)?);
                 continue;
             }
             if !module.c.sees(")") {
-                *types = module.tables.types(&mut module.c)?;
+                *types = module.tables.parse_types(&mut module.c)?;
             }
             module.c.expect(")")?;
         }
-        Ok(lists)
+        Ok(type_lists)
     }
 
-    /// Shape and strides of a tensor view; dynamic dimensions are operands.
-    fn tensor_view_shape(&mut self, partial: &mut PartialOp<'_>) -> Result<()> {
+    /// Parses the shape and the strides of a tensor view; dynamic extents and strides are operands.
+    fn parse_tensor_view_shape(&mut self, partial: &mut PartialOp<'_>) -> Result<()> {
         let info = partial.opcode.info();
-        let mut patterns: Vec<Vec<i64>> = Vec::new();
-        let mut first = None;
+        let mut dim_lists: Vec<Vec<i64>> = Vec::new();
+        let mut first_dynamic = None;
         for (label, field) in [("shape = ", "dynamic_shape"), (", strides = ", "dynamic_strides")] {
             for token in tokens(label) {
                 self.c().expect(token)?;
             }
-            let (mut pattern, mut values) = (Vec::new(), Vec::new());
+            let (mut dims, mut values) = (Vec::new(), Vec::new());
             self.c().expect("[")?;
             while !self.c().sees("]") {
                 if self.c().peek() == Some('%') {
-                    values.push(self.operand()?);
-                    pattern.push(DYNAMIC);
+                    values.push(self.parse_operand()?);
+                    dims.push(DYNAMIC);
                 } else {
-                    pattern.push(self.c().integer("a number or an operand")?);
+                    dims.push(self.c().integer("a number or an operand")?);
                 }
                 if !self.c().eat(",") {
                     break;
                 }
             }
             self.c().expect("]")?;
-            first = first.or(values.first().copied());
+            first_dynamic = first_dynamic.or(values.first().copied());
             let index = info.field(field).expect("the table has the fields of tensor views");
             partial.fields[index] = Some(FieldValue::Operands(values.into()));
-            patterns.push(pattern);
+            dim_lists.push(dims);
         }
         self.c().expect(":")?;
         self.c().skip_space();
@@ -826,28 +838,28 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let Some(FieldValue::Operand(base)) = partial.fields[index_of_base(info)] else {
             return Err(self.c().error("a tensor view has a base"));
         };
-        let pointer = *self.body.ty(base);
-        let has_space =
-            |ty: &Type| matches!(ty, Type::Tile { element: Element::Ptr(pointer), .. } if pointer.space != PointerSpace::Absent);
-        let pointer = has_space(&self.module.tables.types[pointer]).then_some(base);
-        for (i, value) in pointer.into_iter().chain(first).enumerate() {
+        let base_type = *self.body.ty(base);
+        let has_attribute =
+            |ty: &Type| matches!(ty, Type::Tile { element: Element::Ptr(pointer), .. } if pointer.space != PointerSharing::Absent);
+        let base_with_attribute = has_attribute(&self.module.tables.types[base_type]).then_some(base);
+        for (i, value) in base_with_attribute.into_iter().chain(first_dynamic).enumerate() {
             if i > 0 {
                 self.c().expect(",")?;
             }
-            let ty = self.module.tables.ty(&mut self.module.c)?;
+            let ty = self.module.tables.parse_type(&mut self.module.c)?;
             if ty != *self.body.ty(value) {
                 return Err(self.c().error_at(at, "this is not the type of the base or of the dynamic sizes"));
             }
         }
-        if pointer.or(first).is_some() {
+        if base_with_attribute.or(first_dynamic).is_some() {
             self.c().expect("->")?;
         }
         let at = self.c().at();
-        let ty = self.module.tables.ty(&mut self.module.c)?;
+        let ty = self.module.tables.parse_type(&mut self.module.c)?;
         let Type::TensorView { shape, strides, .. } = &self.module.tables.types[ty] else {
             return Err(self.module.c.error_at(at, "expected a tensor_view type"));
         };
-        if patterns[0][..] != shape[..] || patterns[1][..] != strides[..] {
+        if dim_lists[0][..] != shape[..] || dim_lists[1][..] != strides[..] {
             return Err(self.module.c.error_at(at, "shape and strides are not those of the type"));
         }
         partial.result_types.push(ty);
@@ -855,8 +867,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 }
 
-/// `@name`, quoted if it is not an identifier.
-pub(super) fn symbol(c: &mut Cursor<'_>) -> Result<String> {
+/// Parses `@name`, or `@"name"`.
+pub(super) fn parse_symbol(c: &mut Cursor<'_>) -> Result<String> {
     c.expect("@")?;
     if c.rest().starts_with('"') {
         return c.string();
@@ -870,8 +882,8 @@ pub(super) fn symbol(c: &mut Cursor<'_>) -> Result<String> {
     Ok(rest[..length].to_string())
 }
 
-/// The location of an omitted terminator until the enclosing op has one.
-const IMPLICIT: Loc = Loc(u32::MAX);
+/// The location of an omitted terminator, until the location of the enclosing op is known.
+const IMPLICIT_LOC: Loc = Loc(u32::MAX);
 
 fn index_of_base(info: &crate::ops::OpInfo) -> usize {
     info.field("base").expect("the table has the base of tensor views")
@@ -890,14 +902,14 @@ fn omitted_value(opcode: Opcode, name: &str, shape: FieldShape) -> Option<FieldV
         FieldShape::OptionalDictionary => FieldValue::OptionalDictionary(None),
         FieldShape::OptionalAttributes => FieldValue::OptionalAttributes(None),
         FieldShape::Bools => FieldValue::Bools(Box::default()),
-        // The text form in the op table names the value that an omitted field has.
-        FieldShape::Enum(names) => return implied_enum_value(opcode, name).and_then(|value| number_of(names, value)),
+        // The text form in the op table has the value of an omitted field.
+        FieldShape::Enum(spellings) => return implied_enum_value(opcode, name).and_then(|value| variant_number(spellings, value)),
         _ => return None,
     })
 }
 
-fn number_of(names: &[&str], value: &str) -> Option<FieldValue> {
-    names.iter().position(|name| *name == value).map(|number| FieldValue::Enum(number as u8))
+fn variant_number(spellings: &[&str], value: &str) -> Option<FieldValue> {
+    spellings.iter().position(|spelling| *spelling == value).map(|number| FieldValue::Enum(number as u8))
 }
 
 /// The enumeration value that the op's text form implies.

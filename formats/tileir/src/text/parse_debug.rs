@@ -6,93 +6,95 @@ use base::diag::Result;
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;
 
+/// A parsed definition.
 #[derive(Clone, Copy)]
-enum Item {
+enum LocOrScope {
     Loc(Loc),
     Scope(Scope),
 }
 
 /// The definitions of a text, parsed on first use.
-pub(super) struct Debug<'a, 'd> {
+pub(super) struct DebugParser<'a, 'd> {
     info: &'d mut DebugInfo,
-    /// The start of each definition's text.
-    defined: HashMap<&'a str, usize>,
-    read: HashMap<&'a str, Item>,
+    /// The position after the `=` of each definition.
+    definition_starts: HashMap<&'a str, usize>,
+    parsed: HashMap<&'a str, LocOrScope>,
     places: HashMap<&'a str, (Name, u32, u32)>,
     names: HashMap<String, Name>,
     locs: HashMap<LocData, Loc>,
     scopes: HashMap<ScopeData, Scope>,
+    /// The nesting depth of the location that is being parsed.
     depth: usize,
 }
 
-impl<'a, 'd> Debug<'a, 'd> {
+impl<'a, 'd> DebugParser<'a, 'd> {
     /// Finds the definitions, which are lines that begin with `#name =`.
     pub(super) fn new(text: &'a str, info: &'d mut DebugInfo) -> Self {
-        let mut defined = HashMap::new();
+        let mut definition_starts = HashMap::new();
         let mut at = 0;
         for line in text.split_inclusive('\n') {
             if let Some((name, _)) = line.strip_prefix('#').and_then(|line| line.split_once('=')) {
-                defined.insert(name.trim(), at + line.find('=').unwrap_or(0) + 1);
+                definition_starts.insert(name.trim(), at + line.find('=').unwrap_or(0) + 1);
             }
             at += line.len();
         }
-        // A file with a location table keeps its ids.
+        // Locations and scopes in the location table of the file keep their ids.
         let names = info.names.iter().map(|(id, name)| (name.clone(), id)).collect();
         let locs = info.locs.iter().map(|(id, loc)| (loc.clone(), id)).collect();
         let scopes = info.scopes.iter().map(|(id, scope)| (scope.clone(), id)).collect();
-        Debug { info, defined, read: HashMap::new(), places: HashMap::new(), names, locs, scopes, depth: 0 }
+        DebugParser { info, definition_starts, parsed: HashMap::new(), places: HashMap::new(), names, locs, scopes, depth: 0 }
     }
 
-    /// An optional ` loc(…)` after an op.
-    pub(super) fn optional(&mut self, c: &mut Cursor<'a>) -> Result<Option<Loc>> {
+    /// Parses an optional ` loc(…)` after an op.
+    pub(super) fn parse_optional_loc(&mut self, c: &mut Cursor<'a>) -> Result<Option<Loc>> {
         if !c.sees("loc") {
             return Ok(None);
         }
-        self.location(c).map(Some)
+        self.parse_location(c).map(Some)
     }
 
-    fn location(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
+    fn parse_location(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
         c.expect("loc")?;
         c.expect("(")?;
-        let loc = self.inner(c)?;
+        let loc = self.parse_loc_content(c)?;
         c.expect(")")?;
         Ok(loc)
     }
 
-    /// The content of `loc(…)`.
-    fn inner(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
+    /// Parses the content of `loc(…)`.
+    fn parse_loc_content(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
         self.enter_level(c)?;
-        let loc = self.inner_at_depth(c);
+        let loc = self.parse_loc_content_at_depth(c);
         self.depth -= 1;
         loc
     }
 
-    fn inner_at_depth(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
+    fn parse_loc_content_at_depth(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
         match c.peek() {
             Some('"') => {
-                let (file, line, column) = self.place(c)?;
-                Ok(self.loc(LocData::Source { file, line, column, scope: None }))
+                let (file, line, column) = self.parse_place(c)?;
+                Ok(self.intern_loc(LocData::Source { file, line, column, scope: None }))
             }
             Some('#') => {
                 c.skip_space();
                 let at = c.at();
-                match self.item(c)? {
-                    Item::Loc(loc) => Ok(loc),
-                    Item::Scope(_) => Err(c.error_at(at, "expected a location, and this is a scope")),
+                match self.parse_loc_or_scope(c)? {
+                    LocOrScope::Loc(loc) => Ok(loc),
+                    LocOrScope::Scope(_) => Err(c.error_at(at, "expected a location, and this is a scope")),
                 }
             }
             _ if c.eat("unknown") => Ok(Loc::UNKNOWN),
             _ if c.eat("callsite") => {
                 c.expect("(")?;
-                let callee = self.inner(c)?;
+                let callee = self.parse_loc_content(c)?;
                 c.expect("at")?;
-                let caller = self.inner(c)?;
+                let caller = self.parse_loc_content(c)?;
                 c.expect(")")?;
-                Ok(self.loc(LocData::CallSite { callee, caller }))
+                Ok(self.intern_loc(LocData::CallSite { callee, caller }))
             }
             _ if c.eat("fused") => {
-                let parts = super::parse_types::list(c, |c| self.inner(c))?;
-                Ok(self.loc(LocData::Fused(parts)))
+                let parts = super::parse_types::parse_list(c, |c| self.parse_loc_content(c))?;
+                Ok(self.intern_loc(LocData::Fused(parts)))
             }
             _ => Err(c.error("expected a location")),
         }
@@ -106,129 +108,130 @@ impl<'a, 'd> Debug<'a, 'd> {
         Ok(())
     }
 
-    fn place(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
+    fn parse_place(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
         let file = c.string()?;
         c.expect(":")?;
-        let line = number(c)?;
+        let line = parse_line_or_column(c)?;
         c.expect(":")?;
-        let column = number(c)?;
-        Ok((self.name(file), line, column))
+        let column = parse_line_or_column(c)?;
+        Ok((self.intern_name(file), line, column))
     }
 
-    /// The position inside a location with a scope; it is not a location itself.
-    fn place_of(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
-        let mut inner = c.clone();
+    /// Parses the file, line and column inside a location with a scope. The text has them in `loc(…)`, but
+    /// they are not a location of their own.
+    fn parse_place_or_alias(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
+        let mut definition_cursor = c.clone();
         if c.peek() == Some('#') {
             let at = c.at();
             let name = c.identifier('#', "a name such as #loc1")?;
             if let Some(place) = self.places.get(name) {
                 return Ok(*place);
             }
-            let Some(definition) = self.defined.get(name) else {
+            let Some(definition) = self.definition_starts.get(name) else {
                 return Err(c.error_at(at, format!("#{name} is not defined")));
             };
-            inner.goto(*definition);
-            let place = self.place_in_parentheses(&mut inner)?;
+            definition_cursor.goto(*definition);
+            let place = self.parse_place_in_parentheses(&mut definition_cursor)?;
             self.places.insert(name, place);
             return Ok(place);
         }
-        self.place_in_parentheses(c)
+        self.parse_place_in_parentheses(c)
     }
 
-    fn place_in_parentheses(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
+    fn parse_place_in_parentheses(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
         c.expect("loc")?;
         c.expect("(")?;
-        let place = self.place(c)?;
+        let place = self.parse_place(c)?;
         c.expect(")")?;
         Ok(place)
     }
 
-    /// `#name`, or a scope or location in full.
-    fn item(&mut self, c: &mut Cursor<'a>) -> Result<Item> {
+    /// Parses `#name`, or a scope or location in full.
+    fn parse_loc_or_scope(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
         if c.eat("#cuda_tile.") {
-            return self.item_in_full(c);
+            return self.parse_loc_or_scope_in_full(c);
         }
         c.skip_space();
         let at = c.at();
         let name = c.identifier('#', "a name such as #loc1")?;
-        if let Some(item) = self.read.get(name) {
+        if let Some(item) = self.parsed.get(name) {
             return Ok(*item);
         }
-        let Some(definition) = self.defined.get(name).copied() else {
+        let Some(definition) = self.definition_starts.get(name).copied() else {
             return Err(c.error_at(at, format!("#{name} is not defined")));
         };
         self.enter_level(c)?;
-        let mut inner = c.clone();
-        inner.goto(definition);
-        let item = match inner.peek() {
-            Some('#') => self.item(&mut inner),
-            _ => self.location(&mut inner).map(Item::Loc),
+        let mut definition_cursor = c.clone();
+        definition_cursor.goto(definition);
+        let item = match definition_cursor.peek() {
+            Some('#') => self.parse_loc_or_scope(&mut definition_cursor),
+            _ => self.parse_location(&mut definition_cursor).map(LocOrScope::Loc),
         };
         self.depth -= 1;
         let item = item?;
-        self.read.insert(name, item);
+        self.parsed.insert(name, item);
         Ok(item)
     }
 
-    fn scope_of(&mut self, c: &mut Cursor<'a>) -> Result<Scope> {
+    fn parse_scope(&mut self, c: &mut Cursor<'a>) -> Result<Scope> {
         c.skip_space();
         let at = c.at();
         self.enter_level(c)?;
-        let item = self.item(c);
+        let item = self.parse_loc_or_scope(c);
         self.depth -= 1;
         match item? {
-            Item::Scope(scope) => Ok(scope),
-            Item::Loc(_) => Err(c.error_at(at, "expected a scope, and this is a location")),
+            LocOrScope::Scope(scope) => Ok(scope),
+            LocOrScope::Loc(_) => Err(c.error_at(at, "expected a scope, and this is a location")),
         }
     }
 
-    fn item_in_full(&mut self, c: &mut Cursor<'a>) -> Result<Item> {
+    fn parse_loc_or_scope_in_full(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
         let kind = c.word("a kind of scope")?;
         c.expect("<")?;
         let item = match kind {
             "di_loc" => {
-                let (file, line, column) = self.place_of(c)?;
+                let (file, line, column) = self.parse_place_or_alias(c)?;
                 c.expect("in")?;
-                let scope = Some(self.scope_of(c)?);
-                Item::Loc(self.loc(LocData::Source { file, line, column, scope }))
+                let scope = Some(self.parse_scope(c)?);
+                LocOrScope::Loc(self.intern_loc(LocData::Source { file, line, column, scope }))
             }
             "di_file" => {
                 let name = c.string()?;
                 c.expect("in")?;
                 let directory = c.string()?;
-                let (name, directory) = (self.name(name), self.name(directory));
-                Item::Scope(self.scope(ScopeData::File { name, directory }))
+                let (name, directory) = (self.intern_name(name), self.intern_name(directory));
+                LocOrScope::Scope(self.intern_scope(ScopeData::File { name, directory }))
             }
             "di_compile_unit" => {
-                field(c, "file")?;
-                let file = self.scope_of(c)?;
-                Item::Scope(self.scope(ScopeData::CompileUnit { file }))
+                expect_field(c, "file")?;
+                let file = self.parse_scope(c)?;
+                LocOrScope::Scope(self.intern_scope(ScopeData::CompileUnit { file }))
             }
             "di_lexical_block" => {
-                field(c, "scope")?;
-                let scope = self.scope_of(c)?;
-                let file = self.file_field(c)?;
-                let line = number_field(c, "line")?;
-                let column = optional_number_field(c, "column")?;
-                Item::Scope(self.scope(ScopeData::LexicalBlock { scope, file, line, column }))
+                expect_field(c, "scope")?;
+                let scope = self.parse_scope(c)?;
+                let file = self.parse_file_field(c)?;
+                let line = parse_number_field(c, "line")?;
+                let column = parse_optional_number_field(c, "column")?;
+                LocOrScope::Scope(self.intern_scope(ScopeData::LexicalBlock { scope, file, line, column }))
             }
             "di_subprogram" => {
-                field(c, "file")?;
-                let file = self.scope_of(c)?;
-                let line = number_field(c, "line")?;
-                let name = self.name_field(c, "name")?;
-                let linkage_name = self.name_field(c, "linkageName")?;
+                expect_field(c, "file")?;
+                let file = self.parse_scope(c)?;
+                let line = parse_number_field(c, "line")?;
+                let name = self.parse_name_field(c, "name")?;
+                let linkage_name = self.parse_name_field(c, "linkageName")?;
                 c.expect(",")?;
-                field(c, "compileUnit")?;
-                let compile_unit = self.scope_of(c)?;
-                let scope_line = optional_number_field(c, "scopeLine")?;
+                expect_field(c, "compileUnit")?;
+                let compile_unit = self.parse_scope(c)?;
+                let scope_line = parse_optional_number_field(c, "scopeLine")?;
                 let declaration = c.eat(",");
                 if declaration {
-                    field(c, "flags")?;
+                    expect_field(c, "flags")?;
                     c.expect("declaration")?;
                 }
                 let data = ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration };
-                Item::Scope(self.scope(data))
+                LocOrScope::Scope(self.intern_scope(data))
             }
             _ => return Err(c.error(format!("unknown kind of scope '{kind}'"))),
         };
@@ -236,46 +239,46 @@ impl<'a, 'd> Debug<'a, 'd> {
         Ok(item)
     }
 
-    fn file_field(&mut self, c: &mut Cursor<'a>) -> Result<Scope> {
+    fn parse_file_field(&mut self, c: &mut Cursor<'a>) -> Result<Scope> {
         c.expect(",")?;
-        field(c, "file")?;
-        self.scope_of(c)
+        expect_field(c, "file")?;
+        self.parse_scope(c)
     }
-    fn name_field(&mut self, c: &mut Cursor<'a>, name: &str) -> Result<Name> {
+    fn parse_name_field(&mut self, c: &mut Cursor<'a>, name: &str) -> Result<Name> {
         c.expect(",")?;
-        field(c, name)?;
+        expect_field(c, name)?;
         let text = c.string()?;
-        Ok(self.name(text))
+        Ok(self.intern_name(text))
     }
-    fn name(&mut self, name: String) -> Name {
+    fn intern_name(&mut self, name: String) -> Name {
         *self.names.entry(name.clone()).or_insert_with(|| self.info.names.push(name))
     }
-    fn loc(&mut self, loc: LocData) -> Loc {
+    fn intern_loc(&mut self, loc: LocData) -> Loc {
         *self.locs.entry(loc.clone()).or_insert_with(|| self.info.locs.push(loc))
     }
-    fn scope(&mut self, scope: ScopeData) -> Scope {
+    fn intern_scope(&mut self, scope: ScopeData) -> Scope {
         *self.scopes.entry(scope.clone()).or_insert_with(|| self.info.scopes.push(scope))
     }
 }
 
-fn field(c: &mut Cursor<'_>, name: &str) -> Result<()> {
+fn expect_field(c: &mut Cursor<'_>, name: &str) -> Result<()> {
     c.expect(name)?;
     c.expect("=")
 }
 
-fn number(c: &mut Cursor<'_>) -> Result<u32> {
+fn parse_line_or_column(c: &mut Cursor<'_>) -> Result<u32> {
     let at = c.at();
     let value = c.integer("a number")?;
     u32::try_from(value).map_err(|_| c.error_at(at, format!("{value} is no line or column")))
 }
 
-fn number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
+fn parse_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
     c.expect(",")?;
-    field(c, name)?;
-    number(c)
+    expect_field(c, name)?;
+    parse_line_or_column(c)
 }
 
-fn optional_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
+fn parse_optional_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
     let mut ahead = c.clone();
-    if ahead.eat(",") && ahead.sees(name) { number_field(c, name) } else { Ok(0) }
+    if ahead.eat(",") && ahead.sees(name) { parse_number_field(c, name) } else { Ok(0) }
 }

@@ -7,15 +7,15 @@ use crate::types::{Attribute, Dictionary, StringId};
 use base::diag::Result;
 
 impl Tables {
-    /// The dictionary of dictionaries between `<` and `>`.
-    pub(super) fn hints(&mut self, c: &mut Cursor<'_>) -> Result<Dictionary> {
-        self.hints_at(c, 0)
+    /// Parses optimization hints: the dictionary of dictionaries between `<` and `>`.
+    pub(super) fn parse_hints(&mut self, c: &mut Cursor<'_>) -> Result<Dictionary> {
+        self.parse_nested_hints(c, 0)
     }
 
-    pub(super) fn hints_at(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
-        self.entries(c, ["<", ">"], |tables, c| {
+    pub(super) fn parse_nested_hints(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
+        self.parse_entries(c, ["<", ">"], |tables, c| {
             c.expect("=")?;
-            let value = tables.attribute(c, depth)?;
+            let value = tables.parse_attribute(c, depth)?;
             match value {
                 Attribute::Dictionary(_) => Ok(value),
                 _ => Err(c.error("expected a dictionary for this hint")),
@@ -23,32 +23,32 @@ impl Tables {
         })
     }
 
-    /// `{name = value, …}`; a name without a value is true.
-    pub(super) fn dictionary(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
+    /// Parses `{name = value, …}`. A name without a value is true.
+    pub(super) fn parse_dictionary(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
         let value = |tables: &mut Tables, c: &mut Cursor<'_>| match c.eat("=") {
-            true => tables.attribute(c, depth + 1),
+            true => tables.parse_attribute(c, depth + 1),
             false => Ok(Attribute::Bool(true)),
         };
-        self.entries(c, ["{", "}"], value)
+        self.parse_entries(c, ["{", "}"], value)
     }
 
-    fn entries(
+    fn parse_entries(
         &mut self,
         c: &mut Cursor<'_>,
         [open, close]: [&str; 2],
-        value: impl Fn(&mut Tables, &mut Cursor<'_>) -> Result<Attribute>,
+        parse_value: impl Fn(&mut Tables, &mut Cursor<'_>) -> Result<Attribute>,
     ) -> Result<Dictionary> {
         c.expect(open)?;
-        let mut entry = |c: &mut Cursor<'_>| -> Result<(StringId, Attribute)> {
-            let key = self.string(&name(c)?);
-            Ok((key, value(self, c)?))
+        let mut parse_entry = |c: &mut Cursor<'_>| -> Result<(StringId, Attribute)> {
+            let key = self.intern_string(&parse_key(c)?);
+            Ok((key, parse_value(self, c)?))
         };
         let mut entries = Vec::new();
         match entries_in_name_order(c, close) {
-            Some((places, end)) => {
-                for at in places {
+            Some((starts, end)) => {
+                for at in starts {
                     c.goto(at);
-                    entries.push(entry(c)?);
+                    entries.push(parse_entry(c)?);
                     if !c.sees(",") {
                         c.expect(close)?;
                     }
@@ -57,7 +57,7 @@ impl Tables {
             }
             None => {
                 while !c.sees(close) {
-                    entries.push(entry(c)?);
+                    entries.push(parse_entry(c)?);
                     if !c.eat(",") {
                         break;
                     }
@@ -73,34 +73,35 @@ impl Tables {
     }
 }
 
-fn name(c: &mut Cursor<'_>) -> Result<String> {
+fn parse_key(c: &mut Cursor<'_>) -> Result<String> {
     if c.peek() == Some('"') { c.string() } else { c.name("a name").map(str::to_string) }
 }
 
-/// The start of each entry in name order, and the end of the dictionary; none if the text is already sorted or malformed.
+/// Returns the start of each entry in name order, and the end of the dictionary. Returns `None` if the text is malformed or has the
+/// entries in name order.
 fn entries_in_name_order(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
     let mut c = c.clone();
-    let mut found: Vec<(String, usize)> = Vec::new();
+    let mut keys_and_starts: Vec<(String, usize)> = Vec::new();
     while !c.sees(close) {
         c.skip_space();
         let at = c.at();
-        found.push((name(&mut c).ok()?, at));
+        keys_and_starts.push((parse_key(&mut c).ok()?, at));
         skip_entry(&mut c, close)?;
         if !c.eat(",") {
             break;
         }
     }
-    if !c.sees(close) || found.is_sorted_by(|one, other| one.0 <= other.0) {
+    if !c.sees(close) || keys_and_starts.is_sorted_by(|one, other| one.0 <= other.0) {
         return None;
     }
-    found.sort();
-    Some((found.into_iter().map(|(_, at)| at).collect(), c.at()))
+    keys_and_starts.sort();
+    Some((keys_and_starts.into_iter().map(|(_, at)| at).collect(), c.at()))
 }
 
 /// Skips to the end of an entry.
 fn skip_entry(c: &mut Cursor<'_>, close: &str) -> Option<()> {
-    let mut open = 0u32;
-    while open > 0 || !(c.sees(",") || c.sees(close)) {
+    let mut open_brackets = 0u32;
+    while open_brackets > 0 || !(c.sees(",") || c.sees(close)) {
         let next = c.peek()?;
         match next {
             '"' => {
@@ -108,8 +109,8 @@ fn skip_entry(c: &mut Cursor<'_>, close: &str) -> Option<()> {
                 continue;
             }
             '-' if c.eat("->") => continue,
-            '(' | '[' | '{' | '<' => open += 1,
-            ')' | ']' | '}' | '>' => open = open.checked_sub(1)?,
+            '(' | '[' | '{' | '<' => open_brackets += 1,
+            ')' | ']' | '}' | '>' => open_brackets = open_brackets.checked_sub(1)?,
             _ => {}
         }
         c.goto(c.at() + next.len_utf8());

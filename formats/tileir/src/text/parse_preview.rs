@@ -1,11 +1,11 @@
 //! Parses preview content.
 //!
 //! The text is ambiguous between a negated number and a negative number, and between parentheses and a tuple of one. The parser
-//! reads a negative number, and parentheses.
+//! takes `-1` as a negative number, and `(a)` as `a` in parentheses.
 
 use super::lex::Cursor;
 use super::parse::Tables;
-use super::parse_types::list;
+use super::parse_types::parse_list;
 use crate::bytecode::MAX_DEPTH;
 use crate::bytecode::preview::check_symbols;
 use crate::enums::{Visibility, WireEnum};
@@ -16,9 +16,9 @@ use base::diag::Result;
 use numerics::Scalar;
 
 impl Tables {
-    /// `n*2+m`, a number, a string, a type, a tuple, or an attribute in full.
-    pub(super) fn expression(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
-        let mut sum = self.product(c, depth)?;
+    /// Parses `n*2+m`, a number, a string, a type, a tuple, or an attribute in full.
+    pub(super) fn parse_expression(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+        let mut sum = self.parse_product(c, depth)?;
         loop {
             let op = match c.peek() {
                 Some('+') => ExprOp::Add,
@@ -26,13 +26,13 @@ impl Tables {
                 _ => return Ok(sum),
             };
             c.expect(if op == ExprOp::Add { "+" } else { "-" })?;
-            let rhs = Box::new(self.product(c, depth)?);
+            let rhs = Box::new(self.parse_product(c, depth)?);
             sum = check_depth(c, Preview::Binary { op, lhs: Box::new(sum), rhs })?;
         }
     }
 
-    fn product(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
-        let mut product = self.factor(c, depth)?;
+    fn parse_product(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+        let mut product = self.parse_factor(c, depth)?;
         loop {
             let op = match () {
                 () if c.eat("*") => ExprOp::Mul,
@@ -40,43 +40,43 @@ impl Tables {
                 () if c.eat("/") => ExprOp::FloorDiv,
                 () => return Ok(product),
             };
-            let rhs = Box::new(self.factor(c, depth)?);
+            let rhs = Box::new(self.parse_factor(c, depth)?);
             product = check_depth(c, Preview::Binary { op, lhs: Box::new(product), rhs })?;
         }
     }
 
-    fn factor(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+    fn parse_factor(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         if depth > MAX_DEPTH {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
-        let negative = c.peek() == Some('-');
-        let digit = c.rest().trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
+        let is_negative = c.peek() == Some('-');
+        let digit_follows = c.rest().trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
         match c.peek() {
             Some('0'..='9') => c.integer("a number").map(Preview::Int),
-            Some('-') if digit => c.integer("a number").map(Preview::Int),
-            _ if negative => {
+            Some('-') if digit_follows => c.integer("a number").map(Preview::Int),
+            _ if is_negative => {
                 c.expect("-")?;
-                Ok(Preview::Neg(Box::new(self.factor(c, depth + 1)?)))
+                Ok(Preview::Neg(Box::new(self.parse_factor(c, depth + 1)?)))
             }
             Some('"') => {
                 let text = c.string()?;
-                Ok(Preview::ConstString(self.string(&text)))
+                Ok(Preview::ConstString(self.intern_string(&text)))
             }
             Some('(') => {
-                let mut parts = self.tuple(c, depth + 1)?;
+                let mut parts = self.parse_tuple(c, depth + 1)?;
                 Ok(if parts.len() == 1 { parts.remove(0) } else { Preview::Tuple(parts.into()) })
             }
-            Some('<') => self.layout(c, depth + 1),
-            Some('#') => self.full(c, depth + 1),
-            Some('!') => Ok(Preview::ConcreteType(self.ty(c)?)),
+            Some('<') => self.parse_layout(c, depth + 1),
+            Some('#') => self.parse_attribute_in_full(c, depth + 1),
+            Some('!') => Ok(Preview::ConcreteType(self.parse_type(c)?)),
             _ => {
-                let before = c.at();
+                let start = c.at();
                 let name = c.name("an expression")?;
                 if Scalar::parse(name).is_some() {
-                    c.goto(before);
-                    return Ok(Preview::ConcreteType(self.ty(c)?));
+                    c.goto(start);
+                    return Ok(Preview::ConcreteType(self.parse_type(c)?));
                 }
-                let id = self.string(name);
+                let id = self.intern_string(name);
                 Ok(match name.starts_with("context.") {
                     true => Preview::Builtin { name: id, ty: self.intern(Type::Preview(PreviewType::Index)) },
                     false => Preview::Var(id),
@@ -85,12 +85,12 @@ impl Tables {
         }
     }
 
-    /// `(a, b)`.
-    fn tuple(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Vec<Preview>> {
+    /// Parses `(a, b)`.
+    fn parse_tuple(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Vec<Preview>> {
         c.expect("(")?;
         let mut parts = Vec::new();
         while !c.sees(")") {
-            parts.push(self.expression(c, depth)?);
+            parts.push(self.parse_expression(c, depth)?);
             if !c.eat(",") {
                 break;
             }
@@ -99,18 +99,18 @@ impl Tables {
         Ok(parts)
     }
 
-    /// `<(shape):(strides)>`.
-    fn layout(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+    /// Parses `<(shape):(strides)>`.
+    fn parse_layout(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         c.expect("<")?;
-        let shape = self.tuple(c, depth)?.into();
+        let shape = self.parse_tuple(c, depth)?.into();
         c.expect(":")?;
-        let strides = self.tuple(c, depth)?.into();
+        let strides = self.parse_tuple(c, depth)?.into();
         c.expect(">")?;
         Ok(Preview::Layout { shape, strides })
     }
 
-    /// `#cuda_tile<preview$name<…>>`.
-    pub(super) fn full(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+    /// Parses `#cuda_tile<preview$name<…>>`.
+    pub(super) fn parse_attribute_in_full(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         if depth > MAX_DEPTH {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
@@ -118,40 +118,40 @@ impl Tables {
         let at = c.at();
         let kind = c.word("an attribute of preview content")?;
         if kind == "layout" {
-            let layout = self.layout(c, depth + 1)?;
+            let layout = self.parse_layout(c, depth + 1)?;
             c.expect(">")?;
             return Ok(layout);
         }
         c.expect("<")?;
         let attribute = match kind {
             "expr_int" => Preview::Int(c.integer("a number")?),
-            "expr_var" => Preview::Var(self.quoted(c)?),
-            "expr_const_str" => Preview::ConstString(self.quoted(c)?),
-            "expr_neg" => Preview::Neg(Box::new(self.full(c, depth + 1)?)),
-            "symbolic_tuple" => Preview::Tuple(self.tuple(c, depth + 1)?.into()),
-            "concrete_type" => Preview::ConcreteType(self.ty(c)?),
-            "memory_space" => Preview::MemorySpace(enum_value(c)?),
-            "synchronization" => Preview::Synchronization(enum_value(c)?),
-            "access" => Preview::Access(enum_value(c)?),
+            "expr_var" => Preview::Var(self.parse_quoted_string(c)?),
+            "expr_const_str" => Preview::ConstString(self.parse_quoted_string(c)?),
+            "expr_neg" => Preview::Neg(Box::new(self.parse_attribute_in_full(c, depth + 1)?)),
+            "symbolic_tuple" => Preview::Tuple(self.parse_tuple(c, depth + 1)?.into()),
+            "concrete_type" => Preview::ConcreteType(self.parse_type(c)?),
+            "memory_space" => Preview::MemorySpace(parse_enum(c)?),
+            "synchronization" => Preview::Synchronization(parse_enum(c)?),
+            "access" => Preview::Access(parse_enum(c)?),
             "scratch_request" => {
-                let (size, alignment) = self.scratch(c, depth + 1)?;
+                let (size, alignment) = self.parse_scratch_request(c, depth + 1)?;
                 Preview::Scratch { size: Box::new(size), alignment: Box::new(alignment) }
             }
             "const_param" | "expr_builtin" => {
                 c.expect("name")?;
                 c.expect("=")?;
-                let name = self.quoted(c)?;
+                let name = self.parse_quoted_string(c)?;
                 for token in [",", "type", "="] {
                     c.expect(token)?;
                 }
-                let ty = self.ty(c)?;
+                let ty = self.parse_type(c)?;
                 if kind == "const_param" { Preview::ConstParam { name, ty } } else { Preview::Builtin { name, ty } }
             }
             other => match other.strip_prefix("expr_").and_then(from_spelling::<ExprOp>) {
                 Some(op) => {
-                    let lhs = Box::new(self.full(c, depth + 1)?);
+                    let lhs = Box::new(self.parse_attribute_in_full(c, depth + 1)?);
                     c.expect(",")?;
-                    Preview::Binary { op, lhs, rhs: Box::new(self.full(c, depth + 1)?) }
+                    Preview::Binary { op, lhs, rhs: Box::new(self.parse_attribute_in_full(c, depth + 1)?) }
                 }
                 None => return Err(c.error_at(at, format!("unknown attribute 'preview${other}'"))),
             },
@@ -161,30 +161,30 @@ impl Tables {
         Ok(attribute)
     }
 
-    fn quoted(&mut self, c: &mut Cursor<'_>) -> Result<StringId> {
+    fn parse_quoted_string(&mut self, c: &mut Cursor<'_>) -> Result<StringId> {
         let text = c.string()?;
-        Ok(self.string(&text))
+        Ok(self.intern_string(&text))
     }
 
-    fn scratch(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<(Preview, Preview)> {
+    fn parse_scratch_request(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<(Preview, Preview)> {
         for token in ["smem", ".", "size", "="] {
             c.expect(token)?;
         }
-        let size = self.full(c, depth)?;
+        let size = self.parse_attribute_in_full(c, depth)?;
         for token in [",", "smem", ".", "alignment", "="] {
             c.expect(token)?;
         }
-        Ok((size, self.full(c, depth)?))
+        Ok((size, self.parse_attribute_in_full(c, depth)?))
     }
 
-    /// Extents before an element type; symbolic ones are in brackets.
-    pub(super) fn symbolic_dims(&mut self, c: &mut Cursor<'_>) -> Result<(Box<[i64]>, Box<[Preview]>)> {
+    /// Parses the extents before an element type. Symbolic extents are in brackets.
+    pub(super) fn parse_symbolic_dims(&mut self, c: &mut Cursor<'_>) -> Result<(Box<[i64]>, Box<[Preview]>)> {
         let (mut shape, mut symbols) = (Vec::new(), Vec::new());
         loop {
             let symbol = match c.peek() {
                 Some('[') => {
                     c.expect("[")?;
-                    let symbol = self.expression(c, 0)?;
+                    let symbol = self.parse_expression(c, 0)?;
                     c.expect("]")?;
                     symbol
                 }
@@ -199,17 +199,17 @@ impl Tables {
         }
     }
 
-    /// The part of a type after `preview$`.
-    pub(super) fn preview_type(&mut self, c: &mut Cursor<'_>, name: &str, start: usize) -> Result<PreviewType> {
+    /// Parses the part of a type after `preview$`.
+    pub(super) fn parse_preview_type(&mut self, c: &mut Cursor<'_>, name: &str, start: usize) -> Result<PreviewType> {
         Ok(match name {
             "sym_t" => {
                 c.expect("<")?;
                 let symbol = c.name("the name of a type")?;
-                let symbol = self.string(symbol);
+                let symbol = self.intern_string(symbol);
                 c.expect(">")?;
                 PreviewType::Symbol(Preview::Var(symbol))
             }
-            "fragment" => PreviewType::Fragment(Box::new(self.fragment(c)?)),
+            "fragment" => PreviewType::Fragment(Box::new(self.parse_fragment(c)?)),
             "Datatype" => PreviewType::Datatype,
             "shape" => PreviewType::Shape,
             "string" => PreviewType::String,
@@ -217,84 +217,85 @@ impl Tables {
         })
     }
 
-    fn fragment(&mut self, c: &mut Cursor<'_>) -> Result<Fragment> {
+    fn parse_fragment(&mut self, c: &mut Cursor<'_>) -> Result<Fragment> {
         c.expect("<")?;
-        let (shape, symbols) = self.symbolic_dims(c)?;
-        let element = self.ty(c)?;
+        let (shape, symbols) = self.parse_symbolic_dims(c)?;
+        let element = self.parse_type(c)?;
         c.expect(",")?;
-        let space = enum_value(c)?;
+        let space = parse_enum(c)?;
         for token in [",", "mem_layout", "="] {
             c.expect(token)?;
         }
-        let layout = self.layout(c, 0)?;
+        let layout = self.parse_layout(c, 0)?;
         for token in [",", "fragmap", "="] {
             c.expect(token)?;
         }
-        let map = self.layout(c, 0)?;
+        let map = self.parse_layout(c, 0)?;
         let mut alignment = Preview::Int(1);
         if c.eat(",") {
             c.expect("alignment")?;
             c.expect("=")?;
-            alignment = self.expression(c, 0)?;
+            alignment = self.parse_expression(c, 0)?;
         }
         c.expect(">")?;
         Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
     }
 
-    /// An optional `<[N: index]>` or `<[8]>`.
-    pub(super) fn bracketed(&mut self, c: &mut Cursor<'_>, parameters: bool) -> Result<Box<[Preview]>> {
+    /// Parses an optional list. With `parameters`, it has constant parameters such as `<[N: index]>`, otherwise constant arguments
+    /// such as `<[8]>`.
+    pub(super) fn parse_const_list(&mut self, c: &mut Cursor<'_>, parameters: bool) -> Result<Box<[Preview]>> {
         if !c.eat("<") {
             return Ok(Box::default());
         }
-        let items = list(c, |c| {
+        let items = parse_list(c, |c| {
             if !parameters {
-                return self.expression(c, 0);
+                return self.parse_expression(c, 0);
             }
             let name = c.name("the name of a parameter")?;
-            let name = self.string(name);
+            let name = self.intern_string(name);
             c.expect(":")?;
-            Ok(Preview::ConstParam { name, ty: self.ty(c)? })
+            Ok(Preview::ConstParam { name, ty: self.parse_type(c)? })
         })?;
         c.expect(">")?;
         Ok(items.into())
     }
 
-    /// A function without a body, after its first keywords; `name` is the name after them.
-    pub(super) fn external(&mut self, c: &mut Cursor<'_>, name: StringId, implements: bool, after: u32) -> Result<Extern> {
-        let const_params = self.bracketed(c, true)?;
+    /// Parses a function without a body, after its first keywords and its name.
+    pub(super) fn parse_extern(&mut self, c: &mut Cursor<'_>, name: StringId, implements: bool, after: u32) -> Result<Extern> {
+        let const_params = self.parse_const_list(c, true)?;
         let mut implementation = None;
         if implements {
             c.expect("implements")?;
-            let implemented = super::parse::symbol(c)?;
-            let implements = self.string(&implemented);
-            let const_args = self.bracketed(c, false)?;
+            let implemented = super::parse::parse_symbol(c)?;
+            let implements = self.intern_string(&implemented);
+            let const_args = self.parse_const_list(c, false)?;
             implementation = Some(Implementation { implements, const_args, ..empty_implementation() });
         }
-        let (ty, arg_attrs) = self.signature(c)?;
-        if let Some(own) = &mut implementation {
-            self.implementation(c, own)?;
+        let (ty, arg_attrs) = self.parse_signature(c)?;
+        if let Some(implementation) = &mut implementation {
+            self.parse_implementation_clauses(c, implementation)?;
         }
         let implementation = implementation.map(Box::new);
         Ok(Extern { name, ty, visibility: Visibility::Private, arg_attrs, const_params, implementation, loc: Loc::UNKNOWN, after })
     }
 
-    fn signature(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Box<[Dictionary]>)> {
+    fn parse_signature(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Box<[Dictionary]>)> {
         let (mut inputs, mut attributes, mut results) = (Vec::new(), Vec::new(), Vec::new());
         c.expect("(")?;
         while !c.sees(")") {
             c.identifier('%', "a name such as %arg0")?;
             c.expect(":")?;
-            inputs.push(self.ty(c)?);
-            attributes.push(if c.sees("{") { self.dictionary(c, 0)? } else { Dictionary::default() });
+            inputs.push(self.parse_type(c)?);
+            attributes.push(if c.sees("{") { self.parse_dictionary(c, 0)? } else { Dictionary::default() });
             if !c.eat(",") {
                 break;
             }
         }
         c.expect(")")?;
         if c.eat("->") {
-            let several = c.eat("(");
-            results = self.types(c)?;
-            if several {
+            let has_parentheses = c.eat("(");
+            results = self.parse_types(c)?;
+            if has_parentheses {
                 c.expect(")")?;
             }
         }
@@ -302,28 +303,28 @@ impl Tables {
         Ok((ty, attributes.into()))
     }
 
-    fn implementation(&mut self, c: &mut Cursor<'_>, own: &mut Implementation) -> Result<()> {
+    fn parse_implementation_clauses(&mut self, c: &mut Cursor<'_>, implementation: &mut Implementation) -> Result<()> {
         if c.eat("synchronization") {
             c.expect("=")?;
-            match self.full(c, 0)? {
-                Preview::Synchronization(threads) => own.synchronization = Some(threads),
+            match self.parse_attribute_in_full(c, 0)? {
+                Preview::Synchronization(threads) => implementation.synchronization = Some(threads),
                 _ => return Err(c.error("expected a synchronization before this")),
             }
         }
         if c.eat("arch") {
             c.expect("=")?;
-            own.arch = Some(list(c, |c| self.quoted(c))?.into());
+            implementation.arch = Some(parse_list(c, |c| self.parse_quoted_string(c))?.into());
         }
         if c.eat("scratch") {
             c.expect("{")?;
-            own.scratch = Some(self.scratch(c, 0)?);
+            implementation.scratch = Some(self.parse_scratch_request(c, 0)?);
             c.expect("}")?;
         }
         if c.sees("{") {
-            for (name, value) in self.dictionary(c, 0)? {
+            for (name, value) in self.parse_dictionary(c, 0)? {
                 match (self.strings[name].as_str(), value) {
-                    ("frontendABI", Attribute::Dictionary(entries)) => own.abi = Some(entries),
-                    ("provider_score", Attribute::Integer { bits, .. }) => own.provider_score = Some(bits),
+                    ("frontendABI", Attribute::Dictionary(entries)) => implementation.abi = Some(entries),
+                    ("provider_score", Attribute::Integer { bits, .. }) => implementation.provider_score = Some(bits),
                     (other, _) => return Err(c.error(format!("an implementation has no such attribute: {other}"))),
                 }
             }
@@ -346,7 +347,7 @@ fn empty_implementation() -> Implementation {
     }
 }
 
-/// Returns the expression, unless it nests too deeply for recursive functions.
+/// Returns an error if the expression nests too deeply for recursive functions.
 fn check_depth(c: &mut Cursor<'_>, expression: Preview) -> Result<Preview> {
     match expression.depth() > MAX_DEPTH {
         true => Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels"))),
@@ -358,7 +359,7 @@ fn from_spelling<E: WireEnum>(word: &str) -> Option<E> {
     E::SPELLINGS.iter().position(|spelling| *spelling == word).and_then(|number| E::from_number(number as u8))
 }
 
-fn enum_value<E: WireEnum>(c: &mut Cursor<'_>) -> Result<E> {
+fn parse_enum<E: WireEnum>(c: &mut Cursor<'_>) -> Result<E> {
     c.skip_space();
     let at = c.at();
     let word = c.word("a name")?;

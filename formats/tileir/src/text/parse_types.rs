@@ -8,22 +8,22 @@ use crate::check_type;
 use crate::enums::WireEnum;
 use crate::module::{Constant, stored_bytes};
 use crate::preview::PreviewType;
-use crate::types::{Attribute, ConstantId, DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
+use crate::types::{Attribute, ConstantId, DYNAMIC, Element, Pointer, PointerSharing, Type, TypeId};
 use base::diag::Result;
 use core_dialect::memory::{MulticastReduction, Padding};
 use numerics::Scalar;
 
 impl Tables {
-    pub(super) fn ty(&mut self, c: &mut Cursor<'_>) -> Result<TypeId> {
-        let bracketed = c.eat("!cuda_tile<");
+    pub(super) fn parse_type(&mut self, c: &mut Cursor<'_>) -> Result<TypeId> {
+        let has_brackets = c.eat("!cuda_tile<");
         c.eat("!cuda_tile.");
         c.skip_space();
         let start = c.at();
         let word = c.name("a type")?;
         let ty = match word {
             _ if word.starts_with("preview$") => {
-                let ty = Type::Preview(self.preview_type(c, &word["preview$".len()..], start)?);
-                if bracketed {
+                let ty = Type::Preview(self.parse_preview_type(c, &word["preview$".len()..], start)?);
+                if has_brackets {
                     c.expect(">")?;
                 }
                 ty
@@ -31,42 +31,42 @@ impl Tables {
             "index" => Type::Preview(PreviewType::Index),
             "none" => Type::Preview(PreviewType::None),
             "token" => Type::Token,
-            "ptr" => Type::Ptr(self.pointer(c)?),
-            "tile" => self.tile(c, start)?,
-            "tensor_view" => self.tensor_view(c, start)?,
-            "partition_view" | "strided_view" | "gather_scatter_view" => self.view(c, word, start)?,
+            "ptr" => Type::Ptr(self.parse_pointer(c)?),
+            "tile" => self.parse_tile(c, start)?,
+            "tensor_view" => self.parse_tensor_view(c, start)?,
+            "partition_view" | "strided_view" | "gather_scatter_view" => self.parse_view(c, word, start)?,
             _ => Type::Scalar(Scalar::parse(word).ok_or_else(|| c.error_at(start, format!("unknown type: {word}")))?),
         };
         Ok(self.intern(ty))
     }
 
-    pub(super) fn types(&mut self, c: &mut Cursor<'_>) -> Result<Vec<TypeId>> {
-        let mut types = vec![self.ty(c)?];
+    pub(super) fn parse_types(&mut self, c: &mut Cursor<'_>) -> Result<Vec<TypeId>> {
+        let mut types = vec![self.parse_type(c)?];
         while c.eat(",") {
-            types.push(self.ty(c)?);
+            types.push(self.parse_type(c)?);
         }
         Ok(types)
     }
 
-    fn scalar(&self, c: &mut Cursor<'_>) -> Result<Scalar> {
+    fn parse_scalar(&self, c: &mut Cursor<'_>) -> Result<Scalar> {
         c.skip_space();
         let start = c.at();
         let word = c.word("an element type")?;
         Scalar::parse(word).ok_or_else(|| c.error_at(start, format!("unknown type: {word}")))
     }
 
-    fn pointer(&self, c: &mut Cursor<'_>) -> Result<Pointer> {
+    fn parse_pointer(&self, c: &mut Cursor<'_>) -> Result<Pointer> {
         c.expect("<")?;
         let at = c.at();
-        let pointee = self.scalar(c)?;
-        check_type::number(&Type::Scalar(pointee), "pointeeType").map_err(|message| c.error_at(at, message))?;
-        let space = space(c)?;
+        let pointee = self.parse_scalar(c)?;
+        check_type::scalar_except_i4(&Type::Scalar(pointee), "pointeeType").map_err(|message| c.error_at(at, message))?;
+        let space = parse_pointer_attribute(c)?;
         c.expect(">")?;
         Ok(Pointer { pointee, space })
     }
 
-    /// `4x?x` before an element type.
-    fn dims(&self, c: &mut Cursor<'_>) -> Result<Box<[i64]>> {
+    /// Parses `4x?x` before an element type.
+    fn parse_dims(&self, c: &mut Cursor<'_>) -> Result<Box<[i64]>> {
         let mut dims = Vec::new();
         loop {
             match c.peek() {
@@ -80,65 +80,68 @@ impl Tables {
             if dims.len() > MAX_RANK {
                 return Err(c.error(format!("the most dimensions there can be are {MAX_RANK}")));
             }
-            // The separator is the first letter of the following word, or of the element's name after it.
+            // No space follows the separator `x`, so in the text it begins the word of the next extent or of the element type.
             let Some(after) = c.rest().strip_prefix('x') else { return Err(c.error("expected 'x' after a dimension")) };
             c.goto(c.at() + c.rest().len() - after.len());
         }
     }
 
-    fn tile(&mut self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
+    fn parse_tile(&mut self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
         c.expect("<")?;
         let head = c.rest().split(['>', '<']).next().unwrap_or_default();
         if head.contains('[') || head.contains("preview$sym_t") {
-            let (shape, symbols) = self.symbolic_dims(c)?;
-            let element = self.ty(c)?;
+            let (shape, symbols) = self.parse_symbolic_dims(c)?;
+            let element = self.parse_type(c)?;
             c.expect(">")?;
             return Ok(Type::Preview(PreviewType::Tile { element, shape, symbols }));
         }
-        let shape = self.dims(c)?;
-        let element =
-            if c.eat("!cuda_tile.ptr") || c.eat("ptr") { Element::Ptr(self.pointer(c)?) } else { Element::Scalar(self.scalar(c)?) };
+        let shape = self.parse_dims(c)?;
+        let element = if c.eat("!cuda_tile.ptr") || c.eat("ptr") {
+            Element::Ptr(self.parse_pointer(c)?)
+        } else {
+            Element::Scalar(self.parse_scalar(c)?)
+        };
         c.expect(">")?;
         check_type::tile(element, &shape).map_err(|message| c.error_at(start, message))?;
         Ok(Type::Tile { element, shape })
     }
 
-    fn tensor_view(&self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
+    fn parse_tensor_view(&self, c: &mut Cursor<'_>, start: usize) -> Result<Type> {
         c.expect("<")?;
-        let shape = self.dims(c)?;
-        let element = self.scalar(c)?;
+        let shape = self.parse_dims(c)?;
+        let element = self.parse_scalar(c)?;
         let strides = match shape.is_empty() {
             true => Vec::new(),
             false => {
                 c.expect(",")?;
                 c.expect("strides")?;
                 c.expect("=")?;
-                list(c, |c| if c.eat("?") { Ok(DYNAMIC) } else { c.integer("a stride or '?'") })?
+                parse_list(c, |c| if c.eat("?") { Ok(DYNAMIC) } else { c.integer("a stride or '?'") })?
             }
         };
-        let space = space(c)?;
+        let space = parse_pointer_attribute(c)?;
         c.expect(">")?;
         check_type::tensor_view(&shape, &strides).map_err(|message| c.error_at(start, message))?;
         Ok(Type::TensorView { element, shape, strides: strides.into(), space })
     }
 
-    fn view(&mut self, c: &mut Cursor<'_>, kind: &str, start: usize) -> Result<Type> {
+    fn parse_view(&mut self, c: &mut Cursor<'_>, kind: &str, start: usize) -> Result<Type> {
         c.expect("<")?;
         c.expect("tile")?;
         c.expect("=")?;
         c.expect("(")?;
-        let tile: Box<[i32]> = dims_in_parentheses(c)?.into();
+        let tile: Box<[i32]> = parse_dims_in_parentheses(c)?.into();
         c.expect(",")?;
         let mut traversal = Box::default();
         if kind == "strided_view" {
             c.expect("traversal_strides")?;
             c.expect("=")?;
-            traversal = list(c, small_integer)?.into();
+            traversal = parse_list(c, parse_i32)?.into();
             c.expect(",")?;
         }
-        let padding = padding(c)?;
+        let padding = parse_padding(c)?;
         let at = c.at();
-        let tensor = self.ty(c)?;
+        let tensor = self.parse_type(c)?;
         if !matches!(self.types[tensor], Type::TensorView { .. }) {
             return Err(c.error_at(at, "expected 'tensor_view' type"));
         }
@@ -146,13 +149,13 @@ impl Tables {
             c.expect(",")?;
             c.expect("sparse_dim")?;
             c.expect("=")?;
-            let sparse_dim = small_integer(c)?.max(0) as u32;
+            let sparse_dim = parse_i32(c)?.max(0) as u32;
             Type::GatherScatterView { tile, tensor, sparse_dim, padding }
         } else {
             let dim_map: Box<[i32]> = if c.eat(",") {
                 c.expect("dim_map")?;
                 c.expect("=")?;
-                list(c, small_integer)?.into()
+                parse_list(c, parse_i32)?.into()
             } else {
                 (0..tile.len() as i32).collect()
             };
@@ -166,11 +169,11 @@ impl Tables {
         Ok(ty)
     }
 
-    pub(super) fn attributes(&mut self, c: &mut Cursor<'_>) -> Result<Box<[Attribute]>> {
+    pub(super) fn parse_attributes(&mut self, c: &mut Cursor<'_>) -> Result<Box<[Attribute]>> {
         c.expect("[")?;
         let mut values = Vec::new();
         while !c.sees("]") {
-            values.push(self.attribute(c, 0)?);
+            values.push(self.parse_attribute(c, 0)?);
             if !c.eat(",") {
                 break;
             }
@@ -179,17 +182,17 @@ impl Tables {
         Ok(values.into())
     }
 
-    pub(super) fn attribute(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+    pub(super) fn parse_attribute(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         if depth > MAX_DEPTH {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
         match c.peek() {
-            Some('{') => Ok(Attribute::Dictionary(self.dictionary(c, depth)?)),
+            Some('{') => Ok(Attribute::Dictionary(self.parse_dictionary(c, depth)?)),
             Some('[') => {
                 c.expect("[")?;
                 let mut values = Vec::new();
                 while !c.sees("]") {
-                    values.push(self.attribute(c, depth + 1)?);
+                    values.push(self.parse_attribute(c, depth + 1)?);
                     if !c.eat(",") {
                         break;
                     }
@@ -199,27 +202,31 @@ impl Tables {
             }
             Some('"') => {
                 let text = c.string()?;
-                Ok(Attribute::String(self.string(&text)))
+                Ok(Attribute::String(self.intern_string(&text)))
             }
-            Some('-' | '0'..='9') => self.number(c),
+            Some('-' | '0'..='9') => self.parse_numeric_attribute(c),
             _ if c.eat("true") => Ok(Attribute::Bool(true)),
             _ if c.eat("false") => Ok(Attribute::Bool(false)),
-            Some('#') if c.sees("#cuda_tile<preview$") => Ok(Attribute::Preview(self.full(c, depth)?)),
-            Some('#') if c.eat("#cuda_tile.multimem_reduction_kind") => Ok(Attribute::MulticastReduction(multicast_reduction(c)?)),
-            Some('#') if c.eat("#cuda_tile.optimization_hints") => Ok(Attribute::OptimizationHints(self.hints_at(c, depth + 1)?)),
-            Some('#') if c.sees("#cuda_tile.") => self.predicate(c),
-            _ if c.eat("dense<") => self.dense(c),
-            _ => Ok(Attribute::Type(self.ty(c)?)),
+            Some('#') if c.sees("#cuda_tile<preview$") => Ok(Attribute::Preview(self.parse_attribute_in_full(c, depth)?)),
+            Some('#') if c.eat("#cuda_tile.multimem_reduction_kind") => {
+                Ok(Attribute::MulticastReduction(parse_multicast_reduction(c)?))
+            }
+            Some('#') if c.eat("#cuda_tile.optimization_hints") => {
+                Ok(Attribute::OptimizationHints(self.parse_nested_hints(c, depth + 1)?))
+            }
+            Some('#') if c.sees("#cuda_tile.") => self.parse_predicate(c),
+            _ if c.eat("dense<") => self.parse_dense(c),
+            _ => Ok(Attribute::Type(self.parse_type(c)?)),
         }
     }
 
-    /// A number and its type; the default type is i64 or f64.
-    fn number(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
+    /// Parses a number and its type. The default type is i64 or f64.
+    fn parse_numeric_attribute(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
         c.skip_space();
         let at = c.at();
-        let text = c.number();
+        let text = c.number_text();
         let scalar = match c.eat(":") {
-            true => self.scalar(c)?,
+            true => self.parse_scalar(c)?,
             false if text.contains(['.', 'e', 'E']) && !text.starts_with("0x") => Scalar::F64,
             false => Scalar::I64,
         };
@@ -228,7 +235,7 @@ impl Tables {
         Ok(if scalar.is_int() { Attribute::Integer { ty, bits } } else { Attribute::Float { ty, bits } })
     }
 
-    pub(super) fn predicate(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
+    pub(super) fn parse_predicate(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
         c.eat("#cuda_tile.");
         let bound = |c: &mut Cursor<'_>| if c.eat("?") { Ok(None) } else { c.integer("a bound or '?'").map(Some) };
         let attribute = match c.word("a predicate: div_by, same_elements or bounded")? {
@@ -246,7 +253,7 @@ impl Tables {
             }
             "same_elements" => {
                 c.expect("<")?;
-                Attribute::SameElements(list(c, |c| c.integer("a number"))?.into())
+                Attribute::SameElements(parse_list(c, |c| c.integer("a number"))?.into())
             }
             "bounded" => {
                 c.expect("<")?;
@@ -260,52 +267,52 @@ impl Tables {
         Ok(attribute)
     }
 
-    /// `<f32: elements> : type`.
-    pub(super) fn constant(&mut self, c: &mut Cursor<'_>) -> Result<(ConstantId, TypeId)> {
+    /// Parses `<f32: elements> : type`.
+    pub(super) fn parse_constant(&mut self, c: &mut Cursor<'_>) -> Result<(ConstantId, TypeId)> {
         c.expect("<")?;
-        let scalar = self.scalar(c)?;
+        let scalar = self.parse_scalar(c)?;
         c.expect(":")?;
         c.skip_space();
-        let elements_at = c.at();
-        let elements = elements(c, scalar)?;
-        let (ty, element, count) = self.tile_of_numbers(c)?;
+        let elements_start = c.at();
+        let elements = parse_elements(c, scalar)?;
+        let (ty, element, count) = self.parse_constant_type(c)?;
         if element != scalar {
-            return Err(c.error_at(elements_at, format!("the elements are {scalar}, the type is one of {element}")));
+            return Err(c.error_at(elements_start, format!("the elements are {scalar}, the type is one of {element}")));
         }
-        let data = encode(elements, scalar, count).map_err(|message| c.error_at(elements_at, message))?;
-        Ok((self.data(data), ty))
+        let data = encode_elements(elements, scalar, count).map_err(|message| c.error_at(elements_start, message))?;
+        Ok((self.intern_data(data), ty))
     }
 
-    /// `elements> : type`, after `dense<`. The type is parsed first, since it determines the form of the elements.
-    fn dense(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
-        let mut after = c.clone();
-        let length = c.rest().find('>').ok_or_else(|| after.error("expected '>'"))?;
-        after.goto(c.at() + length);
-        let (ty, scalar, count) = self.tile_of_numbers(&mut after)?;
+    /// Parses `elements> : type`, after `dense<`. The parser reads the type first. Reason: it determines the form of the elements.
+    fn parse_dense(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
+        let mut type_cursor = c.clone();
+        let length = c.rest().find('>').ok_or_else(|| type_cursor.error("expected '>'"))?;
+        type_cursor.goto(c.at() + length);
+        let (ty, scalar, count) = self.parse_constant_type(&mut type_cursor)?;
         c.skip_space();
         let at = c.at();
-        let elements = elements(c, scalar)?;
+        let elements = parse_elements(c, scalar)?;
         if !c.sees(">") {
             return Err(c.error("expected '>'"));
         }
-        let data = encode(elements, scalar, count).map_err(|message| c.error_at(at, message))?;
-        *c = after;
-        Ok(Attribute::Dense { ty, data: self.data(data) })
+        let data = encode_elements(elements, scalar, count).map_err(|message| c.error_at(at, message))?;
+        *c = type_cursor;
+        Ok(Attribute::Dense { ty, data: self.intern_data(data) })
     }
 
-    /// `> : type`; returns the element type and the number of elements.
-    fn tile_of_numbers(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Scalar, usize)> {
+    /// Parses `> : type`. Returns the type, its element type and its number of elements.
+    fn parse_constant_type(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Scalar, usize)> {
         c.expect(">")?;
         c.expect(":")?;
         let at = c.at();
-        let ty = self.ty(c)?;
+        let ty = self.parse_type(c)?;
         match self.types[ty].tile() {
             Some((Element::Scalar(scalar), shape)) => Ok((ty, scalar, shape.iter().product::<i64>() as usize)),
             _ => Err(c.error_at(at, "a constant is a tile of numbers")),
         }
     }
 
-    fn data(&mut self, data: Box<[u8]>) -> ConstantId {
+    fn intern_data(&mut self, data: Box<[u8]>) -> ConstantId {
         if let Some(id) = self.by_data.get(&data) {
             return *id;
         }
@@ -315,61 +322,61 @@ impl Tables {
     }
 }
 
-/// `, <multicast>`, optionally with the dialect's name before the bracket.
-fn space(c: &mut Cursor<'_>) -> Result<PointerSpace> {
+/// Parses `, <multicast>`, optionally with `#cuda_tile.ptr_attr` before the bracket.
+fn parse_pointer_attribute(c: &mut Cursor<'_>) -> Result<PointerSharing> {
     if !c.eat(",") {
-        return Ok(PointerSpace::Absent);
+        return Ok(PointerSharing::Absent);
     }
     c.eat("#cuda_tile.ptr_attr");
     c.expect("<")?;
     c.skip_space();
     let at = c.at();
     let word = c.word("a pointer attribute")?;
-    let number = PointerSpace::SPELLINGS.iter().position(|spelling| *spelling == word);
-    let space = number.and_then(|number| PointerSpace::from_number(number as u32));
-    let space = space.ok_or_else(|| c.error_at(at, format!("expected one of: {}", PointerSpace::SPELLINGS.join(", "))))?;
+    let variant = PointerSharing::SPELLINGS.iter().position(|spelling| *spelling == word);
+    let sharing = variant.and_then(|variant| PointerSharing::from_number(variant as u32));
+    let sharing = sharing.ok_or_else(|| c.error_at(at, format!("expected one of: {}", PointerSharing::SPELLINGS.join(", "))))?;
     c.expect(">")?;
-    Ok(space)
+    Ok(sharing)
 }
 
-/// `<min>`.
-pub(super) fn multicast_reduction(c: &mut Cursor<'_>) -> Result<MulticastReduction> {
+/// Parses `<min>`.
+pub(super) fn parse_multicast_reduction(c: &mut Cursor<'_>) -> Result<MulticastReduction> {
     c.expect("<")?;
     c.skip_space();
     let at = c.at();
     let word = c.word("a reduction")?;
-    let number = MulticastReduction::SPELLINGS.iter().position(|spelling| *spelling == word);
-    let kind = number.and_then(|number| MulticastReduction::from_number(number as u8));
+    let variant = MulticastReduction::SPELLINGS.iter().position(|spelling| *spelling == word);
+    let kind = variant.and_then(|variant| MulticastReduction::from_number(variant as u8));
     let kind = kind.ok_or_else(|| c.error_at(at, format!("expected one of: {}", MulticastReduction::SPELLINGS.join(", "))))?;
     c.expect(">")?;
     Ok(kind)
 }
 
-fn padding(c: &mut Cursor<'_>) -> Result<Option<Padding>> {
+fn parse_padding(c: &mut Cursor<'_>) -> Result<Option<Padding>> {
     if !c.eat("padding_value") {
         return Ok(None);
     }
     c.expect("=")?;
     let word = c.word("a padding value")?;
-    let number = Padding::SPELLINGS.iter().position(|spelling| *spelling == word);
-    let padding = number.and_then(|number| Padding::from_number(number as u8));
+    let variant = Padding::SPELLINGS.iter().position(|spelling| *spelling == word);
+    let padding = variant.and_then(|variant| Padding::from_number(variant as u8));
     let expected = || format!("'{word}' is no padding value; expected one of: {}", Padding::SPELLINGS.join(", "));
     let padding = padding.ok_or_else(|| c.clone().error(expected()))?;
     c.expect(",")?;
     Ok(Some(padding))
 }
 
-fn small_integer(c: &mut Cursor<'_>) -> Result<i32> {
+fn parse_i32(c: &mut Cursor<'_>) -> Result<i32> {
     let at = c.at();
     let value = c.integer("a number")?;
     i32::try_from(value).map_err(|_| c.error_at(at, format!("{value} is too large")))
 }
 
-/// `8x16)`, as in `tile=(8x16)`.
-fn dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
+/// Parses `8x16)`, as in `tile=(8x16)`.
+fn parse_dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
     let mut dims = Vec::new();
     while !c.sees(")") {
-        dims.push(small_integer(c)?);
+        dims.push(parse_i32(c)?);
         if let Some(after) = c.rest().strip_prefix('x') {
             c.goto(c.at() + c.rest().len() - after.len());
         }
@@ -381,8 +388,8 @@ fn dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
     Ok(dims)
 }
 
-/// `[a, b]`.
-pub(super) fn list<'a, T>(c: &mut Cursor<'a>, mut item: impl FnMut(&mut Cursor<'a>) -> Result<T>) -> Result<Vec<T>> {
+/// Parses `[a, b]`.
+pub(super) fn parse_list<'a, T>(c: &mut Cursor<'a>, mut item: impl FnMut(&mut Cursor<'a>) -> Result<T>) -> Result<Vec<T>> {
     c.expect("[")?;
     let mut items = Vec::new();
     while !c.sees("]") {
@@ -415,11 +422,11 @@ fn number_bits(scalar: Scalar, text: &str) -> Option<u64> {
 enum Elements {
     Splat(u64),
     List(Vec<u64>),
-    /// The bytes of all elements.
+    /// The bytes of the constant data.
     Raw(Vec<u8>),
 }
 
-fn elements(c: &mut Cursor<'_>, scalar: Scalar) -> Result<Elements> {
+fn parse_elements(c: &mut Cursor<'_>, scalar: Scalar) -> Result<Elements> {
     match c.peek() {
         Some('"') => {
             let text = c.string()?;
@@ -429,7 +436,7 @@ fn elements(c: &mut Cursor<'_>, scalar: Scalar) -> Result<Elements> {
             bytes.map(Elements::Raw).ok_or_else(|| c.error("expected hexadecimal digits after 0x"))
         }
         Some('[') => {
-            // Brackets mark dimensions, which the type also determines.
+            // The parser ignores the nesting of brackets, because the type determines the dimensions.
             let mut bits = Vec::new();
             let mut depth = 0;
             loop {
@@ -441,28 +448,28 @@ fn elements(c: &mut Cursor<'_>, scalar: Scalar) -> Result<Elements> {
                         return Ok(Elements::List(bits));
                     }
                 } else if !c.eat(",") {
-                    bits.push(element(c, scalar)?);
+                    bits.push(parse_element(c, scalar)?);
                 }
             }
         }
-        _ => Ok(Elements::Splat(element(c, scalar)?)),
+        _ => Ok(Elements::Splat(parse_element(c, scalar)?)),
     }
 }
 
-fn element(c: &mut Cursor<'_>, scalar: Scalar) -> Result<u64> {
+fn parse_element(c: &mut Cursor<'_>, scalar: Scalar) -> Result<u64> {
     c.skip_space();
     let at = c.at();
-    let text = c.number();
+    let text = c.number_text();
     number_bits(scalar, text).ok_or_else(|| c.error_at(at, format!("expected an element of type {scalar}")))
 }
 
-fn encode(elements: Elements, scalar: Scalar, count: usize) -> std::result::Result<Box<[u8]>, String> {
-    let wrong = |got: usize| format!("the type has {count} elements, and {got} are given");
+fn encode_elements(elements: Elements, scalar: Scalar, count: usize) -> std::result::Result<Box<[u8]>, String> {
+    let count_error = |got: usize| format!("the type has {count} elements, and {got} are given");
     if let Elements::Raw(bytes) = elements {
         return crate::module::check_constant_size(&bytes, scalar, count).map(|()| bytes.into());
     }
     let bits = match &elements {
-        Elements::List(bits) if bits.len() != count => return Err(wrong(bits.len())),
+        Elements::List(bits) if bits.len() != count => return Err(count_error(bits.len())),
         Elements::List(bits) => &bits[..],
         Elements::Splat(bits) => std::slice::from_ref(bits),
         Elements::Raw(_) => &[],
@@ -475,10 +482,10 @@ fn encode(elements: Elements, scalar: Scalar, count: usize) -> std::result::Resu
     Ok(bits.iter().flat_map(|bits| (bits >> shift).to_le_bytes().into_iter().take(size)).collect())
 }
 
-/// Bits in order, the first in the lowest. With more than eight equal elements, one byte stands for all.
+/// Packs i1 elements into bytes, the first in the lowest bit. One byte stands for more than eight equal elements.
 fn encode_bools(bits: &[u64], count: usize) -> Box<[u8]> {
-    if let ([all], 9..) = (bits, count) {
-        return Box::new([if *all != 0 { 0xFF } else { 0 }]);
+    if let ([value], 9..) = (bits, count) {
+        return Box::new([if *value != 0 { 0xFF } else { 0 }]);
     }
     let bit = |index: usize| bits.get(index).or(bits.first()).is_some_and(|bit| *bit != 0);
     let byte = |at: usize| (0..8.min(count - at * 8)).fold(0u8, |byte, i| byte | u8::from(bit(at * 8 + i)) << i);

@@ -1,7 +1,7 @@
 //! Writes preview content as text.
 
-use super::attributes::{Typed, write_attribute, write_string, write_symbol};
-use super::types::{TypeText, separated, write_dims_of, write_type};
+use super::attributes::{TypeSuffix, write_attribute, write_string, write_symbol};
+use super::types::{TypeText, write_separated, write_shape_prefix, write_type};
 use crate::enums::WireEnum;
 use crate::module::Module;
 use crate::preview::{ExprOp, Extern, Fragment, Preview, PreviewType};
@@ -10,16 +10,16 @@ use base::Arena;
 use numerics::Scalar;
 use std::fmt::Write as _;
 
-/// The tables of names and types.
+/// The tables that the text of a type refers to: names and types.
 #[derive(Clone, Copy)]
-pub(crate) struct Tables<'a> {
+pub(crate) struct TypeTables<'a> {
     pub(crate) strings: &'a Arena<StringId, String>,
     pub(crate) types: &'a Arena<TypeId, Type>,
 }
 
-impl<'a> Tables<'a> {
+impl<'a> TypeTables<'a> {
     pub(crate) fn of(module: &'a Module) -> Self {
-        Tables { strings: &module.strings, types: &module.types }
+        TypeTables { strings: &module.strings, types: &module.types }
     }
 }
 
@@ -33,13 +33,13 @@ fn precedence(expression: &Preview) -> u32 {
     }
 }
 
-/// An expression in the form of shapes, layouts and arguments.
-pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression: &Preview) {
+/// Writes an expression in the form that shapes, layouts and arguments have.
+pub(super) fn write_expression(out: &mut String, tables: TypeTables<'_>, expression: &Preview) {
     let write_operand = |out: &mut String, part: &Preview, min_precedence: u32| {
-        let parentheses = precedence(part) < min_precedence;
-        out.push_str(if parentheses { "(" } else { "" });
+        let needs_parentheses = precedence(part) < min_precedence;
+        out.push_str(if needs_parentheses { "(" } else { "" });
         write_expression(out, tables, part);
-        out.push_str(if parentheses { ")" } else { "" });
+        out.push_str(if needs_parentheses { ")" } else { "" });
     };
     match expression {
         Preview::Int(value) => write!(out, "{value}").expect("strings take all text"),
@@ -65,7 +65,7 @@ pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression:
                 ExprOp::Mul => "*",
                 ExprOp::FloorDiv => "/",
                 ExprOp::CeilDiv => "/+",
-                // Division has no operator sign.
+                // This division has no operator sign.
                 ExprOp::Div => return write_full(out, tables, expression),
             };
             write_operand(out, lhs, precedence(expression));
@@ -76,14 +76,14 @@ pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression:
     }
 }
 
-fn write_tuple(out: &mut String, tables: Tables<'_>, parts: &[Preview]) {
+fn write_tuple(out: &mut String, tables: TypeTables<'_>, parts: &[Preview]) {
     out.push('(');
-    separated(out, parts, ", ", |out, part| write_expression(out, tables, part));
+    write_separated(out, parts, ", ", |out, part| write_expression(out, tables, part));
     out.push(')');
 }
 
-/// An attribute with its name, as in a dictionary.
-pub(super) fn write_full(out: &mut String, tables: Tables<'_>, attribute: &Preview) {
+/// Writes an attribute with its name, such as `#cuda_tile<preview$expr_int<1>>`.
+pub(super) fn write_full(out: &mut String, tables: TypeTables<'_>, attribute: &Preview) {
     out.push_str("#cuda_tile<preview$");
     match attribute {
         Preview::Int(value) => write!(out, "expr_int<{value}>").expect("strings take all text"),
@@ -147,7 +147,7 @@ pub(super) fn write_full(out: &mut String, tables: Tables<'_>, attribute: &Previ
     out.push('>');
 }
 
-pub(super) fn write_preview_type(out: &mut String, tables: Tables<'_>, ty: &PreviewType) {
+pub(super) fn write_preview_type(out: &mut String, tables: TypeTables<'_>, ty: &PreviewType) {
     match ty {
         PreviewType::Symbol(name) => {
             out.push_str("preview$sym_t<");
@@ -156,7 +156,7 @@ pub(super) fn write_preview_type(out: &mut String, tables: Tables<'_>, ty: &Prev
         }
         PreviewType::Tile { element, shape, symbols } => {
             out.push_str("tile<");
-            write_symbolic(out, tables, shape, symbols);
+            write_symbolic_dims(out, tables, shape, symbols);
             write_type(out, tables, *element, TypeText::Short);
             out.push('>');
         }
@@ -169,10 +169,10 @@ pub(super) fn write_preview_type(out: &mut String, tables: Tables<'_>, ty: &Prev
     }
 }
 
-fn write_symbolic(out: &mut String, tables: Tables<'_>, shape: &[i64], symbols: &[Preview]) {
+fn write_symbolic_dims(out: &mut String, tables: TypeTables<'_>, shape: &[i64], symbols: &[Preview]) {
     for (dim, symbol) in shape.iter().zip(symbols) {
         if let Preview::Int(_) = symbol {
-            write_dims_of(out, &[*dim]);
+            write_shape_prefix(out, &[*dim]);
             continue;
         }
         out.push('[');
@@ -181,9 +181,9 @@ fn write_symbolic(out: &mut String, tables: Tables<'_>, shape: &[i64], symbols: 
     }
 }
 
-fn write_fragment(out: &mut String, tables: Tables<'_>, fragment: &Fragment) {
+fn write_fragment(out: &mut String, tables: TypeTables<'_>, fragment: &Fragment) {
     out.push_str("preview$fragment<");
-    write_symbolic(out, tables, &fragment.shape, &fragment.symbols);
+    write_symbolic_dims(out, tables, &fragment.shape, &fragment.symbols);
     write_type(out, tables, fragment.element, TypeText::Short);
     let _ = write!(out, ", {}, mem_layout = ", fragment.space.spelling());
     write_expression(out, tables, &fragment.layout);
@@ -196,13 +196,13 @@ fn write_fragment(out: &mut String, tables: Tables<'_>, fragment: &Fragment) {
     out.push('>');
 }
 
-/// `<[N: index]>` or `<[8]>`; nothing for an empty list.
-pub(super) fn write_bracketed(out: &mut String, tables: Tables<'_>, items: &[Preview]) {
+/// Writes constant parameters such as `<[N: index]>`, or constant arguments such as `<[8]>`. Writes nothing for an empty list.
+pub(super) fn write_const_list(out: &mut String, tables: TypeTables<'_>, items: &[Preview]) {
     if items.is_empty() {
         return;
     }
     out.push_str("<[");
-    separated(out, items, ", ", |out, item| match item {
+    write_separated(out, items, ", ", |out, item| match item {
         Preview::ConstParam { name, ty } => {
             let _ = write!(out, "{}: ", tables.strings[*name]);
             write_parameter_type(out, tables, *ty);
@@ -212,8 +212,8 @@ pub(super) fn write_bracketed(out: &mut String, tables: Tables<'_>, items: &[Pre
     out.push_str("]>");
 }
 
-/// Types of the dialect are in brackets here.
-fn write_parameter_type(out: &mut String, tables: Tables<'_>, ty: TypeId) {
+/// Writes the type of a constant parameter. Types of the dialect have the form `!cuda_tile<…>` here.
+fn write_parameter_type(out: &mut String, tables: TypeTables<'_>, ty: TypeId) {
     match tables.types[ty].preview() {
         Some(PreviewType::Index | PreviewType::None) | None => write_type(out, tables, ty, TypeText::Short),
         Some(preview) => {
@@ -224,17 +224,17 @@ fn write_parameter_type(out: &mut String, tables: Tables<'_>, ty: TypeId) {
     }
 }
 
-/// A function without a body, up to its location.
+/// Writes a function without a body, up to its location.
 pub(super) fn write_extern(out: &mut String, module: &Module, function: &Extern) {
-    let tables = Tables::of(module);
+    let tables = TypeTables::of(module);
     out.push_str(function.mnemonic());
     out.push_str(if function.implementation.is_none() { " extern " } else { " " });
     write_symbol(out, module.string(function.name));
-    write_bracketed(out, tables, &function.const_params);
+    write_const_list(out, tables, &function.const_params);
     if let Some(implementation) = &function.implementation {
         out.push_str(" implements ");
         write_symbol(out, module.string(implementation.implements));
-        write_bracketed(out, tables, &implementation.const_args);
+        write_const_list(out, tables, &implementation.const_args);
         out.push(' ');
     }
     write_arguments(out, module, function);
@@ -245,7 +245,7 @@ pub(super) fn write_extern(out: &mut String, module: &Module, function: &Extern)
 }
 
 fn write_arguments(out: &mut String, module: &Module, function: &Extern) {
-    let tables = Tables::of(module);
+    let tables = TypeTables::of(module);
     let Type::Function { inputs, results } = module.ty(function.ty) else { return };
     out.push('(');
     for (i, input) in inputs.iter().enumerate() {
@@ -253,7 +253,7 @@ fn write_arguments(out: &mut String, module: &Module, function: &Extern) {
         write_type(out, tables, *input, TypeText::Short);
         if let Some(entries) = function.arg_attrs.get(i).filter(|entries| !entries.is_empty()) {
             out.push(' ');
-            write_attribute(out, module, &Attribute::Dictionary(entries.clone()), Typed::Never);
+            write_attribute(out, module, &Attribute::Dictionary(entries.clone()), TypeSuffix::Never);
         }
     }
     out.push(')');
@@ -262,23 +262,23 @@ fn write_arguments(out: &mut String, module: &Module, function: &Extern) {
     }
     let (open, close) = if results.len() == 1 { (" -> ", "") } else { (" -> (", ")") };
     out.push_str(open);
-    separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Short));
+    write_separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Short));
     out.push_str(close);
 }
 
 fn write_implementation(out: &mut String, module: &Module, function: &Extern) {
-    let Some(own) = &function.implementation else { return };
-    let tables = Tables::of(module);
-    if let Some(threads) = own.synchronization {
+    let Some(implementation) = &function.implementation else { return };
+    let tables = TypeTables::of(module);
+    if let Some(threads) = implementation.synchronization {
         out.push_str(" synchronization = ");
         write_full(out, tables, &Preview::Synchronization(threads));
     }
-    if let Some(names) = &own.arch {
+    if let Some(names) = &implementation.arch {
         out.push_str(" arch = [");
-        separated(out, names, ", ", |out, name| write_string(out, module.string(*name)));
+        write_separated(out, names, ", ", |out, name| write_string(out, module.string(*name)));
         out.push(']');
     }
-    if let Some((size, alignment)) = &own.scratch {
+    if let Some((size, alignment)) = &implementation.scratch {
         out.push_str(" scratch {smem.size = ");
         write_full(out, tables, size);
         out.push_str(", smem.alignment = ");
@@ -286,12 +286,12 @@ fn write_implementation(out: &mut String, module: &Module, function: &Extern) {
         out.push('}');
     }
     let mut entries: Vec<String> = Vec::new();
-    if let Some(abi) = &own.abi {
+    if let Some(abi) = &implementation.abi {
         let mut text = "frontendABI = ".to_string();
-        write_attribute(&mut text, module, &Attribute::Dictionary(abi.clone()), Typed::UnlessDefault);
+        write_attribute(&mut text, module, &Attribute::Dictionary(abi.clone()), TypeSuffix::UnlessDefault);
         entries.push(text);
     }
-    if let Some(score) = own.provider_score {
+    if let Some(score) = implementation.provider_score {
         entries.push(format!("provider_score = {} : {}", score as i64, Scalar::I64));
     }
     if !entries.is_empty() {

@@ -2,32 +2,33 @@
 
 use super::aliases::Aliases;
 use super::attributes::{
-    Typed, write_array, write_attribute, write_constant, write_hints, write_predicate, write_string, write_symbol,
+    TypeSuffix, write_array, write_attribute, write_constant, write_hints, write_predicate, write_string, write_symbol,
 };
-use super::format::{Piece, Slot, Types, pieces};
+use super::format::{Piece, Slot, TypeListForm, pieces};
 use super::names::Names;
-use super::preview::{write_bracketed, write_extern};
-use super::types::{Tables, TypeText, separated, write_type};
+use super::preview::{write_const_list, write_extern};
+use super::types::{TypeTables, TypeText, write_separated, write_type};
 use crate::enums::Visibility;
 use crate::fields::{FieldRef, FieldShape};
 use crate::module::{Function, Global, Module};
 use crate::ops::{FieldInfo, Op};
-use crate::types::{Attribute, DYNAMIC, Dictionary, PointerSpace, Type, TypeId};
+use crate::types::{Attribute, DYNAMIC, Dictionary, PointerSharing, Type, TypeId};
 use base::ir::{self, Block, Operation, Region, Value};
 use base::{DebugInfo, Loc};
 use std::fmt::Write as _;
 
-/// The program in NVIDIA's disassembly form. With `debug`, ops have locations and the definitions follow the program.
+/// Returns a program in NVIDIA's disassembly form. With `debug`, ops have locations, and the definitions of the locations follow
+/// the program.
 pub fn print(module: &Module, debug: Option<&DebugInfo>) -> String {
     print_with(module, debug, Terminators::Elided)
 }
 
-/// The program with every op and its location, for files that are read back.
+/// Returns a program with every op and its location, for files that tools read back.
 pub fn print_complete(module: &Module, debug: &DebugInfo) -> String {
     print_with(module, Some(debug), Terminators::Written)
 }
 
-/// Whether to print terminators that the parser adds by itself.
+/// Whether to print terminators that the parser adds if the text omits them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Terminators {
     Elided,
@@ -35,32 +36,32 @@ enum Terminators {
 }
 
 fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminators) -> String {
-    let deduplicated = debug.map(DebugInfo::deduplicated);
-    let mut aliases = deduplicated.as_ref().map(|(debug, deduplicated_ids)| Aliases::new(debug, deduplicated_ids));
+    let deduplicated_debug = debug.map(DebugInfo::deduplicated);
+    let mut aliases = deduplicated_debug.as_ref().map(|(debug, deduplicated_ids)| Aliases::new(debug, deduplicated_ids));
     if let Some(aliases) = &mut aliases {
         visit_locations(module, aliases, terminators);
-        // NVIDIA's module op, which is not printed, has an unknown location; it comes last.
+        // NVIDIA also names the location of the module op, which the text omits. The location is unknown, and its name comes last.
         aliases.visit(Loc::UNKNOWN);
-        aliases.assign();
+        aliases.assign_names();
     }
     let mut out = String::new();
     for global in &module.globals {
         write_global(&mut out, module, global);
         end_line(&mut out, aliases.as_ref(), global.loc);
     }
-    for at in 0..=module.functions.len() {
-        for external in module.externs.iter().filter(|external| external.after as usize == at) {
+    for position in 0..=module.functions.len() {
+        for external in module.externs.iter().filter(|external| external.after as usize == position) {
             write_extern(&mut out, module, external);
             end_line(&mut out, aliases.as_ref(), external.loc);
         }
-        let Some(function) = module.functions.get(at) else { break };
+        let Some(function) = module.functions.get(position) else { break };
         let names = Names::new(module, &function.body, function.region);
         let out_so_far = std::mem::take(&mut out);
         let mut printer = Printer { module, function, names, aliases: aliases.as_ref(), terminators, out: out_so_far };
-        printer.function();
+        printer.print_function();
         out = printer.out;
     }
-    // NVIDIA omits the module op, but at least one line between its braces remains.
+    // NVIDIA omits the braces of the module op, but prints the empty line between them.
     if out.is_empty() && terminators == Terminators::Elided {
         out.push('\n');
     }
@@ -74,11 +75,11 @@ fn visit_locations(module: &Module, aliases: &mut Aliases<'_>, terminators: Term
     for global in &module.globals {
         aliases.visit(global.loc);
     }
-    for at in 0..=module.functions.len() {
-        for external in module.externs.iter().filter(|external| external.after as usize == at) {
+    for position in 0..=module.functions.len() {
+        for external in module.externs.iter().filter(|external| external.after as usize == position) {
             aliases.visit(external.loc);
         }
-        let Some(function) = module.functions.get(at) else { break };
+        let Some(function) = module.functions.get(position) else { break };
         aliases.visit(function.loc);
         let mut stack: Vec<ir::Op> = Vec::new();
         push_ops(&mut stack, function, function.region, None, terminators);
@@ -103,12 +104,12 @@ fn push_ops(stack: &mut Vec<ir::Op>, function: &Function, region: Region, parent
 fn printed_ops(function: &Function, block: Block, parent: Option<&Op>, terminators: Terminators) -> usize {
     let ops = &function.body.blocks[block].ops;
     let last = ops.last().map(|op| &function.body.ops[*op].kind);
-    let implicit = match (parent, last) {
+    let is_implied = match (parent, last) {
         (Some(Op::If { .. }), Some(Op::Yield { operands })) => operands.is_empty(),
         (Some(Op::For { .. } | Op::Loop { .. }), Some(Op::Continue { operands })) => operands.is_empty(),
         _ => false,
     };
-    ops.len() - usize::from(implicit && terminators == Terminators::Elided)
+    ops.len() - usize::from(is_implied && terminators == Terminators::Elided)
 }
 
 fn write_global(out: &mut String, module: &Module, global: &Global) {
@@ -127,7 +128,7 @@ fn write_global(out: &mut String, module: &Module, global: &Global) {
     out.push(' ');
     write_constant(out, module, global.value, global.ty);
     out.push_str(" : ");
-    write_type(out, Tables::of(module), global.ty, TypeText::Short);
+    write_type(out, TypeTables::of(module), global.ty, TypeText::Short);
 }
 
 fn end_line(out: &mut String, aliases: Option<&Aliases<'_>>, loc: Loc) {
@@ -146,7 +147,7 @@ struct Printer<'a> {
     out: String,
 }
 
-/// Pending output. The program decides the nesting depth, so an explicit stack holds it.
+/// Pending output. An explicit stack holds it, because the program decides the nesting depth.
 enum Step {
     Ops { block: Block, next: usize, end: usize, indent: usize },
     Line { text: &'static str, indent: usize },
@@ -154,11 +155,11 @@ enum Step {
 }
 
 impl Printer<'_> {
-    fn function(&mut self) {
+    fn print_function(&mut self) {
         let (module, function) = (self.module, self.function);
         self.out.push_str("entry ");
         write_symbol(&mut self.out, module.string(function.name));
-        self.arguments(function.region, 0, &function.arg_attrs);
+        self.print_arguments(function.region, 0, &function.arg_attrs);
         if let Some(hints) = function.hints.as_ref().filter(|hints| !hints.is_empty()) {
             self.out.push_str(" optimization_hints=");
             write_hints(&mut self.out, module, hints);
@@ -168,7 +169,7 @@ impl Printer<'_> {
         let end = printed_ops(function, block, None, self.terminators);
         let mut steps = vec![Step::Ops { block, next: 0, end, indent: 1 }];
         while let Some(step) = steps.pop() {
-            self.step(step, &mut steps);
+            self.print_step(step, &mut steps);
         }
         self.out.push('}');
         if function.visibility == Visibility::Private {
@@ -177,34 +178,34 @@ impl Printer<'_> {
         end_line(&mut self.out, self.aliases, function.loc);
     }
 
-    fn step(&mut self, step: Step, steps: &mut Vec<Step>) {
+    fn print_step(&mut self, step: Step, steps: &mut Vec<Step>) {
         match step {
             Step::Ops { block, next, end, indent } if next < end => {
                 steps.push(Step::Ops { block, next: next + 1, end, indent });
                 let op = self.function.body.blocks[block].ops[next];
-                self.op(op, indent, steps);
+                self.print_op(op, indent, steps);
             }
             Step::Ops { .. } => {}
             Step::Line { text, indent } => {
-                self.indent(indent);
+                self.print_indent(indent);
                 self.out.push_str(text);
             }
             Step::Close { loc, indent } => {
-                self.indent(indent);
+                self.print_indent(indent);
                 self.out.push('}');
                 end_line(&mut self.out, self.aliases, loc);
             }
         }
     }
 
-    fn indent(&mut self, indent: usize) {
+    fn print_indent(&mut self, indent: usize) {
         self.out.extend(std::iter::repeat_n("  ", indent));
     }
 
-    fn op(&mut self, op: ir::Op, indent: usize, steps: &mut Vec<Step>) {
+    fn print_op(&mut self, op: ir::Op, indent: usize, steps: &mut Vec<Step>) {
         let function = self.function;
         let node = &function.body.ops[op];
-        self.indent(indent);
+        self.print_indent(indent);
         if !node.results.is_empty() {
             self.names.write_results(&mut self.out, &node.results);
             self.out.push_str(" = ");
@@ -214,82 +215,82 @@ impl Printer<'_> {
         let mut fields = Vec::with_capacity(opcode.info().fields.len());
         node.kind.for_each_field(&mut |field| fields.push(field));
         let view = OpView { op, fields: &fields, infos: opcode.info().fields };
-        self.pieces(pieces(opcode), &view);
+        self.print_pieces(pieces(opcode), &view);
         match &node.kind {
             Op::If { then_region, else_region, .. } => {
                 steps.push(Step::Close { loc: node.loc, indent });
                 if !function.body.regions[*else_region].blocks.is_empty() {
-                    self.region(*else_region, &node.kind, indent, steps);
+                    self.push_region(*else_region, &node.kind, indent, steps);
                     steps.push(Step::Line { text: "} else {\n", indent });
                 }
-                self.region(*then_region, &node.kind, indent, steps);
+                self.push_region(*then_region, &node.kind, indent, steps);
                 self.out.push_str(" {\n");
             }
             Op::For { body, .. } | Op::Loop { body, .. } => {
                 steps.push(Step::Close { loc: node.loc, indent });
-                self.region(*body, &node.kind, indent, steps);
+                self.push_region(*body, &node.kind, indent, steps);
                 self.out.push_str("{\n");
             }
             Op::Reduce { body, .. } | Op::Scan { body, .. } => {
                 steps.push(Step::Close { loc: node.loc, indent });
-                self.region(*body, &node.kind, indent, steps);
+                self.push_region(*body, &node.kind, indent, steps);
                 self.out.push_str(" \n");
-                self.arguments(*body, indent, &[]);
+                self.print_arguments(*body, indent, &[]);
                 self.out.push_str(" {\n");
             }
             _ => end_line(&mut self.out, self.aliases, node.loc),
         }
     }
 
-    fn region(&self, region: Region, parent: &Op, indent: usize, steps: &mut Vec<Step>) {
+    fn push_region(&self, region: Region, parent: &Op, indent: usize, steps: &mut Vec<Step>) {
         for block in self.function.body.regions[region].blocks.iter().rev() {
             let end = printed_ops(self.function, *block, Some(parent), self.terminators);
             steps.push(Step::Ops { block: *block, next: 0, end, indent: indent + 1 });
         }
     }
 
-    /// `(%arg0: type {attributes}, …)` for the block of a region.
-    fn arguments(&mut self, region: Region, indent: usize, attributes: &[Dictionary]) {
-        self.indent(indent);
+    /// Prints `(%arg0: type {attributes}, …)` for the block of a region.
+    fn print_arguments(&mut self, region: Region, indent: usize, attributes: &[Dictionary]) {
+        self.print_indent(indent);
         self.out.push('(');
         let args = &self.function.body.blocks[self.function.body.block_of(region)].args;
         for (i, arg) in args.iter().enumerate() {
             self.out.push_str(if i > 0 { ", " } else { "" });
-            self.value(*arg);
+            self.print_value(*arg);
             self.out.push_str(": ");
             self.ty(*self.function.body.ty(*arg));
             if let Some(entries) = attributes.get(i).filter(|entries| !entries.is_empty()) {
                 self.out.push(' ');
-                write_attribute(&mut self.out, self.module, &Attribute::Dictionary(entries.clone()), Typed::Never);
+                write_attribute(&mut self.out, self.module, &Attribute::Dictionary(entries.clone()), TypeSuffix::Never);
             }
         }
         self.out.push(')');
     }
 
-    fn value(&mut self, value: Value) {
+    fn print_value(&mut self, value: Value) {
         self.names.write(&mut self.out, &self.function.body, value);
     }
 
-    fn values(&mut self, values: &[Value]) {
+    fn print_values(&mut self, values: &[Value]) {
         for (i, value) in values.iter().enumerate() {
             self.out.push_str(if i > 0 { ", " } else { "" });
-            self.value(*value);
+            self.print_value(*value);
         }
     }
 
     fn ty(&mut self, ty: TypeId) {
-        write_type(&mut self.out, Tables::of(self.module), ty, TypeText::Short);
+        write_type(&mut self.out, TypeTables::of(self.module), ty, TypeText::Short);
     }
 
-    fn pieces(&mut self, pieces: &[Piece], view: &OpView<'_>) {
+    fn print_pieces(&mut self, pieces: &[Piece], view: &OpView<'_>) {
         for piece in pieces {
             match piece {
                 Piece::Literal(text) => self.out.push_str(text),
-                Piece::Field(field) => self.field(view.fields[*field], &view.infos[*field], view),
-                Piece::Types(slot, how) => self.types(*slot, *how, view),
+                Piece::Field(field) => self.print_field(view.fields[*field], &view.infos[*field], view),
+                Piece::Types(slot, form) => self.print_types(*slot, *form, view),
                 Piece::Group { slot, unless, pieces } => {
                     if self.is_present(*slot, *unless, view) {
-                        self.pieces(pieces, view);
+                        self.print_pieces(pieces, view);
                     }
                 }
                 Piece::Absent { slot, spaces } => {
@@ -297,10 +298,10 @@ impl Printer<'_> {
                         self.out.push_str(spaces);
                     }
                 }
-                Piece::Attributes(field) => self.attributes(view.fields[*field], &view.infos[*field]),
-                Piece::Loop => self.loop_head(view),
-                Piece::TensorViewShape => self.tensor_view_shape(view),
-                Piece::Call => self.call(view),
+                Piece::Attributes(field) => self.enum_attribute(view.fields[*field], &view.infos[*field]),
+                Piece::Loop => self.print_loop_head(view),
+                Piece::TensorViewShape => self.print_tensor_view_shape(view),
+                Piece::Call => self.print_call(view),
             }
         }
     }
@@ -339,27 +340,28 @@ impl Printer<'_> {
         }
     }
 
-    fn types(&mut self, slot: Slot, how: Types, view: &OpView<'_>) {
+    fn print_types(&mut self, slot: Slot, form: TypeListForm, view: &OpView<'_>) {
         let mut types: Vec<TypeId> = self.slot_values(slot, view).iter().map(|value| *self.function.body.ty(*value)).collect();
-        match how {
-            Types::Each => {}
-            Types::One => types.truncate(1),
-            Types::Splat if types.windows(2).all(|pair| pair[0] == pair[1]) => types.truncate(1),
-            Types::Splat => {}
+        match form {
+            TypeListForm::Each => {}
+            TypeListForm::One => types.truncate(1),
+            TypeListForm::Splat if types.windows(2).all(|pair| pair[0] == pair[1]) => types.truncate(1),
+            TypeListForm::Splat => {}
         }
         let module = self.module;
-        separated(&mut self.out, &types, ", ", |out, ty| write_type(out, Tables::of(module), *ty, TypeText::Short));
+        write_separated(&mut self.out, &types, ", ", |out, ty| write_type(out, TypeTables::of(module), *ty, TypeText::Short));
     }
 
-    fn field(&mut self, field: FieldRef<'_>, info: &FieldInfo, view: &OpView<'_>) {
+    fn print_field(&mut self, field: FieldRef<'_>, info: &FieldInfo, view: &OpView<'_>) {
         let (out, module) = (&mut self.out, self.module);
         match field {
-            FieldRef::Operand(value) | FieldRef::OptionalOperand(Some(value)) => self.value(value),
-            FieldRef::Operands(values) => self.values(values),
+            FieldRef::Operand(value) | FieldRef::OptionalOperand(Some(value)) => self.print_value(value),
+            FieldRef::Operands(values) => self.print_values(values),
             FieldRef::Flag(flag) => out.push_str(if flag { "true" } else { "false" }),
             FieldRef::Enum(number) | FieldRef::OptionalEnum(Some(number)) => {
-                if let FieldShape::Enum(names) | FieldShape::OptionalEnum(names) | FieldShape::Byte(names) = info.shape {
-                    out.push_str(names[number as usize]);
+                if let FieldShape::Enum(spellings) | FieldShape::OptionalEnum(spellings) | FieldShape::Byte(spellings) = info.shape
+                {
+                    out.push_str(spellings[number as usize]);
                 }
             }
             FieldRef::Int(value) => write!(out, "{value}").expect("strings take all text"),
@@ -372,8 +374,8 @@ impl Printer<'_> {
             FieldRef::Attribute(predicate) => write_predicate(out, predicate),
             FieldRef::Attributes(elements) => write_array(out, module, elements),
             FieldRef::OptionalDictionary(Some(hints)) => write_hints(out, module, hints),
-            FieldRef::Bools(values) => bracketed(out, values),
-            FieldRef::Ints(values) => bracketed(out, values),
+            FieldRef::Bools(values) => write_list(out, values),
+            FieldRef::Ints(values) => write_list(out, values),
             FieldRef::OptionalOperand(None)
             | FieldRef::OptionalEnum(None)
             | FieldRef::OptionalDictionary(None)
@@ -382,29 +384,29 @@ impl Printer<'_> {
         }
     }
 
-    /// An enumeration in an attribute dictionary, unless it has its first value.
-    fn attributes(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
-        if let (FieldRef::Enum(number @ 1..), FieldShape::Enum(names)) = (field, info.shape) {
-            let (name, value) = (info.wire_name, names[number as usize]);
+    /// Prints an enumeration in an attribute dictionary, unless it has its first value.
+    fn enum_attribute(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
+        if let (FieldRef::Enum(number @ 1..), FieldShape::Enum(spellings)) = (field, info.shape) {
+            let (name, value) = (info.wire_name, spellings[number as usize]);
             let _ = write!(self.out, " attributes {{{name} = #cuda_tile.multimem_reduction_kind<{value}>}}");
         }
     }
 
-    /// The head of a loop, up to the brace.
-    fn loop_head(&mut self, view: &OpView<'_>) {
+    /// Prints the head of a loop, up to the brace.
+    fn print_loop_head(&mut self, view: &OpView<'_>) {
         let function = self.function;
         let body = &function.body;
         let (init, args): (&[Value], _) = match &body.ops[view.op].kind {
             Op::For { lower_bound, upper_bound, step, init_values, body: region, .. } => {
                 let args = &body.blocks[body.block_of(*region)].args;
                 self.out.push(' ');
-                self.value(args[0]);
+                self.print_value(args[0]);
                 self.out.push_str(" in (");
-                self.value(*lower_bound);
+                self.print_value(*lower_bound);
                 self.out.push_str(" to ");
-                self.value(*upper_bound);
+                self.print_value(*upper_bound);
                 self.out.push_str(", step ");
-                self.value(*step);
+                self.print_value(*step);
                 self.out.push_str(") : ");
                 self.ty(*body.ty(args[0]));
                 self.out.push(' ');
@@ -418,27 +420,27 @@ impl Printer<'_> {
             self.out.push_str("iter_values(");
             for (i, (arg, init)) in args.iter().zip(init).enumerate() {
                 self.out.push_str(if i > 0 { ", " } else { "" });
-                self.value(*arg);
+                self.print_value(*arg);
                 self.out.push_str(" = ");
-                self.value(*init);
+                self.print_value(*init);
             }
             self.out.push_str(") ");
         }
-        let counted = matches!(body.ops[view.op].kind, Op::For { .. });
-        let (before, between, after) = if counted { ("-> (", "", ") ") } else { (": ", "-> ", " ") };
-        let groups: &[&[Value]] = if counted { &[init] } else { &[init, results] };
-        let groups: Vec<&[Value]> = groups.iter().copied().filter(|values| !values.is_empty()).collect();
-        for (i, values) in groups.iter().enumerate() {
-            self.out.push_str(if i == 0 { before } else { between });
+        let is_for = matches!(body.ops[view.op].kind, Op::For { .. });
+        let (opening, separator, closing) = if is_for { ("-> (", "", ") ") } else { (": ", "-> ", " ") };
+        let value_lists: &[&[Value]] = if is_for { &[init] } else { &[init, results] };
+        let value_lists: Vec<&[Value]> = value_lists.iter().copied().filter(|values| !values.is_empty()).collect();
+        for (i, values) in value_lists.iter().enumerate() {
+            self.out.push_str(if i == 0 { opening } else { separator });
             let types: Vec<TypeId> = values.iter().map(|value| *body.ty(*value)).collect();
             let module = self.module;
-            separated(&mut self.out, &types, ", ", |out, ty| write_type(out, Tables::of(module), *ty, TypeText::Short));
-            self.out.push_str(after);
+            write_separated(&mut self.out, &types, ", ", |out, ty| write_type(out, TypeTables::of(module), *ty, TypeText::Short));
+            self.out.push_str(closing);
         }
     }
 
-    /// `@name<[arguments]>(operands) {attributes} : function type`.
-    fn call(&mut self, view: &OpView<'_>) {
+    /// Prints `@name<[arguments]>(operands) {attributes} : function type`.
+    fn print_call(&mut self, view: &OpView<'_>) {
         let (module, function) = (self.module, self.function);
         let node = &function.body.ops[view.op];
         let Op::PreviewCall { callee, const_args, arg_attrs, res_attrs, operands } = &node.kind else { return };
@@ -447,60 +449,61 @@ impl Printer<'_> {
             Attribute::Preview(preview) => Some(preview.clone()),
             _ => None,
         });
-        write_bracketed(&mut self.out, Tables::of(module), &arguments.collect::<Vec<_>>());
+        write_const_list(&mut self.out, TypeTables::of(module), &arguments.collect::<Vec<_>>());
         self.out.push('(');
-        self.values(operands);
+        self.print_values(operands);
         self.out.push(')');
-        let lists = [("arg_attrs", arg_attrs), ("res_attrs", res_attrs)];
-        let lists: Vec<_> = lists.iter().filter_map(|(name, list)| Some((name, list.as_deref()?))).collect();
-        if !lists.is_empty() {
+        let attribute_lists = [("arg_attrs", arg_attrs), ("res_attrs", res_attrs)];
+        let attribute_lists: Vec<_> = attribute_lists.iter().filter_map(|(name, list)| Some((name, list.as_deref()?))).collect();
+        if !attribute_lists.is_empty() {
             self.out.push_str(" {");
-            separated(&mut self.out, &lists, ", ", |out, (name, list)| {
+            write_separated(&mut self.out, &attribute_lists, ", ", |out, (name, list)| {
                 let _ = write!(out, "{name} = ");
                 write_array(out, module, list);
             });
             self.out.push('}');
         }
         self.out.push_str(" : (");
-        let ids = |values: &[Value]| values.iter().map(|value| *function.body.ty(*value)).collect::<Vec<TypeId>>();
-        let full = |out: &mut String, ty: &TypeId| write_type(out, Tables::of(module), *ty, TypeText::Full);
-        separated(&mut self.out, &ids(operands), ", ", full);
-        let results = ids(&node.results);
+        let type_ids = |values: &[Value]| values.iter().map(|value| *function.body.ty(*value)).collect::<Vec<TypeId>>();
+        let write_full_type = |out: &mut String, ty: &TypeId| write_type(out, TypeTables::of(module), *ty, TypeText::Full);
+        write_separated(&mut self.out, &type_ids(operands), ", ", write_full_type);
+        let results = type_ids(&node.results);
         let (open, close) = if results.len() == 1 { (") -> ", "") } else { (") -> (", ")") };
         self.out.push_str(open);
-        separated(&mut self.out, &results, ", ", full);
+        write_separated(&mut self.out, &results, ", ", write_full_type);
         self.out.push_str(close);
     }
 
-    /// Shape and strides of a tensor view; static dimensions are numbers, dynamic ones operands.
-    fn tensor_view_shape(&mut self, view: &OpView<'_>) {
+    /// Prints the shape and the strides of a tensor view. Static extents and strides are numbers, dynamic ones are operands.
+    fn print_tensor_view_shape(&mut self, view: &OpView<'_>) {
         let function = self.function;
         let Op::MakeTensorView { base, dynamic_shape, dynamic_strides } = &function.body.ops[view.op].kind else { return };
         let ty = *function.body.ty(function.body.result(view.op));
         let module = self.module;
         let Type::TensorView { shape, strides, space, .. } = module.ty(ty) else { return };
-        for (label, values, dynamic) in [("shape = [", shape, dynamic_shape), ("], strides = [", strides, dynamic_strides)] {
+        for (label, values, dynamic_operands) in [("shape = [", shape, dynamic_shape), ("], strides = [", strides, dynamic_strides)]
+        {
             self.out.push_str(label);
-            let mut dynamic = dynamic.iter();
+            let mut dynamic_operands = dynamic_operands.iter();
             for (i, value) in values.iter().enumerate() {
                 self.out.push_str(if i > 0 { ", " } else { "" });
-                match dynamic.as_slice().first().filter(|_| *value == DYNAMIC) {
+                match dynamic_operands.as_slice().first().filter(|_| *value == DYNAMIC) {
                     Some(operand) => {
-                        self.value(*operand);
-                        dynamic.next();
+                        self.print_value(*operand);
+                        dynamic_operands.next();
                     }
                     None => write!(self.out, "{value}").expect("strings take all text"),
                 }
             }
         }
         self.out.push_str("] : ");
-        let pointer = (*space != PointerSpace::Absent).then_some(base);
-        let sizes = dynamic_shape.iter().chain(dynamic_strides.iter()).next();
-        for (i, value) in pointer.into_iter().chain(sizes).enumerate() {
+        let base_with_attribute = (*space != PointerSharing::Absent).then_some(base);
+        let first_dynamic = dynamic_shape.iter().chain(dynamic_strides.iter()).next();
+        for (i, value) in base_with_attribute.into_iter().chain(first_dynamic).enumerate() {
             self.out.push_str(if i > 0 { ", " } else { "" });
             self.ty(*function.body.ty(*value));
         }
-        if pointer.or(sizes).is_some() {
+        if base_with_attribute.or(first_dynamic).is_some() {
             self.out.push_str(" -> ");
         }
         self.ty(ty);
@@ -514,8 +517,8 @@ struct OpView<'a> {
     infos: &'static [FieldInfo],
 }
 
-fn bracketed<T: std::fmt::Display>(out: &mut String, values: &[T]) {
+fn write_list<T: std::fmt::Display>(out: &mut String, values: &[T]) {
     out.push('[');
-    separated(out, values, ", ", |out, value| write!(out, "{value}").expect("strings take all text"));
+    write_separated(out, values, ", ", |out, value| write!(out, "{value}").expect("strings take all text"));
     out.push(']');
 }

@@ -1,13 +1,14 @@
 //! Writes types as text.
 
-pub(crate) use super::preview::Tables;
+pub(crate) use super::preview::TypeTables;
 use super::preview::write_preview_type;
 use crate::enums::WireEnum;
 use crate::preview::PreviewType;
-use crate::types::{DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
+use crate::types::{DYNAMIC, Element, Pointer, PointerSharing, Type, TypeId};
 use core_dialect::memory::Padding;
 use std::fmt::Write as _;
 
+/// The form of a type's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeText {
     /// The disassembly form: `tile<8xf32>`.
@@ -16,16 +17,17 @@ pub enum TypeText {
     Full,
 }
 
-pub(crate) fn type_text(tables: Tables<'_>, id: TypeId, form: TypeText) -> String {
+pub(crate) fn type_text(tables: TypeTables<'_>, id: TypeId, form: TypeText) -> String {
     let mut out = String::new();
     write_type(&mut out, tables, id, form);
     out
 }
 
-pub(crate) fn write_type(out: &mut String, tables: Tables<'_>, id: TypeId, form: TypeText) {
+pub(crate) fn write_type(out: &mut String, tables: TypeTables<'_>, id: TypeId, form: TypeText) {
     let ty = &tables.types[id];
-    let bare = matches!(ty, Type::Scalar(_) | Type::Function { .. } | Type::Preview(PreviewType::Index | PreviewType::None));
-    if form == TypeText::Full && !bare {
+    let has_no_dialect =
+        matches!(ty, Type::Scalar(_) | Type::Function { .. } | Type::Preview(PreviewType::Index | PreviewType::None));
+    if form == TypeText::Full && !has_no_dialect {
         out.push_str("!cuda_tile.");
     }
     match ty {
@@ -33,7 +35,7 @@ pub(crate) fn write_type(out: &mut String, tables: Tables<'_>, id: TypeId, form:
         Type::Ptr(pointer) => write_pointer(out, *pointer),
         Type::Tile { element, shape } => {
             out.push_str("tile<");
-            write_dims_of(out, shape);
+            write_shape_prefix(out, shape);
             match element {
                 Element::Scalar(scalar) => out.push_str(scalar.name()),
                 Element::Ptr(pointer) => write_pointer(out, *pointer),
@@ -42,15 +44,15 @@ pub(crate) fn write_type(out: &mut String, tables: Tables<'_>, id: TypeId, form:
         }
         Type::TensorView { element, shape, strides, space } => {
             out.push_str("tensor_view<");
-            write_dims_of(out, shape);
+            write_shape_prefix(out, shape);
             out.push_str(element.name());
             if !shape.is_empty() {
                 out.push_str(", strides=[");
-                separated(out, strides, ",", |out, stride| write_dim(out, *stride));
+                write_separated(out, strides, ",", |out, stride| write_dim(out, *stride));
                 out.push(']');
             }
             if let Some(number) = space.number() {
-                let _ = write!(out, ", #cuda_tile.ptr_attr<{}>", PointerSpace::SPELLINGS[number as usize]);
+                let _ = write!(out, ", #cuda_tile.ptr_attr<{}>", PointerSharing::SPELLINGS[number as usize]);
             }
             out.push('>');
         }
@@ -63,7 +65,7 @@ pub(crate) fn write_type(out: &mut String, tables: Tables<'_>, id: TypeId, form:
         Type::StridedView { tile, traversal, tensor, dim_map, padding } => {
             write_view_start(out, "strided_view", tile);
             out.push_str("traversal_strides=[");
-            separated(out, traversal, ",", |out, stride| write!(out, "{stride}").expect("strings take all text"));
+            write_separated(out, traversal, ",", |out, stride| write!(out, "{stride}").expect("strings take all text"));
             out.push_str("], ");
             write_padding(out, *padding);
             write_type(out, tables, *tensor, TypeText::Short);
@@ -81,23 +83,23 @@ pub(crate) fn write_type(out: &mut String, tables: Tables<'_>, id: TypeId, form:
     }
 }
 
-fn write_function(out: &mut String, tables: Tables<'_>, inputs: &[TypeId], results: &[TypeId]) {
+fn write_function(out: &mut String, tables: TypeTables<'_>, inputs: &[TypeId], results: &[TypeId]) {
     out.push('(');
-    separated(out, inputs, ", ", |out, input| write_type(out, tables, *input, TypeText::Full));
+    write_separated(out, inputs, ", ", |out, input| write_type(out, tables, *input, TypeText::Full));
     out.push_str(") -> ");
-    let single = matches!(results, [result] if !matches!(tables.types[*result], Type::Function { .. }));
-    if !single {
+    let is_single = matches!(results, [result] if !matches!(tables.types[*result], Type::Function { .. }));
+    if !is_single {
         out.push('(');
     }
-    separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Full));
-    if !single {
+    write_separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Full));
+    if !is_single {
         out.push(')');
     }
 }
 
 fn write_pointer(out: &mut String, pointer: Pointer) {
     let _ = write!(out, "ptr<{}", pointer.pointee);
-    if pointer.space != PointerSpace::Absent {
+    if pointer.space != PointerSharing::Absent {
         let _ = write!(out, ", <{}>", pointer.space.spelling());
     }
     out.push('>');
@@ -111,7 +113,8 @@ fn write_dim(out: &mut String, dim: i64) {
     }
 }
 
-pub(super) fn write_dims_of(out: &mut String, dims: &[i64]) {
+/// Writes `8x?x` for the shape of a type.
+pub(super) fn write_shape_prefix(out: &mut String, dims: &[i64]) {
     for dim in dims {
         write_dim(out, *dim);
         out.push('x');
@@ -120,7 +123,7 @@ pub(super) fn write_dims_of(out: &mut String, dims: &[i64]) {
 
 fn write_view_start(out: &mut String, name: &str, tile: &[i32]) {
     let _ = write!(out, "{name}<tile=(");
-    separated(out, tile, "x", |out, dim| write!(out, "{dim}").expect("strings take all text"));
+    write_separated(out, tile, "x", |out, dim| write!(out, "{dim}").expect("strings take all text"));
     out.push_str("), ");
 }
 
@@ -133,17 +136,17 @@ fn write_padding(out: &mut String, padding: Option<Padding>) {
 fn write_dim_map(out: &mut String, dim_map: &[i32]) {
     if !dim_map.iter().copied().eq(0..dim_map.len() as i32) {
         out.push_str(", dim_map=[");
-        separated(out, dim_map, ", ", |out, dim| write!(out, "{dim}").expect("strings take all text"));
+        write_separated(out, dim_map, ", ", |out, dim| write!(out, "{dim}").expect("strings take all text"));
         out.push(']');
     }
     out.push('>');
 }
 
-pub(crate) fn separated<T>(out: &mut String, items: &[T], separator: &str, mut each: impl FnMut(&mut String, &T)) {
+pub(crate) fn write_separated<T>(out: &mut String, items: &[T], separator: &str, mut write_item: impl FnMut(&mut String, &T)) {
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
             out.push_str(separator);
         }
-        each(out, item);
+        write_item(out, item);
     }
 }

@@ -1,4 +1,4 @@
-//! Debug information rules: a function's scope is its subprogram, and its ops are inside it.
+//! The rules of debug information: a function's scope is its subprogram, and the scopes of its ops are inside that subprogram.
 
 use super::{Check, Failure};
 use crate::module::{Function, Module};
@@ -7,36 +7,36 @@ use base::ir::Operation;
 use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 
 /// Checks that each scope reference refers to a scope of a kind that bytecode allows there.
-pub(super) fn kinds(debug: &DebugInfo) -> Check {
-    let require_scope = |scope: Scope, fits: fn(&ScopeData) -> bool, what: &str| match debug.scopes.get(scope) {
-        Some(data) if fits(data) => Ok(()),
+pub(super) fn check_scope_kinds(debug: &DebugInfo) -> Check {
+    let require_scope = |scope: Scope, is_valid: fn(&ScopeData) -> bool, what: &str| match debug.scopes.get(scope) {
+        Some(data) if is_valid(data) => Ok(()),
         _ => Err(format!("debug scope {scope} is not {what}")),
     };
-    let file = |scope: Scope| require_scope(scope, |data| matches!(data, ScopeData::File { .. }), "a file");
-    let local = |scope: Scope| {
-        let fits = |data: &ScopeData| matches!(data, ScopeData::Subprogram { .. } | ScopeData::LexicalBlock { .. });
-        require_scope(scope, fits, "a subprogram or a lexical block")
+    let require_file = |scope: Scope| require_scope(scope, |data| matches!(data, ScopeData::File { .. }), "a file");
+    let require_local_scope = |scope: Scope| {
+        let is_local = |data: &ScopeData| matches!(data, ScopeData::Subprogram { .. } | ScopeData::LexicalBlock { .. });
+        require_scope(scope, is_local, "a subprogram or a lexical block")
     };
     for data in debug.scopes.values() {
         match data {
             ScopeData::File { .. } => {}
-            ScopeData::CompileUnit { file: of } => file(*of)?,
-            ScopeData::Subprogram { file: of, compile_unit, .. } => {
-                file(*of)?;
+            ScopeData::CompileUnit { file } => require_file(*file)?,
+            ScopeData::Subprogram { file, compile_unit, .. } => {
+                require_file(*file)?;
                 require_scope(*compile_unit, |data| matches!(data, ScopeData::CompileUnit { .. }), "a compile unit")?;
             }
-            ScopeData::LexicalBlock { scope, file: of, .. } => {
-                local(*scope)?;
-                file(*of)?;
+            ScopeData::LexicalBlock { scope, file, .. } => {
+                require_local_scope(*scope)?;
+                require_file(*file)?;
             }
         }
     }
     let scopes = debug.locs.values().filter_map(|data| if let LocData::Source { scope, .. } = data { *scope } else { None });
-    scopes.into_iter().try_for_each(local)
+    scopes.into_iter().try_for_each(require_local_scope)
 }
 
-/// The location of an entry.
-pub(super) fn entry(module: &Module, function: &Function, debug: &DebugInfo) -> Check {
+/// Checks the location of an entry.
+pub(super) fn check_entry(module: &Module, function: &Function, debug: &DebugInfo) -> Check {
     match &debug.locs[function.loc] {
         LocData::CallSite { .. } => {
             Err("invalid function debug info location. Function location must not be a CallSiteLoc.".into())
@@ -63,24 +63,24 @@ pub(super) fn entry(module: &Module, function: &Function, debug: &DebugInfo) -> 
     }
 }
 
-/// The locations of all ops of a function.
-pub(super) fn function(function: &Function, debug: &DebugInfo, subprograms: &Subprograms) -> Result<(), Failure> {
-    let own = subprograms.of(function.loc);
+/// Checks the locations of all ops of a function.
+pub(super) fn check_function(function: &Function, debug: &DebugInfo, subprograms: &Subprograms) -> Result<(), Failure> {
+    let function_scope = subprograms.subprogram_of(function.loc);
     for op in function.body.walk(function.region) {
         let node = &function.body.ops[op];
-        let Some(scope) = subprograms.of(node.loc) else { continue };
-        let message = match own {
-            Some(own) if own == scope => continue,
+        let Some(scope) = subprograms.subprogram_of(node.loc) else { continue };
+        let message = match function_scope {
+            Some(function_scope) if function_scope == scope => continue,
             None => format!(
                 "'cuda_tile.{}' op invalid operation debug info scope: {}. Operation has debug info scope, but function debug info \
                  scope is undefined.",
                 node.kind.mnemonic(),
                 scope_text(debug, scope)
             ),
-            Some(own) => format!(
+            Some(function_scope) => format!(
                 "invalid operation debug info scope: {}. Operation debug info scope does not match function debug info scope: {}.",
                 scope_text(debug, scope),
-                scope_text(debug, own)
+                scope_text(debug, function_scope)
             ),
         };
         return Err(Failure { message, loc: node.loc });
@@ -88,12 +88,13 @@ pub(super) fn function(function: &Function, debug: &DebugInfo, subprograms: &Sub
     Ok(())
 }
 
-/// The subprogram of each location; for a call, that of the caller.
+/// The subprogram of each location. A call site has the subprogram of its caller, a fused location the subprogram of its first
+/// part that has one.
 pub(super) struct Subprograms(Vec<Option<Scope>>);
 
 impl Subprograms {
     pub(super) fn new(debug: &DebugInfo) -> Self {
-        // A record refers only to earlier ones.
+        // A scope or location refers only to earlier ones, so one pass in table order suffices.
         let mut scopes: Vec<Option<Scope>> = Vec::new();
         for (id, scope) in debug.scopes.iter() {
             scopes.push(match scope {
@@ -114,7 +115,7 @@ impl Subprograms {
         Subprograms(locs)
     }
 
-    fn of(&self, loc: Loc) -> Option<Scope> {
+    fn subprogram_of(&self, loc: Loc) -> Option<Scope> {
         self.0[loc.0 as usize]
     }
 }

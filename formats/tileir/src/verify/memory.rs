@@ -1,17 +1,17 @@
 //! Rules of loads, stores, atomics and views.
 
-use super::{Check, OpView, list, spelling};
+use super::{Check, OpView, join, spelling};
 use crate::ops::Op;
-use crate::types::{DYNAMIC, Element, PointerSpace, Type, TypeId};
+use crate::types::{DYNAMIC, Element, PointerSharing, Type, TypeId};
 use base::ir::Value;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 
-/// Checks that pointers, values, masks and padding match. NVIDIA's verifier counts these among the type relations.
-pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {
-    let same_shape = |a: Value, b: Value| view.tile(a).1 == view.tile(b).1;
+/// Checks that the types of pointers, values, masks and padding match. NVIDIA's verifier checks this with the type relations.
+pub(super) fn check_types_match(view: &OpView<'_, '_>) -> Check {
+    let have_same_shape = |a: Value, b: Value| view.tile(a).1 == view.tile(b).1;
     let points_to = |pointer: Value, value: Value| {
-        same_shape(pointer, value) && view.tile(pointer).0.pointee().map(Element::Scalar) == Some(view.tile(value).0)
+        have_same_shape(pointer, value) && view.tile(pointer).0.pointee().map(Element::Scalar) == Some(view.tile(value).0)
     };
     let fail = |what: &str| Err(format!("failed to verify that {what}"));
     match &view.node.kind {
@@ -20,10 +20,10 @@ pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {
             if !points_to(*source, result) {
                 return fail("`source` type is expected a pointer type of `result` type");
             }
-            if mask.is_some_and(|mask| !same_shape(mask, *source)) {
+            if mask.is_some_and(|mask| !have_same_shape(mask, *source)) {
                 return fail("shape of 'mask' must match the shape of 'source'");
             }
-            if padding_value.is_some_and(|padding| view.id(padding) != view.id(result)) {
+            if padding_value.is_some_and(|padding| view.type_id(padding) != view.type_id(result)) {
                 return fail("type of 'paddingValue' must match the type of 'result'");
             }
             Ok(())
@@ -32,7 +32,7 @@ pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {
             if !points_to(*destination, *value) {
                 return fail("`destination` type is expected a pointer type of `value` type");
             }
-            if mask.is_some_and(|mask| !same_shape(mask, *destination)) {
+            if mask.is_some_and(|mask| !have_same_shape(mask, *destination)) {
                 return fail("shape of 'destination' must match the shape of 'mask'");
             }
             Ok(())
@@ -41,23 +41,23 @@ pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {
     }
 }
 
-pub(super) fn load_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>) -> Check {
+pub(super) fn check_load_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>) -> Check {
     use MemoryOrdering::{Acquire, Relaxed, Weak};
     if ![Weak, Relaxed, Acquire].contains(&ordering) {
         return Err(format!("expect one of: weak, relaxed, or acquire, but got: {}", spelling(ordering)));
     }
-    scope_fits_ordering(ordering, scope, "load")
+    check_scope(ordering, scope, "load")
 }
 
-pub(super) fn store_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>) -> Check {
+pub(super) fn check_store_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>) -> Check {
     use MemoryOrdering::{Relaxed, Release, Weak};
     if ![Weak, Relaxed, Release].contains(&ordering) {
         return Err(format!("expect one of: weak, relaxed, or release, but got: {}", spelling(ordering)));
     }
-    scope_fits_ordering(ordering, scope, "store")
+    check_scope(ordering, scope, "store")
 }
 
-fn scope_fits_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>, what: &str) -> Check {
+fn check_scope(ordering: MemoryOrdering, scope: Option<MemoryScope>, what: &str) -> Check {
     match (ordering, scope) {
         (MemoryOrdering::Weak, Some(_)) => Err(format!("weak {what} must not have memory scope")),
         (MemoryOrdering::Weak, None) | (_, Some(_)) => Ok(()),
@@ -65,14 +65,14 @@ fn scope_fits_ordering(ordering: MemoryOrdering, scope: Option<MemoryScope>, wha
     }
 }
 
-fn atomic_ordering(ordering: MemoryOrdering) -> Check {
+fn check_atomic_ordering(ordering: MemoryOrdering) -> Check {
     if ordering == MemoryOrdering::Weak {
         return Err("memory ordering semantics must be one of: relaxed, acquire, release, acq_rel".into());
     }
     Ok(())
 }
 
-fn atomic_mode(mode: AtomicMode, element: Element) -> Check {
+fn check_atomic_mode(mode: AtomicMode, element: Element) -> Check {
     use AtomicMode::{Add, AddF, And, Max, Min, Or, UMax, UMin, Xchg, Xor};
     use Scalar::{BF16, F16, F32, F64, I32, I64};
     let (allowed, what): (&[Scalar], _) = match mode {
@@ -93,7 +93,7 @@ fn element_text(element: Element) -> String {
     }
 }
 
-fn pointee_matches(view: &OpView<'_, '_>, pointers: Value, value: Value, name: &str) -> Check {
+fn check_pointee(view: &OpView<'_, '_>, pointers: Value, value: Value, name: &str) -> Check {
     let pointee = view.tile(pointers).0.pointee().map(Element::Scalar);
     let element = view.tile(value).0;
     match pointee {
@@ -105,20 +105,20 @@ fn pointee_matches(view: &OpView<'_, '_>, pointers: Value, value: Value, name: &
     }
 }
 
-pub(super) fn atomic(view: &OpView<'_, '_>) -> Check {
+pub(super) fn check_atomic(view: &OpView<'_, '_>) -> Check {
     match &view.node.kind {
         Op::AtomicRMWTko { memory_ordering, mode, pointers, arg, mask, .. } => {
-            pointee_matches(view, *pointers, *arg, "arg")?;
-            not_multicast(view, *pointers, "multicast pointer is not supported for atomic_rmw")?;
+            check_pointee(view, *pointers, *arg, "arg")?;
+            check_not_multicast(view, *pointers, "multicast pointer is not supported for atomic_rmw")?;
             if mask.is_some_and(|mask| view.tile(mask).1 != view.tile(*arg).1) {
                 return Err("failed to verify that all of {pointers, arg, mask} have same shape".into());
             }
-            atomic_mode(*mode, view.tile(*arg).0)?;
-            atomic_ordering(*memory_ordering)
+            check_atomic_mode(*mode, view.tile(*arg).0)?;
+            check_atomic_ordering(*memory_ordering)
         }
         Op::AtomicCASTko { memory_ordering, pointers, val, mask, .. } => {
-            pointee_matches(view, *pointers, *val, "val")?;
-            not_multicast(view, *pointers, "multicast pointer is not supported for atomic_cas")?;
+            check_pointee(view, *pointers, *val, "val")?;
+            check_not_multicast(view, *pointers, "multicast pointer is not supported for atomic_cas")?;
             let scalar = view.tile(*val).0.scalar();
             if !scalar.is_some_and(|scalar| [32, 64].contains(&scalar.bits()) && scalar != Scalar::TF32) {
                 return Err("expect only float or integer types with 32 or 64 bit".into());
@@ -126,18 +126,18 @@ pub(super) fn atomic(view: &OpView<'_, '_>) -> Check {
             if mask.is_some_and(|mask| view.tile(mask).1 != view.tile(*val).1) {
                 return Err("failed to verify that all of {pointers, val, cmp and mask} have same shape".into());
             }
-            atomic_ordering(*memory_ordering)
+            check_atomic_ordering(*memory_ordering)
         }
         Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view: target, index, value, .. } => {
-            atomic_view(view, *memory_ordering, *memory_scope, *mode, *target, index, *value)?;
-            inbounds_length(inbounds, index)?;
-            not_multicast_view(view, *target)
+            check_atomic_view(view, *memory_ordering, *memory_scope, *mode, *target, index, *value)?;
+            check_inbounds_length(inbounds, index)?;
+            check_view_not_multicast(view, *target)
         }
         _ => Ok(()),
     }
 }
 
-fn atomic_view(
+fn check_atomic_view(
     view: &OpView<'_, '_>,
     ordering: MemoryOrdering,
     scope: MemoryScope,
@@ -157,13 +157,13 @@ fn atomic_view(
         return Err(format!("view element type ({element}) must match value element type ({value})"));
     }
     if shape != value_shape {
-        let (shape, value) = (list(&shape), list(value_shape));
+        let (shape, value) = (join(&shape), join(value_shape));
         return Err(format!("view tile shape {shape} must match value shape {value} for element-wise atomic operations"));
     }
     if mode == AtomicMode::Xchg {
         return Err("atomic_red_view_tko op cannot use xchg operation".into());
     }
-    atomic_mode(mode, value_element)?;
+    check_atomic_mode(mode, value_element)?;
     if ordering != MemoryOrdering::Relaxed {
         return Err("only 'relaxed' memory ordering is supported for view-based atomic reductions".into());
     }
@@ -177,22 +177,22 @@ fn atomic_view(
     }
     match index.iter().position(|index| !view.tile(*index).1.is_empty()) {
         Some(i) => {
-            let shape = list(view.tile(index[i]).1);
+            let shape = join(view.tile(index[i]).1);
             Err(format!("index operand {i} must be a scalar tile (rank 0), got shape {shape}"))
         }
         None => Ok(()),
     }
 }
 
-/// Element and shape of the tiles of a view.
+/// The element type and shape of the tiles of a view.
 fn view_tile(view: &OpView<'_, '_>, value: Value) -> (Element, Vec<i64>) {
     let (tile, tensor) = view.ty(value).tile_view().expect("the predicate of the operand holds");
     let Type::TensorView { element, .. } = view.module().ty(tensor) else { unreachable!("views look at tensor views") };
     (Element::Scalar(*element), tile.iter().map(|dim| i64::from(*dim)).collect())
 }
 
-/// An access of a tile through a view.
-pub(super) fn view_access(view: &OpView<'_, '_>, target: Value, index: &[Value], tile: Value, inbounds: &[bool]) -> Check {
+/// Checks an access of a tile through a view.
+pub(super) fn check_view_access(view: &OpView<'_, '_>, target: Value, index: &[Value], tile: Value, inbounds: &[bool]) -> Check {
     let (element, shape) = view_tile(view, target);
     if index.len() != shape.len() {
         let (rank, got) = (shape.len(), index.len());
@@ -201,17 +201,17 @@ pub(super) fn view_access(view: &OpView<'_, '_>, target: Value, index: &[Value],
     if view.tile(tile) != (element, &shape[..]) {
         let dims: String = shape.iter().map(|dim| format!("{dim}x")).collect();
         let element = element.scalar().map_or("?", Scalar::name);
-        let got = view.quoted(view.id(tile));
+        let got = view.quoted_type(view.type_id(tile));
         return Err(format!("expected tile type to be '!cuda_tile.tile<{dims}{element}>' (based on view type), got {got}"));
     }
     match view.ty(target) {
-        Type::GatherScatterView { tile, sparse_dim, .. } => gather_indices(view, index, tile, *sparse_dim as usize)?,
-        _ => scalar_indices(view, index)?,
+        Type::GatherScatterView { tile, sparse_dim, .. } => check_gather_indices(view, index, tile, *sparse_dim as usize)?,
+        _ => check_scalar_indices(view, index)?,
     }
-    inbounds_length(inbounds, index)
+    check_inbounds_length(inbounds, index)
 }
 
-fn inbounds_length(inbounds: &[bool], index: &[Value]) -> Check {
+fn check_inbounds_length(inbounds: &[bool], index: &[Value]) -> Check {
     if !inbounds.is_empty() && inbounds.len() != index.len() {
         let (got, rank) = (inbounds.len(), index.len());
         return Err(format!("inbounds size ({got}) must match the number of index dimensions ({rank})"));
@@ -220,15 +220,15 @@ fn inbounds_length(inbounds: &[bool], index: &[Value]) -> Check {
 }
 
 /// Checks that the pointer of an op other than a multimem op is not multicast.
-pub(super) fn not_multicast(view: &OpView<'_, '_>, pointers: Value, message: &str) -> Check {
+pub(super) fn check_not_multicast(view: &OpView<'_, '_>, pointers: Value, message: &str) -> Check {
     match view.tile(pointers).0 {
-        Element::Ptr(pointer) if pointer.space == PointerSpace::Multicast => Err(message.into()),
+        Element::Ptr(pointer) if pointer.space == PointerSharing::Multicast => Err(message.into()),
         _ => Ok(()),
     }
 }
 
-/// Element, strides and pointer attribute of a view's tensor.
-pub(super) fn tensor<'a>(view: &OpView<'_, 'a>, target: Value) -> (Scalar, &'a [i64], PointerSpace) {
+/// The element type, strides and pointer attribute of a view's tensor.
+pub(super) fn tensor_of_view<'a>(view: &OpView<'_, 'a>, target: Value) -> (Scalar, &'a [i64], PointerSharing) {
     let (_, tensor) = view.ty(target).tile_view().expect("the predicate of the operand holds");
     let Type::TensorView { element, strides, space, .. } = view.module().ty(tensor) else {
         unreachable!("views look at tensor views")
@@ -236,50 +236,50 @@ pub(super) fn tensor<'a>(view: &OpView<'_, 'a>, target: Value) -> (Scalar, &'a [
     (*element, strides, *space)
 }
 
-fn not_multicast_view(view: &OpView<'_, '_>, target: Value) -> Check {
-    match tensor(view, target).2 {
-        PointerSpace::Multicast => Err("multicast ptr_attr is not allowed".into()),
+fn check_view_not_multicast(view: &OpView<'_, '_>, target: Value) -> Check {
+    match tensor_of_view(view, target).2 {
+        PointerSharing::Multicast => Err("multicast ptr_attr is not allowed".into()),
         _ => Ok(()),
     }
 }
 
-/// Additional rules of loads and stores through a view: the memory of one device and, for f4, a dimension along which two elements
-/// share a byte.
-pub(super) fn single_device_view(view: &OpView<'_, '_>, target: Value) -> Check {
-    not_multicast_view(view, target)?;
-    let (element, strides, _) = tensor(view, target);
+/// Checks the additional rules of loads and stores through a view. The pointer must not be multicast. An f4 view must have one
+/// dimension with stride 1, along which two elements share a byte.
+pub(super) fn check_single_device_view(view: &OpView<'_, '_>, target: Value) -> Check {
+    check_view_not_multicast(view, target)?;
+    let (element, strides, _) = tensor_of_view(view, target);
     if element != Scalar::F4E2M1FN {
         return Ok(());
     }
-    let units = strides.iter().filter(|stride| **stride == 1).count();
-    if units != 1 {
+    let unit_strides = strides.iter().filter(|stride| **stride == 1).count();
+    if unit_strides != 1 {
         let what = "an f4 view access requires exactly one statically encoded unit stride to identify the packing dimension";
         let (_, tensor) = view.ty(target).tile_view().expect("the predicate of the operand holds");
-        return Err(format!("{what}; got {units} in {}", view.quoted(tensor)));
+        return Err(format!("{what}; got {unit_strides} in {}", view.quoted_type(tensor)));
     }
-    let packing = strides.iter().position(|stride| *stride == 1).unwrap_or_default();
+    let packing_dim = strides.iter().position(|stride| *stride == 1).unwrap_or_default();
     match view.ty(target) {
-        Type::GatherScatterView { sparse_dim, .. } if *sparse_dim as usize == packing => {
-            Err(format!("an f4 gather/scatter view cannot use packing dimension {packing} as its sparse dimension"))
+        Type::GatherScatterView { sparse_dim, .. } if *sparse_dim as usize == packing_dim => {
+            Err(format!("an f4 gather/scatter view cannot use packing dimension {packing_dim} as its sparse dimension"))
         }
         _ => Ok(()),
     }
 }
 
-fn scalar_indices(view: &OpView<'_, '_>, index: &[Value]) -> Check {
-    if let Some(bad) = index.iter().find(|index| !view.tile(**index).1.is_empty()) {
-        return Err(format!("expected index type to be a scalar tile, got {}", view.quoted(view.id(*bad))));
+fn check_scalar_indices(view: &OpView<'_, '_>, index: &[Value]) -> Check {
+    if let Some(non_scalar) = index.iter().find(|index| !view.tile(**index).1.is_empty()) {
+        return Err(format!("expected index type to be a scalar tile, got {}", view.quoted_type(view.type_id(*non_scalar))));
     }
     for (i, value) in index.iter().enumerate() {
-        if view.id(*value) != view.id(index[0]) {
-            let (first, got) = (view.quoted(view.id(index[0])), view.quoted(view.id(*value)));
+        if view.type_id(*value) != view.type_id(index[0]) {
+            let (first, got) = (view.quoted_type(view.type_id(index[0])), view.quoted_type(view.type_id(*value)));
             return Err(format!("expected index type {i} to be the same as other index types ({first}), got {got}"));
         }
     }
     Ok(())
 }
 
-fn gather_indices(view: &OpView<'_, '_>, index: &[Value], tile: &[i32], sparse_dim: usize) -> Check {
+fn check_gather_indices(view: &OpView<'_, '_>, index: &[Value], tile: &[i32], sparse_dim: usize) -> Check {
     let (_, shape) = view.tile(index[sparse_dim]);
     if shape.len() != 1 {
         let rank = shape.len();
@@ -288,32 +288,36 @@ fn gather_indices(view: &OpView<'_, '_>, index: &[Value], tile: &[i32], sparse_d
         ));
     }
     if shape[0] != i64::from(tile[sparse_dim]) {
-        let (got, want) = (shape[0], tile[sparse_dim]);
+        let (got, expected) = (shape[0], tile[sparse_dim]);
         return Err(format!(
-            "expected gather/scatter index size ({got}) to match tile shape at gather/scatter dimension {sparse_dim} ({want})"
+            "expected gather/scatter index size ({got}) to match tile shape at gather/scatter dimension {sparse_dim} ({expected})"
         ));
     }
     let mut first: Option<TypeId> = None;
     for (i, value) in index.iter().enumerate().filter(|(i, _)| *i != sparse_dim) {
-        let id = view.id(*value);
+        let id = view.type_id(*value);
         if !view.tile(*value).1.is_empty() {
             return Err(format!("expected index {i} to be a scalar tile for GatherScatterView"));
         }
         if *first.get_or_insert(id) != id {
-            let (first, got) = (view.quoted(first.unwrap_or(id)), view.quoted(id));
+            let (first, got) = (view.quoted_type(first.unwrap_or(id)), view.quoted_type(id));
             return Err(format!("expected scalar index {i} to have the same type as other scalar indices ({first}), got {got}"));
         }
     }
     Ok(())
 }
 
-pub(super) fn make_tensor_view(view: &OpView<'_, '_>, base: Value, shape: &[Value], strides: &[Value]) -> Check {
-    let Type::TensorView { element, shape: dims, strides: steps, space } = view.ty(view.node.results[0]) else { return Ok(()) };
+pub(super) fn check_make_tensor_view(view: &OpView<'_, '_>, base: Value, shape: &[Value], strides: &[Value]) -> Check {
+    let Type::TensorView { element, shape: view_shape, strides: view_strides, space } = view.ty(view.node.results[0]) else {
+        return Ok(());
+    };
     let Element::Ptr(pointer) = view.tile(base).0 else { return Ok(()) };
     if pointer.space != *space {
         return Err(match pointer.space {
-            PointerSpace::Absent => "pointer base without ptr_attr cannot produce tensor_view with ptr_attr".into(),
-            kept => format!("tensor_view must preserve ptr_attr from base pointer (#cuda_tile.ptr_attr<{}>)", kept.spelling()),
+            PointerSharing::Absent => "pointer base without ptr_attr cannot produce tensor_view with ptr_attr".into(),
+            base_space => {
+                format!("tensor_view must preserve ptr_attr from base pointer (#cuda_tile.ptr_attr<{}>)", base_space.spelling())
+            }
         });
     }
     let pointee = Some(pointer.pointee);
@@ -321,16 +325,16 @@ pub(super) fn make_tensor_view(view: &OpView<'_, '_>, base: Value, shape: &[Valu
         let pointee = pointee.map_or("?", Scalar::name);
         return Err(format!("expected pointer to '{element}' to build tensor_view of this type, got '{pointee}'"));
     }
-    for (given, known, what) in [(shape, dims, "shape"), (strides, steps, "stride")] {
-        let dynamic = known.iter().filter(|value| **value == DYNAMIC).count();
-        if given.len() != dynamic {
-            return Err(format!("expected {dynamic} dynamic {what} operands, got {}", given.len()));
+    for (operands, dims, what) in [(shape, view_shape, "shape"), (strides, view_strides, "stride")] {
+        let dynamic_count = dims.iter().filter(|value| **value == DYNAMIC).count();
+        if operands.len() != dynamic_count {
+            return Err(format!("expected {dynamic_count} dynamic {what} operands, got {}", operands.len()));
         }
     }
-    let Some(first) = shape.iter().chain(strides).next().map(|value| view.id(*value)) else { return Ok(()) };
+    let Some(first) = shape.iter().chain(strides).next().map(|value| view.type_id(*value)) else { return Ok(()) };
     for (values, what) in [(shape, "shape"), (strides, "stride")] {
-        if let Some((i, other)) = values.iter().enumerate().find(|(_, value)| view.id(**value) != first) {
-            let (first, got) = (view.quoted(first), view.quoted(view.id(*other)));
+        if let Some((i, other)) = values.iter().enumerate().find(|(_, value)| view.type_id(**value) != first) {
+            let (first, got) = (view.quoted_type(first), view.quoted_type(view.type_id(*other)));
             return Err(format!(
                 "expected dynamic {what} index {i} to be of the same type as the other dynamic values ({first}), got {got}"
             ));
@@ -339,23 +343,23 @@ pub(super) fn make_tensor_view(view: &OpView<'_, '_>, base: Value, shape: &[Valu
     Ok(())
 }
 
-/// Checks that a view of a tensor view has its type.
-pub(super) fn make_view(view: &OpView<'_, '_>, tensor: Value) -> Check {
-    let Some((_, wanted)) = view.ty(view.node.results[0]).tile_view() else { return Ok(()) };
-    if wanted != view.id(tensor) {
-        let (got, wanted) = (view.quoted(view.id(tensor)), view.quoted(wanted));
+/// Checks that the type of a new view names the type of its tensor view operand.
+pub(super) fn check_make_view(view: &OpView<'_, '_>, tensor: Value) -> Check {
+    let Some((_, expected)) = view.ty(view.node.results[0]).tile_view() else { return Ok(()) };
+    if expected != view.type_id(tensor) {
+        let (got, expected) = (view.quoted_type(view.type_id(tensor)), view.quoted_type(expected));
         return Err(format!(
-            "expected the type of the provided tensor_view value ({got}) to be the same as the view's tensor_view type ({wanted})"
+            "expected the type of the provided tensor_view value ({got}) to be the same as the view's tensor_view type ({expected})"
         ));
     }
     Ok(())
 }
 
-pub(super) fn alloca(view: &OpView<'_, '_>, alignment: i64) -> Check {
+pub(super) fn check_alloca(view: &OpView<'_, '_>, alignment: i64) -> Check {
     if alignment <= 0 || alignment & (alignment - 1) != 0 {
         return Err("'alignment' must be power of two".into());
     }
-    let Some(pointee) = view.result().0.pointee() else { return Ok(()) };
+    let Some(pointee) = view.result_tile().0.pointee() else { return Ok(()) };
     let bits = if pointee == Scalar::TF32 { 19 } else { pointee.bits() };
     let size = if pointee == Scalar::I1 { 1 } else { i64::from(bits / 8) };
     if alignment < size {

@@ -1,8 +1,8 @@
 //! The rules of a whole program, in NVIDIA's order and wording.
 //!
-//! The verifier visits ops outermost first. For each op it checks the number of results, the parent, and the predicates of operands
-//! and results. The rules of the op table and the op's own rule follow ([`ops`]), and after the op's regions the rules about them
-//! ([`regions`]).
+//! The verifier visits ops outermost first. For each op it checks the number of results, the parent, and the type constraints of
+//! operands and results. The rules of the op table and the op's own rule follow ([`ops`]). After the regions of an op, the verifier
+//! checks the rules about them ([`regions`]).
 //! Then it checks a function's debug scopes ([`debug`]), and finally the program's symbols. It stops at the first violation.
 
 mod debug;
@@ -16,7 +16,7 @@ mod shapes;
 use crate::enums::{Visibility, WireEnum};
 use crate::module::{Function, Module};
 use crate::ops::{Effects, Op, Opcode, Rule, RuleKind};
-use crate::text::types::{Tables, TypeText, type_text};
+use crate::text::types::{TypeTables, TypeText, type_text};
 use crate::types::{Element, Type, TypeId};
 use base::entity::Entity;
 use base::ir::{self, Block, Operation, Region, Value};
@@ -34,28 +34,29 @@ pub struct Failure {
 /// The values of one operand or result.
 type Values = SmallVec<[Value; 4]>;
 
-/// The result of one op's rule, worded without the op's name.
+/// The result of a check. The error message does not have the name of the op.
 type Check<T = ()> = Result<T, String>;
 
-/// Checks the structural invariants: ids in range, well-formed types and constants, bodies that are trees. Files from other sources
-/// than the bytecode reader need this before any access by index.
+/// Checks the structural invariants: ids are in range, types and constants are well-formed, and bodies are trees. A module that
+/// does not come from the bytecode reader needs this check before any access by index.
 pub fn references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
-    shapes::tables(module)?;
-    debug::kinds(debug)?;
-    let loc = |loc: Loc| if loc.index() < debug.locs.len() { Ok(()) } else { Err(format!("location {loc} is not in the table")) };
+    shapes::check_tables(module)?;
+    debug::check_scope_kinds(debug)?;
+    let check_loc =
+        |loc: Loc| if loc.index() < debug.locs.len() { Ok(()) } else { Err(format!("location {loc} is not in the table")) };
     for global in &module.globals {
-        shapes::global(module, global)?;
-        loc(global.loc)?;
+        shapes::check_global(module, global)?;
+        check_loc(global.loc)?;
     }
     for function in &module.functions {
-        shapes::function(module, function)?;
-        loc(function.loc)?;
-        function.body.ops.values().try_for_each(|node| loc(node.loc))?;
+        shapes::check_function(module, function)?;
+        check_loc(function.loc)?;
+        function.body.ops.values().try_for_each(|node| check_loc(node.loc))?;
         function.body.verify_structure(function.region)?;
     }
     for external in &module.externs {
-        shapes::external(module, external)?;
-        loc(external.loc)?;
+        shapes::check_external(module, external)?;
+        check_loc(external.loc)?;
     }
     Ok(())
 }
@@ -72,11 +73,11 @@ pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
     let subprograms = debug::Subprograms::new(debug);
     for function in &module.functions {
         let checker = Checker { module, function, body: &function.body, effect_free: vec![true; function.body.ops.len()] };
-        checker.run(debug, &subprograms)?;
+        checker.check_function(debug, &subprograms)?;
     }
-    module.externs.iter().try_for_each(|function| preview::external(module, function))?;
-    symbols(module)?;
-    module.functions.iter().try_for_each(|function| globals_used(module, function, &globals))
+    module.externs.iter().try_for_each(|function| preview::check_external(module, function))?;
+    check_unique_symbols(module)?;
+    module.functions.iter().try_for_each(|function| check_get_globals(module, function, &globals))
 }
 
 /// Checks the limits of bytecode, after the language rules.
@@ -85,7 +86,7 @@ pub fn expressible(module: &Module) -> Result<(), Failure> {
         for (i, param) in function.params().iter().enumerate() {
             let id = *function.body.ty(*param);
             if module.ty(id).tile().is_none() {
-                let got = type_text(Tables::of(module), id, TypeText::Full);
+                let got = type_text(TypeTables::of(module), id, TypeText::Full);
                 let message = format!(
                     "unsupported type in bytecode for entry argument #{i}: '{got}'; expected a rank-0 !cuda_tile.tile type"
                 );
@@ -96,7 +97,7 @@ pub fn expressible(module: &Module) -> Result<(), Failure> {
     Ok(())
 }
 
-fn symbols(module: &Module) -> Result<(), Failure> {
+fn check_unique_symbols(module: &Module) -> Result<(), Failure> {
     let globals = module.globals.iter().map(|global| (global.name, global.loc));
     let functions = module.functions.iter().map(|function| (function.name, function.loc));
     let mut seen: HashSet<&str> = HashSet::new();
@@ -110,8 +111,8 @@ fn symbols(module: &Module) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Looks up globals after all other checks.
-fn globals_used(module: &Module, function: &Function, globals: &HashMap<&str, TypeId>) -> Result<(), Failure> {
+/// Checks that each `get_global` names a global of its type. This check comes after all others.
+fn check_get_globals(module: &Module, function: &Function, globals: &HashMap<&str, TypeId>) -> Result<(), Failure> {
     for node in function.body.ops.values() {
         let Op::GetGlobal { name } = &node.kind else { continue };
         let name = module.string(name.0);
@@ -137,14 +138,14 @@ struct Checker<'a> {
     module: &'a Module,
     function: &'a Function,
     body: &'a Body<Op, TypeId>,
-    /// Whether a completed op has no effect on memory.
+    /// Whether each op has no side effects. [`Checker::finish_op`] sets the entry of an op.
     effect_free: Vec<bool>,
 }
 
 /// The context of a block's ops.
 #[derive(Clone, Copy)]
 struct BlockContext {
-    /// The op whose region contains the block; none for the entry's block.
+    /// The op whose region contains the block; `None` for the block of an entry.
     parent: Option<ir::Op>,
     /// The nearest enclosing op other than `if`.
     nearest_non_if: Option<ir::Op>,
@@ -155,35 +156,35 @@ struct BlockContext {
 /// A block being checked.
 struct Frame {
     block: Block,
-    next: usize,
+    next_op: usize,
     context: BlockContext,
-    /// The op to finish after this block, the last of its regions.
-    closes: Option<ir::Op>,
+    /// The op to finish after this block, if the block is the last of the op's blocks.
+    op_to_finish: Option<ir::Op>,
 }
 
 impl<'a> Checker<'a> {
-    fn run(mut self, debug: &DebugInfo, subprograms: &debug::Subprograms) -> Result<(), Failure> {
+    fn check_function(mut self, debug: &DebugInfo, subprograms: &debug::Subprograms) -> Result<(), Failure> {
         let entry = self.body.block_of(self.function.region);
-        self.entry(entry, debug).map_err(|message| self.entry_failure(message))?;
+        self.check_entry(entry, debug).map_err(|message| self.entry_failure(message))?;
         let context = BlockContext { parent: None, nearest_non_if: None, may_return: true };
-        let mut stack = vec![Frame { block: entry, next: 0, context, closes: None }];
+        let mut stack = vec![Frame { block: entry, next_op: 0, context, op_to_finish: None }];
         while let Some(frame) = stack.last_mut() {
             let ops = &self.body.blocks[frame.block].ops;
-            if let Some(&op) = ops.get(frame.next) {
-                frame.next += 1;
-                let (last, context) = (frame.next == ops.len(), frame.context);
-                self.op(op, last, context)?;
-                self.enter(op, context, &mut stack)?;
+            if let Some(&op) = ops.get(frame.next_op) {
+                frame.next_op += 1;
+                let (is_last, context) = (frame.next_op == ops.len(), frame.context);
+                self.check_op(op, is_last, context)?;
+                self.enter_regions(op, context, &mut stack)?;
                 continue;
             }
-            let closes = frame.closes;
-            self.ends_with_terminator(frame.block)?;
+            let op_to_finish = frame.op_to_finish;
+            self.check_terminator(frame.block)?;
             stack.pop();
-            if let Some(op) = closes {
+            if let Some(op) = op_to_finish {
                 self.finish_op(op)?;
             }
         }
-        debug::function(self.function, debug, subprograms)
+        debug::check_function(self.function, debug, subprograms)
     }
 
     fn entry_failure(&self, message: String) -> Failure {
@@ -194,7 +195,7 @@ impl<'a> Checker<'a> {
         Failure { message: format!("'cuda_tile.{}' op {message}", node.kind.mnemonic()), loc: node.loc }
     }
 
-    fn entry(&self, block: Block, debug: &DebugInfo) -> Check {
+    fn check_entry(&self, block: Block, debug: &DebugInfo) -> Check {
         if self.body.blocks[block].ops.is_empty() {
             return Err("expects a non-empty block".into());
         }
@@ -210,29 +211,29 @@ impl<'a> Checker<'a> {
         if self.function.visibility == Visibility::Private {
             return Err("entry op must have public symbol visibility".into());
         }
-        self.argument_attributes(inputs.len())?;
-        debug::entry(self.module, self.function, debug)
+        self.check_argument_attributes(inputs.len())?;
+        debug::check_entry(self.module, self.function, debug)
     }
 
-    fn argument_attributes(&self, params: usize) -> Check {
-        let all = &self.function.arg_attrs;
-        if !all.is_empty() && all.len() != params {
-            let got = all.len();
+    fn check_argument_attributes(&self, params: usize) -> Check {
+        let arg_attrs = &self.function.arg_attrs;
+        if !arg_attrs.is_empty() && arg_attrs.len() != params {
+            let got = arg_attrs.len();
             return Err(format!(
                 "expects argument attribute array to have the same number of elements as the number of function arguments, got \
                  {got}, but expected {params}"
             ));
         }
-        // The name of a dialect and a point come first.
+        // The name of a dialect attribute begins with the dialect and a point.
         let has_dialect = |name: &str| name.split_once('.').is_some_and(|(dialect, _)| !dialect.is_empty());
-        match all.iter().flatten().all(|(name, _)| has_dialect(self.module.string(*name))) {
+        match arg_attrs.iter().flatten().all(|(name, _)| has_dialect(self.module.string(*name))) {
             true => Ok(()),
             false => Err("arguments may only have dialect attributes".into()),
         }
     }
 
     /// Enters the regions of an op, or finishes an op without regions.
-    fn enter(&mut self, op: ir::Op, context: BlockContext, stack: &mut Vec<Frame>) -> Result<(), Failure> {
+    fn enter_regions(&mut self, op: ir::Op, context: BlockContext, stack: &mut Vec<Frame>) -> Result<(), Failure> {
         let kind = &self.body.ops[op].kind;
         let blocks: Vec<Block> =
             kind.regions().iter().flat_map(|region| self.body.regions[*region].blocks.iter().copied()).collect();
@@ -240,19 +241,19 @@ impl<'a> Checker<'a> {
             return self.finish_op(op);
         }
         let is_if = matches!(kind, Op::If { .. });
-        let inside = BlockContext {
+        let inner_context = BlockContext {
             parent: Some(op),
             nearest_non_if: if is_if { context.nearest_non_if } else { Some(op) },
             may_return: context.may_return && (is_if || matches!(kind, Op::Loop { .. })),
         };
         let last = blocks.len() - 1;
         for (i, block) in blocks.into_iter().enumerate().rev() {
-            stack.push(Frame { block, next: 0, context: inside, closes: (i == last).then_some(op) });
+            stack.push(Frame { block, next_op: 0, context: inner_context, op_to_finish: (i == last).then_some(op) });
         }
         Ok(())
     }
 
-    fn ends_with_terminator(&self, block: Block) -> Result<(), Failure> {
+    fn check_terminator(&self, block: Block) -> Result<(), Failure> {
         match self.body.blocks[block].ops.last() {
             Some(op) if !self.body.ops[*op].kind.is_terminator() => {
                 let node = &self.body.ops[*op];
@@ -263,7 +264,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks the rules of an op that follow the checks of its regions, and notes whether the op is free of effects.
+    /// Checks the rules of an op that come after the checks of its regions, and records whether the op has no side effects.
     fn finish_op(&mut self, op: ir::Op) -> Result<(), Failure> {
         regions::check_after_regions(self, op)?;
         let kind = &self.body.ops[op].kind;
@@ -280,30 +281,30 @@ impl<'a> Checker<'a> {
         blocks.flat_map(|block| &self.body.blocks[*block].ops).all(|op| self.effect_free[op.index()])
     }
 
-    fn op(&self, op: ir::Op, last: bool, context: BlockContext) -> Result<(), Failure> {
+    fn check_op(&self, op: ir::Op, is_last: bool, context: BlockContext) -> Result<(), Failure> {
         let node = &self.body.ops[op];
         let view = OpView { checker: self, node };
         let fail = |message: String| self.failure(op, message);
-        view.result_count().map_err(fail)?;
-        view.parent(context).map_err(fail)?;
-        view.single_blocks().map_err(fail)?;
-        view.predicates().map_err(fail)?;
+        view.check_result_count().map_err(fail)?;
+        view.check_parent(context).map_err(fail)?;
+        view.check_block_counts().map_err(fail)?;
+        view.check_constraints().map_err(fail)?;
         let rules = node.kind.opcode().info().rules;
-        rules.iter().filter(|rule| !rule.kind.is_late()).try_for_each(|rule| view.rule(rule)).map_err(fail)?;
-        memory::types_match(&view).map_err(fail)?;
-        if node.kind.is_terminator() && !last {
+        rules.iter().filter(|rule| !rule.kind.is_late()).try_for_each(|rule| view.check_rule(rule)).map_err(fail)?;
+        memory::check_types_match(&view).map_err(fail)?;
+        if node.kind.is_terminator() && !is_last {
             return Err(fail("must be the last operation in the parent block".into()));
         }
-        rules.iter().filter(|rule| rule.kind.is_late()).try_for_each(|rule| view.rule(rule)).map_err(fail)?;
-        if let Some(message) = regions::continue_types(&view, context) {
+        rules.iter().filter(|rule| rule.kind.is_late()).try_for_each(|rule| view.check_rule(rule)).map_err(fail)?;
+        if let Some(message) = regions::continue_type_error(&view, context) {
             return Err(Failure { message, loc: node.loc });
         }
-        ops::check(&view, context).map_err(fail)
+        ops::check_op(&view, context).map_err(fail)
     }
 }
 
 impl RuleKind {
-    /// Whether NVIDIA's verifier checks it after the type relations.
+    /// Whether NVIDIA's verifier checks a rule of this kind after the type relations.
     fn is_late(self) -> bool {
         matches!(self, RuleKind::OperandsAndResultShape | RuleKind::OperandsShape | RuleKind::OperandsAndResultElement)
     }
@@ -320,33 +321,33 @@ impl<'a> OpView<'_, 'a> {
         self.checker.module
     }
     fn ty(&self, value: Value) -> &'a Type {
-        self.checker.module.ty(self.id(value))
+        self.checker.module.ty(self.type_id(value))
     }
-    fn id(&self, value: Value) -> TypeId {
+    fn type_id(&self, value: Value) -> TypeId {
         *self.checker.body.ty(value)
     }
-    fn result_id(&self, index: usize) -> TypeId {
-        self.id(self.node.results[index])
+    fn result_type_id(&self, index: usize) -> TypeId {
+        self.type_id(self.node.results[index])
     }
-    /// Element and shape. Callers pass only values whose predicate guarantees a tile.
+    /// The element type and shape of a tile. Callers pass only values whose constraint guarantees a tile.
     fn tile(&self, value: Value) -> (Element, &'a [i64]) {
-        self.checker.module.tile(self.id(value))
+        self.checker.module.tile(self.type_id(value))
     }
-    fn result(&self) -> (Element, &'a [i64]) {
+    fn result_tile(&self) -> (Element, &'a [i64]) {
         self.tile(self.node.results[0])
     }
-    /// A type in the form of messages.
-    fn quoted(&self, id: TypeId) -> String {
-        format!("'{}'", type_text(Tables::of(self.checker.module), id, TypeText::Full))
+    /// The text of a type in messages, in quotes.
+    fn quoted_type(&self, id: TypeId) -> String {
+        format!("'{}'", type_text(TypeTables::of(self.checker.module), id, TypeText::Full))
     }
-    fn quoted_list(&self, ids: &[TypeId]) -> String {
-        ids.iter().map(|id| self.quoted(*id)).collect::<Vec<_>>().join(", ")
+    fn quoted_types(&self, ids: &[TypeId]) -> String {
+        ids.iter().map(|id| self.quoted_type(*id)).collect::<Vec<_>>().join(", ")
     }
-    fn ids(&self, values: &[Value]) -> Vec<TypeId> {
-        values.iter().map(|value| self.id(*value)).collect()
+    fn type_ids(&self, values: &[Value]) -> Vec<TypeId> {
+        values.iter().map(|value| self.type_id(*value)).collect()
     }
 
-    fn result_count(&self) -> Check {
+    fn check_result_count(&self) -> Check {
         let info = self.node.kind.opcode().info();
         if info.results.iter().any(|result| result.variadic) || self.node.results.len() == info.results.len() {
             return Ok(());
@@ -358,7 +359,7 @@ impl<'a> OpView<'_, 'a> {
         })
     }
 
-    fn parent(&self, context: BlockContext) -> Check {
+    fn check_parent(&self, context: BlockContext) -> Check {
         let info = self.node.kind.opcode().info();
         let Some(rule) = info.rules.iter().find(|rule| rule.kind == RuleKind::Parent) else { return Ok(()) };
         let parent = context.parent.map_or("Entry", |op| self.checker.body.ops[op].kind.opcode().name());
@@ -370,8 +371,8 @@ impl<'a> OpView<'_, 'a> {
         Err(format!("expects parent op to be one of '{}'", names.join(", ")))
     }
 
-    /// Every region has one block, except the else region of `if`, which may be empty.
-    fn single_blocks(&self) -> Check {
+    /// Checks that the regions of a loop, reduction or scan have one block, and the regions of `if` at most one.
+    fn check_block_counts(&self) -> Check {
         let blocks = |region: Region| self.checker.body.regions[region].blocks.len();
         match &self.node.kind {
             Op::If { then_region, else_region, .. } => {
@@ -390,11 +391,11 @@ impl<'a> OpView<'_, 'a> {
         }
     }
 
-    fn predicates(&self) -> Check {
+    fn check_constraints(&self) -> Check {
         let info = self.node.kind.opcode().info();
-        ops::attributes(&self.node.kind)?;
+        ops::check_attribute_ranges(&self.node.kind)?;
         let mut fields = info.fields.iter();
-        let mut number = 0;
+        let mut value_number = 0;
         let mut outcome = Ok(());
         self.node.kind.for_each_field(&mut |field| {
             let Some(info) = fields.next() else { return };
@@ -406,25 +407,25 @@ impl<'a> OpView<'_, 'a> {
             };
             for value in values {
                 if outcome.is_ok() && !(info.constraint.holds)(self.ty(*value)) {
-                    let (summary, got) = (info.constraint.summary, self.quoted(self.id(*value)));
-                    outcome = Err(format!("operand #{number} must be {prefix}{summary}, but got {got}"));
+                    let (summary, got) = (info.constraint.summary, self.quoted_type(self.type_id(*value)));
+                    outcome = Err(format!("operand #{value_number} must be {prefix}{summary}, but got {got}"));
                 }
-                number += 1;
+                value_number += 1;
             }
         });
         outcome?;
-        for (number, result) in self.node.results.iter().enumerate() {
-            let info = info.results.get(number).or(info.results.last()).expect("the number of results was checked");
+        for (value_number, result) in self.node.results.iter().enumerate() {
+            let info = info.results.get(value_number).or(info.results.last()).expect("the number of results was checked");
             if !(info.constraint.holds)(self.ty(*result)) {
-                let (summary, got) = (info.constraint.summary, self.quoted(self.id(*result)));
+                let (summary, got) = (info.constraint.summary, self.quoted_type(self.type_id(*result)));
                 let prefix = if info.variadic { "variadic of " } else { "" };
-                return Err(format!("result #{number} must be {prefix}{summary}, but got {got}"));
+                return Err(format!("result #{value_number} must be {prefix}{summary}, but got {got}"));
             }
         }
         Ok(())
     }
 
-    /// The values that a rule names: an operand field or a result.
+    /// The values of the operand or result called `name`.
     fn values_of(&self, name: &str) -> Values {
         let info = self.node.kind.opcode().info();
         if let Some(index) = info.results.iter().position(|result| result.name == name) {
@@ -446,20 +447,20 @@ impl<'a> OpView<'_, 'a> {
         out
     }
 
-    fn rule(&self, rule: &Rule) -> Check {
+    fn check_rule(&self, rule: &Rule) -> Check {
         if rule.kind == RuleKind::Parent || self.node.kind.opcode() == Opcode::Constant {
             return Ok(());
         }
-        if self.holds(rule) {
+        if self.rule_holds(rule) {
             return Ok(());
         }
-        let all_of = |what: &str| format!("failed to verify that all of {{{}}} have {what}", rule.names.join(", "));
+        let relation_message = |what: &str| format!("failed to verify that all of {{{}}} have {what}", rule.names.join(", "));
         Err(match rule.kind {
             RuleKind::Parent => String::new(),
-            RuleKind::SameType => all_of("same type"),
-            RuleKind::SameShape => all_of("same shape"),
-            RuleKind::SameRank => all_of("same rank"),
-            RuleKind::SameElement => all_of("the same element type"),
+            RuleKind::SameType => relation_message("same type"),
+            RuleKind::SameShape => relation_message("same shape"),
+            RuleKind::SameRank => relation_message("same rank"),
+            RuleKind::SameElement => relation_message("the same element type"),
             RuleKind::I1Of => "failed to verify that Result type has i1 element type and same shape as operands".into(),
             RuleKind::OperandsAndResultShape => "requires the same shape for all operands and results".into(),
             RuleKind::OperandsShape => "requires the same shape for all operands".into(),
@@ -467,39 +468,39 @@ impl<'a> OpView<'_, 'a> {
         })
     }
 
-    fn holds(&self, rule: &Rule) -> bool {
-        let groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.values_of(name)).collect();
-        let firsts = || groups.iter().filter_map(|group| group.first());
+    fn rule_holds(&self, rule: &Rule) -> bool {
+        let value_groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.values_of(name)).collect();
+        let first_values = || value_groups.iter().filter_map(|group| group.first());
         let shape = |value: &Value| self.ty(*value).tile().map(|(_, shape)| shape);
-        let element = |value: &Value| self.ty(*value).tile().map(|(element, _)| element);
+        let element_of = |value: &Value| self.ty(*value).tile().map(|(element, _)| element);
         let operands = self.node.kind.operands();
-        let all = || operands.iter().chain(&self.node.results);
+        let all_values = || operands.iter().chain(&self.node.results);
         match rule.kind {
             RuleKind::Parent => true,
             RuleKind::SameType => {
-                let ids = |group: &Values| -> SmallVec<[TypeId; 4]> { group.iter().map(|value| self.id(*value)).collect() };
-                equal(groups.iter().map(ids))
+                let ids = |group: &Values| -> SmallVec<[TypeId; 4]> { group.iter().map(|value| self.type_id(*value)).collect() };
+                all_equal(value_groups.iter().map(ids))
             }
-            RuleKind::SameShape => equal(firsts().map(shape)),
-            RuleKind::SameRank => equal(firsts().map(|value| shape(value).map(<[i64]>::len))),
-            RuleKind::SameElement => equal(firsts().map(element)),
-            RuleKind::I1Of => equal(firsts().chain(self.node.results.first()).map(shape)),
-            RuleKind::OperandsAndResultShape => equal(all().map(shape)),
-            RuleKind::OperandsShape => equal(operands.iter().map(shape)),
-            RuleKind::OperandsAndResultElement => equal(all().map(element)),
+            RuleKind::SameShape => all_equal(first_values().map(shape)),
+            RuleKind::SameRank => all_equal(first_values().map(|value| shape(value).map(<[i64]>::len))),
+            RuleKind::SameElement => all_equal(first_values().map(element_of)),
+            RuleKind::I1Of => all_equal(first_values().chain(self.node.results.first()).map(shape)),
+            RuleKind::OperandsAndResultShape => all_equal(all_values().map(shape)),
+            RuleKind::OperandsShape => all_equal(operands.iter().map(shape)),
+            RuleKind::OperandsAndResultElement => all_equal(all_values().map(element_of)),
         }
     }
 }
 
-fn equal<T: PartialEq>(mut items: impl Iterator<Item = T>) -> bool {
+fn all_equal<T: PartialEq>(mut items: impl Iterator<Item = T>) -> bool {
     match items.next() {
         Some(first) => items.all(|item| item == first),
         None => true,
     }
 }
 
-/// Numbers in NVIDIA's list form.
-fn list<T: std::fmt::Display>(items: &[T]) -> String {
+/// Joins values with commas, as NVIDIA's messages do.
+fn join<T: std::fmt::Display>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 

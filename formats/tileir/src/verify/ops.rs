@@ -1,31 +1,31 @@
-//! Each op's own rule, beyond its types and relations.
+//! The rule of each op, beyond its type constraints and the rules of the op table.
 
-use super::{BlockContext, Check, OpView, list, memory, multimem};
+use super::{BlockContext, Check, OpView, join, memory, multimem};
 use crate::ops::Op;
 use crate::types::{Attribute, Element};
 use base::ir::Value;
 use numerics::Scalar;
 use numerics::arith::{Overflow, Rounding, Signedness};
 
-/// Attribute ranges, which NVIDIA's verifier checks before operands.
-pub(super) fn attributes(op: &Op) -> Check {
-    let outside = |name: &str, what: &str| Err(format!("attribute '{name}' failed to satisfy constraint: {what}"));
+/// Checks the ranges of attributes. NVIDIA's verifier checks them before operands.
+pub(super) fn check_attribute_ranges(op: &Op) -> Check {
+    let fail = |name: &str, what: &str| Err(format!("attribute '{name}' failed to satisfy constraint: {what}"));
     match op {
-        Op::PreviewCall { const_args, .. } => super::preview::call(const_args),
+        Op::PreviewCall { const_args, .. } => super::preview::check_call(const_args),
         Op::Reduce { dim, .. } | Op::Scan { dim, .. } if *dim < 0 => {
-            outside("dim", "32-bit signless integer attribute whose value is non-negative")
+            fail("dim", "32-bit signless integer attribute whose value is non-negative")
         }
         Op::Alloca { num_elem, .. } if *num_elem < 0 => {
-            outside("num_elem", "64-bit signless integer attribute whose minimum value is 0")
+            fail("num_elem", "64-bit signless integer attribute whose minimum value is 0")
         }
         Op::Alloca { alignment, .. } if *alignment < 0 => {
-            outside("alignment", "64-bit signless integer attribute whose minimum value is 0")
+            fail("alignment", "64-bit signless integer attribute whose minimum value is 0")
         }
         _ => Ok(()),
     }
 }
 
-pub(super) fn check(view: &OpView<'_, '_>, context: BlockContext) -> Check {
+pub(super) fn check_op(view: &OpView<'_, '_>, context: BlockContext) -> Check {
     use Rounding::{Approx, Full, NearestEven, NearestIntToZero, NegativeInf, PositiveInf, Zero};
     const IEEE: &[Rounding] = &[NearestEven, Zero, NegativeInf, PositiveInf];
     match &view.node.kind {
@@ -33,30 +33,30 @@ pub(super) fn check(view: &OpView<'_, '_>, context: BlockContext) -> Check {
         | Op::SubF { rounding_mode, flush_to_zero, .. }
         | Op::MulF { rounding_mode, flush_to_zero, .. }
         | Op::Fma { rounding_mode, flush_to_zero, .. } => {
-            rounding(*rounding_mode, IEEE)?;
-            only_f32(view, *flush_to_zero, "flush_to_zero")
+            check_rounding(*rounding_mode, IEEE)?;
+            check_only_f32(view, *flush_to_zero, "flush_to_zero")
         }
         Op::DivF { rounding_mode, flush_to_zero, .. } => {
-            rounding(*rounding_mode, &[NearestEven, Zero, NegativeInf, PositiveInf, Approx, Full])?;
-            only_f32(view, *flush_to_zero, "flush_to_zero")?;
-            only_f32(view, *rounding_mode == Approx, "approx")?;
-            only_f32(view, *rounding_mode == Full, "full")
+            check_rounding(*rounding_mode, &[NearestEven, Zero, NegativeInf, PositiveInf, Approx, Full])?;
+            check_only_f32(view, *flush_to_zero, "flush_to_zero")?;
+            check_only_f32(view, *rounding_mode == Approx, "approx")?;
+            check_only_f32(view, *rounding_mode == Full, "full")
         }
         Op::Sqrt { rounding_mode, flush_to_zero, .. } => {
-            rounding(*rounding_mode, &[NearestEven, Zero, NegativeInf, PositiveInf, Approx])?;
-            only_f32(view, *flush_to_zero, "flush_to_zero")?;
-            only_f32(view, *rounding_mode == Approx, "approx")
+            check_rounding(*rounding_mode, &[NearestEven, Zero, NegativeInf, PositiveInf, Approx])?;
+            check_only_f32(view, *flush_to_zero, "flush_to_zero")?;
+            check_only_f32(view, *rounding_mode == Approx, "approx")
         }
         Op::MaxF { flush_to_zero, .. }
         | Op::MinF { flush_to_zero, .. }
         | Op::Rsqrt { flush_to_zero, .. }
-        | Op::Exp2 { flush_to_zero, .. } => only_f32(view, *flush_to_zero, "flush_to_zero"),
+        | Op::Exp2 { flush_to_zero, .. } => check_only_f32(view, *flush_to_zero, "flush_to_zero"),
         Op::Exp { rounding_mode, .. } | Op::TanH { rounding_mode, .. } => {
-            rounding(*rounding_mode, &[Approx, Full])?;
-            only_f32(view, *rounding_mode == Approx, "approx")
+            check_rounding(*rounding_mode, &[Approx, Full])?;
+            check_only_f32(view, *rounding_mode == Approx, "approx")
         }
         Op::DivI { signedness, rounding: mode, .. } => {
-            rounding(*mode, &[Zero, NegativeInf, PositiveInf])?;
+            check_rounding(*mode, &[Zero, NegativeInf, PositiveInf])?;
             if *mode == NegativeInf && *signedness == Signedness::Unsigned {
                 return Err("rounding mode 'negative_inf' is not allowed with 'unsigned' flag".into());
             }
@@ -65,85 +65,85 @@ pub(super) fn check(view: &OpView<'_, '_>, context: BlockContext) -> Check {
         Op::NegI { overflow, .. } if *overflow == Overflow::NoUnsignedWrap => {
             Err("'no_unsigned_wrap' overflow flag is not supported".into())
         }
-        Op::ExtI { from, .. } if view.result().0.bits() <= view.tile(*from).0.bits() => {
+        Op::ExtI { from, .. } if view.result_tile().0.bits() <= view.tile(*from).0.bits() => {
             Err("extending to smaller or identical integer".into())
         }
-        Op::TruncI { from, .. } if view.result().0.bits() >= view.tile(*from).0.bits() => {
+        Op::TruncI { from, .. } if view.result_tile().0.bits() >= view.tile(*from).0.bits() => {
             Err("truncating to larger or identical integer".into())
         }
-        Op::FToF { rounding_mode, from } => ftof(view, *rounding_mode, *from),
+        Op::FToF { rounding_mode, from } => check_ftof(view, *rounding_mode, *from),
         Op::FToI { rounding_mode, .. } if *rounding_mode != NearestIntToZero => {
             Err("invalid rounding mode specified. Only 'nearest_int_to_zero' is supported".into())
         }
-        Op::IToF { rounding_mode, .. } => itof(view, *rounding_mode),
-        Op::Bitcast { source } => bitcast(view, *source),
-        Op::Broadcast { source } => broadcast(view, *source),
-        Op::Reshape { source } if elements(view.tile(*source).1) != elements(view.result().1) => {
+        Op::IToF { rounding_mode, .. } => check_itof(view, *rounding_mode),
+        Op::Bitcast { source } => check_bitcast(view, *source),
+        Op::Broadcast { source } => check_broadcast(view, *source),
+        Op::Reshape { source } if element_count(view.tile(*source).1) != element_count(view.result_tile().1) => {
             Err("expected source tile and result tile to have the same number of elements".into())
         }
-        Op::Permute { permutation, source } => permute(view, permutation, *source),
-        Op::Cat { dim, lhs, rhs } => cat(view, *dim, *lhs, *rhs),
-        Op::Extract { source, indices } => slice(view, *source, view.node.results[0], ("source", "result"), indices),
-        Op::Insert { source, destination, indices } => slice(view, *destination, *source, ("result", "source"), indices),
-        Op::Iota {} => iota(view),
-        Op::Pack { source } | Op::Unpack { source } => pack(view, *source),
-        Op::Select { .. } if view.result().0 == Element::Scalar(Scalar::F4E2M1FN) => {
+        Op::Permute { permutation, source } => check_permute(view, permutation, *source),
+        Op::Cat { dim, lhs, rhs } => check_cat(view, *dim, *lhs, *rhs),
+        Op::Extract { source, indices } => check_slice(view, *source, view.node.results[0], ("source", "result"), indices),
+        Op::Insert { source, destination, indices } => check_slice(view, *destination, *source, ("result", "source"), indices),
+        Op::Iota {} => check_iota(view),
+        Op::Pack { source } | Op::Unpack { source } => check_pack(view, *source),
+        Op::Select { .. } if view.result_tile().0 == Element::Scalar(Scalar::F4E2M1FN) => {
             Err("cannot operate on sub-byte type F4E2M1FN".into())
         }
         Op::JoinTokens { tokens } if tokens.len() < 2 => Err("expect two or more tokens".into()),
-        Op::PrintTko { format, args, .. } => print(view.module().string(*format), args.len()),
-        Op::Assume { predicate, .. } => assume(view, predicate),
+        Op::PrintTko { format, args, .. } => check_print(view.module().string(*format), args.len()),
+        Op::Assume { predicate, .. } => check_assume(view, predicate),
         Op::MmaF { lhs, rhs, acc, .. } => {
-            mma_shapes(view, *lhs, *rhs, *acc)?;
-            mmaf_types(view, *lhs, *acc)
+            check_mma_shapes(view, *lhs, *rhs, *acc)?;
+            check_mmaf_types(view, *lhs, *acc)
         }
-        Op::MmaI { lhs, rhs, acc, .. } => mma_shapes(view, *lhs, *rhs, *acc),
+        Op::MmaI { lhs, rhs, acc, .. } => check_mma_shapes(view, *lhs, *rhs, *acc),
         Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => {
-            mma_shapes(view, *lhs, *rhs, *acc)?;
-            scales(view, [*lhs, *rhs, *lhs_scale, *rhs_scale])
+            check_mma_shapes(view, *lhs, *rhs, *acc)?;
+            check_scales(view, [*lhs, *rhs, *lhs_scale, *rhs_scale])
         }
         Op::LoadPtrTko { memory_ordering, memory_scope, source, .. } => {
-            memory::not_multicast(view, *source, "multicast pointer is not allowed")?;
-            memory::load_ordering(*memory_ordering, *memory_scope)
+            memory::check_not_multicast(view, *source, "multicast pointer is not allowed")?;
+            memory::check_load_ordering(*memory_ordering, *memory_scope)
         }
         Op::StorePtrTko { memory_ordering, memory_scope, destination, .. } => {
-            memory::not_multicast(view, *destination, "multicast pointer is not allowed")?;
-            memory::store_ordering(*memory_ordering, *memory_scope)
+            memory::check_not_multicast(view, *destination, "multicast pointer is not allowed")?;
+            memory::check_store_ordering(*memory_ordering, *memory_scope)
         }
         Op::LoadViewTko { memory_ordering, memory_scope, view: target, index, inbounds, .. } => {
-            memory::view_access(view, *target, index, view.node.results[0], inbounds)?;
-            memory::single_device_view(view, *target)?;
-            memory::load_ordering(*memory_ordering, *memory_scope)
+            memory::check_view_access(view, *target, index, view.node.results[0], inbounds)?;
+            memory::check_single_device_view(view, *target)?;
+            memory::check_load_ordering(*memory_ordering, *memory_scope)
         }
         Op::StoreViewTko { memory_ordering, memory_scope, tile, view: target, index, inbounds, .. } => {
-            memory::view_access(view, *target, index, *tile, inbounds)?;
-            memory::single_device_view(view, *target)?;
-            memory::store_ordering(*memory_ordering, *memory_scope)
+            memory::check_view_access(view, *target, index, *tile, inbounds)?;
+            memory::check_single_device_view(view, *target)?;
+            memory::check_store_ordering(*memory_ordering, *memory_scope)
         }
-        Op::AtomicCASTko { .. } | Op::AtomicRMWTko { .. } | Op::AtomicRedViewTko { .. } => memory::atomic(view),
+        Op::AtomicCASTko { .. } | Op::AtomicRMWTko { .. } | Op::AtomicRedViewTko { .. } => memory::check_atomic(view),
         Op::MultimemLoadReduceViewTko { .. } | Op::MultimemReduceViewTko { .. } | Op::MultimemStoreViewTko { .. } => {
-            multimem::check(view)
+            multimem::check_multimem(view)
         }
         Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
-            memory::make_tensor_view(view, *base, dynamic_shape, dynamic_strides)
+            memory::check_make_tensor_view(view, *base, dynamic_shape, dynamic_strides)
         }
         Op::MakePartitionView { tensor_view } | Op::MakeStridedView { tensor_view } | Op::MakeGatherScatterView { tensor_view } => {
-            memory::make_view(view, *tensor_view)
+            memory::check_make_view(view, *tensor_view)
         }
         Op::GetIndexSpaceShape { src } => {
             let rank = view.ty(*src).tile_view().map_or(0, |(tile, _)| tile.len());
-            result_per_dimension(view, rank, "view index space rank")
+            check_result_per_dimension(view, rank, "view index space rank")
         }
         Op::GetTensorShape { src } => {
             let crate::Type::TensorView { shape, .. } = view.ty(*src) else { return Ok(()) };
-            result_per_dimension(view, shape.len(), "tensor rank")
+            check_result_per_dimension(view, shape.len(), "tensor rank")
         }
-        Op::Alloca { alignment, .. } => memory::alloca(view, *alignment),
+        Op::Alloca { alignment, .. } => memory::check_alloca(view, *alignment),
         _ => super::regions::check_before_regions(view, context),
     }
 }
 
-fn result_per_dimension(view: &OpView<'_, '_>, rank: usize, why: &str) -> Check {
+fn check_result_per_dimension(view: &OpView<'_, '_>, rank: usize, why: &str) -> Check {
     let got = view.node.results.len();
     if got != rank {
         return Err(format!("expected {rank} results due to {why}, but got {got}"));
@@ -151,17 +151,17 @@ fn result_per_dimension(view: &OpView<'_, '_>, rank: usize, why: &str) -> Check 
     Ok(())
 }
 
-fn rounding(mode: Rounding, allowed: &[Rounding]) -> Check {
+fn check_rounding(mode: Rounding, allowed: &[Rounding]) -> Check {
     if allowed.contains(&mode) {
         return Ok(());
     }
-    let names: Vec<&str> = allowed.iter().map(|mode| super::spelling(*mode)).collect();
-    Err(format!("invalid rounding mode specified, expect one of [{}]", names.join(", ")))
+    let spellings: Vec<&str> = allowed.iter().map(|mode| super::spelling(*mode)).collect();
+    Err(format!("invalid rounding mode specified, expect one of [{}]", spellings.join(", ")))
 }
 
-/// A modifier that only f32 supports.
-fn only_f32(view: &OpView<'_, '_>, present: bool, name: &str) -> Check {
-    let element = view.result().0;
+/// Checks a modifier that only f32 supports.
+fn check_only_f32(view: &OpView<'_, '_>, present: bool, name: &str) -> Check {
+    let element = view.result_tile().0;
     if present && element != Element::Scalar(Scalar::F32) {
         let element = element.scalar().map_or("?", Scalar::name);
         return Err(format!("{name} modifier only supported for f32 data type, but got: '{element}'"));
@@ -169,20 +169,20 @@ fn only_f32(view: &OpView<'_, '_>, present: bool, name: &str) -> Check {
     Ok(())
 }
 
-fn ftof(view: &OpView<'_, '_>, mode: Rounding, from: Value) -> Check {
+fn check_ftof(view: &OpView<'_, '_>, mode: Rounding, from: Value) -> Check {
     use Rounding::{NearestAway, NearestEven, NegativeInf, PositiveInf, Zero};
     use Scalar::{BF16, F8E8M0FNU, F16, F32, F64, TF32};
-    let (Some(source), Some(target)) = (view.tile(from).0.scalar(), view.result().0.scalar()) else { return Ok(()) };
+    let (Some(source), Some(target)) = (view.tile(from).0.scalar(), view.result_tile().0.scalar()) else { return Ok(()) };
     if source == target {
         return Err("converting tiles must not be a no-op".into());
     }
-    let precise = |scalar: Scalar| matches!(scalar, F16 | BF16 | F32 | F64 | TF32);
+    let is_standard_float = |scalar: Scalar| matches!(scalar, F16 | BF16 | F32 | F64 | TF32);
     let (allowed, message): (&[Rounding], _) = match (source, target) {
         (_, F8E8M0FNU) => (
             &[Zero, PositiveInf],
             "invalid rounding mode specified for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported",
         ),
-        (_, target) if !precise(target) => (
+        (_, target) if !is_standard_float(target) => (
             &[NearestEven],
             "invalid rounding mode specified for conversion to low-precision type. Only 'nearest_even' is supported",
         ),
@@ -209,8 +209,8 @@ fn ftof(view: &OpView<'_, '_>, mode: Rounding, from: Value) -> Check {
     if allowed.contains(&mode) { Ok(()) } else { Err(message.into()) }
 }
 
-fn itof(view: &OpView<'_, '_>, mode: Rounding) -> Check {
-    if view.result().0 == Element::Scalar(Scalar::F8E8M0FNU) {
+fn check_itof(view: &OpView<'_, '_>, mode: Rounding) -> Check {
+    if view.result_tile().0 == Element::Scalar(Scalar::F8E8M0FNU) {
         let what = "integer to f8E8M0FNU conversion is not supported";
         return Err(format!("{what}, please first convert to another float type"));
     }
@@ -220,35 +220,35 @@ fn itof(view: &OpView<'_, '_>, mode: Rounding) -> Check {
     Ok(())
 }
 
-/// The width in NVIDIA's count, where tf32 has 19 bits.
-fn width(element: Element) -> u32 {
+/// The width in bits as NVIDIA counts it: tf32 has 19 bits.
+fn bit_width(element: Element) -> u32 {
     if element == Element::Scalar(Scalar::TF32) { 19 } else { element.bits() }
 }
 
-fn bitcast(view: &OpView<'_, '_>, source: Value) -> Check {
-    let (from, to) = (width(view.tile(source).0), width(view.result().0));
+fn check_bitcast(view: &OpView<'_, '_>, source: Value) -> Check {
+    let (from, to) = (bit_width(view.tile(source).0), bit_width(view.result_tile().0));
     if from == to {
         return Ok(());
     }
-    let (source, result) = (view.quoted(view.id(source)), view.quoted(view.result_id(0)));
+    let (source, result) = (view.quoted_type(view.type_id(source)), view.quoted_type(view.result_type_id(0)));
     Err(format!("types must be equal width, cannot convert {source} of width {from} to type {result} of width {to}"))
 }
 
-fn broadcast(view: &OpView<'_, '_>, source: Value) -> Check {
-    let (from, to) = (view.tile(source).1, view.result().1);
+fn check_broadcast(view: &OpView<'_, '_>, source: Value) -> Check {
+    let (from, to) = (view.tile(source).1, view.result_tile().1);
     if from.iter().zip(to).all(|(from, to)| from == to || *from == 1) {
         return Ok(());
     }
     let what = "expects the shape of source tile to be compatible with that of the result tile";
-    Err(format!("{what}, but got: {} and {}", list(from), list(to)))
+    Err(format!("{what}, but got: {} and {}", join(from), join(to)))
 }
 
-fn elements(shape: &[i64]) -> i64 {
+fn element_count(shape: &[i64]) -> i64 {
     shape.iter().product()
 }
 
-fn permute(view: &OpView<'_, '_>, permutation: &[i32], source: Value) -> Check {
-    let (shape, result) = (view.tile(source).1, view.result().1);
+fn check_permute(view: &OpView<'_, '_>, permutation: &[i32], source: Value) -> Check {
+    let (shape, result) = (view.tile(source).1, view.result_tile().1);
     let rank = shape.len();
     if rank < 2 {
         return Err(format!("expects at least rank 2, but got: {rank}"));
@@ -274,17 +274,17 @@ fn permute(view: &OpView<'_, '_>, permutation: &[i32], source: Value) -> Check {
     Ok(())
 }
 
-fn cat(view: &OpView<'_, '_>, dim: i64, lhs: Value, rhs: Value) -> Check {
-    let (lhs, rhs, result) = (view.tile(lhs).1, view.tile(rhs).1, view.result().1);
+fn check_cat(view: &OpView<'_, '_>, dim: i64, lhs: Value, rhs: Value) -> Check {
+    let (lhs, rhs, result) = (view.tile(lhs).1, view.tile(rhs).1, view.result_tile().1);
     let rank = lhs.len();
-    let Some(along) = usize::try_from(dim).ok().filter(|dim| *dim < rank) else {
+    let Some(concat_dim) = usize::try_from(dim).ok().filter(|dim| *dim < rank) else {
         return Err(format!("expect dim to be [0, {rank}), but got: {dim}"));
     };
-    let sum = lhs[along] + rhs[along];
-    if sum != result[along] {
-        return Err(format!("invalid concat at position {dim}, expected: {sum} but got: {}", result[along]));
+    let sum = lhs[concat_dim] + rhs[concat_dim];
+    if sum != result[concat_dim] {
+        return Err(format!("invalid concat at position {dim}, expected: {sum} but got: {}", result[concat_dim]));
     }
-    for i in (0..rank).filter(|i| *i != along) {
+    for i in (0..rank).filter(|i| *i != concat_dim) {
         for (other, what) in [(rhs[i], "rhs"), (result[i], "result")] {
             if lhs[i] != other {
                 let expected = lhs[i];
@@ -297,8 +297,9 @@ fn cat(view: &OpView<'_, '_>, dim: i64, lhs: Value, rhs: Value) -> Check {
     Ok(())
 }
 
-/// Extraction or insertion of a slice: `part` divides `whole`, with one index per dimension.
-fn slice(view: &OpView<'_, '_>, whole: Value, part: Value, names: (&str, &str), indices: &[Value]) -> Check {
+/// Checks the extraction or insertion of a slice. Each extent of `part` must divide the extent of `whole`, and each dimension needs
+/// an index. `names` are the names of `whole` and `part` in messages.
+fn check_slice(view: &OpView<'_, '_>, whole: Value, part: Value, names: (&str, &str), indices: &[Value]) -> Check {
     let ((whole_element, whole), (part_element, part)) = (view.tile(whole), view.tile(part));
     if whole_element != part_element {
         return Err("source and result element type do not match".into());
@@ -321,8 +322,8 @@ fn slice(view: &OpView<'_, '_>, whole: Value, part: Value, names: (&str, &str), 
     Ok(())
 }
 
-fn iota(view: &OpView<'_, '_>) -> Check {
-    let (element, shape) = view.result();
+fn check_iota(view: &OpView<'_, '_>) -> Check {
+    let (element, shape) = view.result_tile();
     let [elements] = shape else { return Err("expects result type to be 1-d tile".into()) };
     let bits = element.bits();
     if bits < 64 && *elements as u64 > 1 << bits {
@@ -332,15 +333,15 @@ fn iota(view: &OpView<'_, '_>) -> Check {
     Ok(())
 }
 
-fn pack(view: &OpView<'_, '_>, source: Value) -> Check {
-    let ((from, from_shape), (to, to_shape)) = (view.tile(source), view.result());
+fn check_pack(view: &OpView<'_, '_>, source: Value) -> Check {
+    let ((from, from_shape), (to, to_shape)) = (view.tile(source), view.result_tile());
     if from_shape.len() != 1 {
         return Err("expects source and result to be rank-1 tiles".into());
     }
-    if width(from) == width(to) {
+    if bit_width(from) == bit_width(to) {
         return Err("expects source and result to have different element type widths".into());
     }
-    let size = |element: Element, shape: &[i64]| i64::from(element.bits()) * elements(shape);
+    let size = |element: Element, shape: &[i64]| i64::from(element.bits()) * element_count(shape);
     let (from, to) = (size(from, from_shape), size(to, to_shape));
     if from % 8 != 0 {
         return Err("expects source tile to be byte-aligned".into());
@@ -358,18 +359,18 @@ fn pack(view: &OpView<'_, '_>, source: Value) -> Check {
     Ok(())
 }
 
-fn print(format: &str, args: usize) -> Check {
+fn check_print(format: &str, args: usize) -> Check {
     let mut expected = 0;
     let mut rest = format;
     while let Some(start) = rest.find('%') {
-        let after = &rest[start + 1..];
-        let Some(end) = after.find(|c: char| "diuoxXeEfFgGaAcsSpn%".contains(c)) else {
+        let after_percent = &rest[start + 1..];
+        let Some(end) = after_percent.find(|c: char| "diuoxXeEfFgGaAcsSpn%".contains(c)) else {
             return Err("found unterminated format expression".into());
         };
-        let escaped = end == 0 && after.starts_with('%');
-        expected += usize::from(!escaped);
-        // NVIDIA's verifier continues directly after the percent sign, except for an escaped one.
-        rest = &after[usize::from(escaped)..];
+        let is_escaped = end == 0 && after_percent.starts_with('%');
+        expected += usize::from(!is_escaped);
+        // NVIDIA's verifier continues directly after a percent sign, but after both signs of `%%`.
+        rest = &after_percent[usize::from(is_escaped)..];
     }
     if expected != args {
         return Err(format!("incorrect number of operands: expected {expected}, found {args}"));
@@ -377,10 +378,10 @@ fn print(format: &str, args: usize) -> Check {
     Ok(())
 }
 
-fn assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
+fn check_assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
     let ty = view.ty(view.node.results[0]);
     let tile = ty.tile();
-    let integral = tile.filter(|(element, _)| element.scalar().is_none_or(Scalar::is_int));
+    let int_or_pointer_tile = tile.filter(|(element, _)| element.scalar().is_none_or(Scalar::is_int));
     match predicate {
         Attribute::DivBy { divisor, every, along } => {
             const NAME: &str = "'cuda_tile.div_by'";
@@ -393,14 +394,14 @@ fn assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
             if *divisor > 1 << 62 {
                 return Err(format!("{NAME} divisor is too large"));
             }
-            let whole = |what: &str| Err(format!("{NAME} 'every'/'along' cannot be used if the constrained value is a {what}"));
+            let fail_for = |what: &str| Err(format!("{NAME} 'every'/'along' cannot be used if the constrained value is a {what}"));
             if matches!(ty, crate::Type::TensorView { .. }) {
-                return if every.is_some() { whole("tensor_view") } else { Ok(()) };
+                return if every.is_some() { fail_for("tensor_view") } else { Ok(()) };
             }
             if tile.is_some_and(|(_, shape)| shape.is_empty()) && every.is_some() {
-                return whole("0D tile");
+                return fail_for("0D tile");
             }
-            let Some((_, shape)) = integral else {
+            let Some((_, shape)) = int_or_pointer_tile else {
                 return Err(format!("{NAME} is valid only for tile of integer/pointer or tensor_view values"));
             };
             let (Some(every), Some(along)) = (every, along) else { return Ok(()) };
@@ -415,7 +416,7 @@ fn assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
         }
         Attribute::SameElements(values) => {
             const NAME: &str = "'cuda_tile.same_elements'";
-            let Some((_, shape)) = integral else {
+            let Some((_, shape)) = int_or_pointer_tile else {
                 return Err(format!("{NAME} is valid only for tile of integer/pointer values"));
             };
             if values.len() != shape.len() {
@@ -432,7 +433,7 @@ fn assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
         }
         Attribute::Bounded { lower, upper } => {
             const NAME: &str = "'cuda_tile.bounded'";
-            let Some(scalar) = integral.and_then(|(element, _)| element.scalar()) else {
+            let Some(scalar) = int_or_pointer_tile.and_then(|(element, _)| element.scalar()) else {
                 return Err(format!("{NAME} is valid only for tile of integer values"));
             };
             let (min, max) = (i64::MIN >> (64 - scalar.bits()), i64::MAX >> (64 - scalar.bits()));
@@ -450,40 +451,45 @@ fn assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
     }
 }
 
-/// Checks that batch, rows, columns and the K dimension match.
-fn mma_shapes(view: &OpView<'_, '_>, lhs: Value, rhs: Value, acc: Value) -> Check {
+/// Checks that the batch, M, N and K extents match.
+fn check_mma_shapes(view: &OpView<'_, '_>, lhs: Value, rhs: Value, acc: Value) -> Check {
     let (lhs, rhs, acc) = (view.tile(lhs).1, view.tile(rhs).1, view.tile(acc).1);
     if lhs.len() != 2 && lhs.len() != 3 {
         return Err("operands must be 2D or 3D tiles".into());
     }
-    let batched = usize::from(lhs.len() == 3);
-    let (row, column) = (batched, batched + 1);
+    let batch_dims = usize::from(lhs.len() == 3);
+    let (row, column) = (batch_dims, batch_dims + 1);
     let (lhs, rhs, acc) = (("lhs", lhs), ("rhs", rhs), ("acc", acc));
-    if batched == 1 {
-        same_dim("", (lhs, 0), (rhs, 0))?;
-        same_dim("", (lhs, 0), (acc, 0))?;
+    if batch_dims == 1 {
+        check_same_dim("", (lhs, 0), (rhs, 0))?;
+        check_same_dim("", (lhs, 0), (acc, 0))?;
     }
-    same_dim(" ", (lhs, column), (rhs, row))?;
-    same_dim(" ", (lhs, row), (acc, row))?;
-    same_dim(" ", (rhs, column), (acc, column))
+    check_same_dim(" ", (lhs, column), (rhs, row))?;
+    check_same_dim(" ", (lhs, row), (acc, row))?;
+    check_same_dim(" ", (rhs, column), (acc, column))
 }
 
-type Named<'a> = (&'static str, &'a [i64]);
+/// The name of an operand in messages, and its shape.
+type NamedShape<'a> = (&'static str, &'a [i64]);
 
-/// Some of NVIDIA's messages begin with a space.
-fn same_dim(lead: &str, ((name, shape), dim): (Named<'_>, usize), ((other, other_shape), other_dim): (Named<'_>, usize)) -> Check {
+/// Checks that two dimensions are equal. `lead` begins the message: some of NVIDIA's messages begin with a space.
+fn check_same_dim(
+    lead: &str,
+    ((name, shape), dim): (NamedShape<'_>, usize),
+    ((other, other_shape), other_dim): (NamedShape<'_>, usize),
+) -> Check {
     let (size, other_size) = (shape[dim], other_shape[other_dim]);
     if size == other_size {
         return Ok(());
     }
-    let (shape, other_shape) = (list(shape), list(other_shape));
+    let (shape, other_shape) = (join(shape), join(other_shape));
     Err(format!(
         "{lead}shape error: dim {dim} of {name} ({size}) and dim {other_dim} of {other} ({other_size}) must match, but got {name} \
          shape ({shape}) and {other} shape ({other_shape})"
     ))
 }
 
-fn mmaf_types(view: &OpView<'_, '_>, lhs: Value, acc: Value) -> Check {
+fn check_mmaf_types(view: &OpView<'_, '_>, lhs: Value, acc: Value) -> Check {
     use Scalar::{F16, F32, F64};
     let (Some(input), Some(output)) = (view.tile(lhs).0.scalar(), view.tile(acc).0.scalar()) else { return Ok(()) };
     let allowed: &[Scalar] = match input {
@@ -494,26 +500,26 @@ fn mmaf_types(view: &OpView<'_, '_>, lhs: Value, acc: Value) -> Check {
     if allowed.contains(&output) {
         return Ok(());
     }
-    let names: Vec<String> = allowed.iter().map(|scalar| format!("'{scalar}'")).collect();
-    let names = names.join(", ");
+    let allowed_names: Vec<String> = allowed.iter().map(|scalar| format!("'{scalar}'")).collect();
+    let allowed_names = allowed_names.join(", ");
     Err(format!(
-        "unsupported combination of element types. Input type '{input}' expects accumulator/result type to be one of {{{names}}}, \
+        "unsupported combination of element types. Input type '{input}' expects accumulator/result type to be one of {{{allowed_names}}}, \
          but got '{output}'"
     ))
 }
 
-fn scales(view: &OpView<'_, '_>, values: [Value; 4]) -> Check {
+fn check_scales(view: &OpView<'_, '_>, values: [Value; 4]) -> Check {
     let [lhs, rhs, lhs_scale, rhs_scale] = values.map(|value| view.tile(value));
-    let batched = usize::from(lhs.1.len() == 3);
-    let (row, column) = (batched, batched + 1);
-    let named = [("lhs", lhs.1), ("rhs", rhs.1), ("lhs_scale", lhs_scale.1), ("rhs_scale", rhs_scale.1)];
-    if batched == 1 {
-        same_dim("", (named[0], 0), (named[2], 0))?;
-        same_dim("", (named[1], 0), (named[3], 0))?;
+    let batch_dims = usize::from(lhs.1.len() == 3);
+    let (row, column) = (batch_dims, batch_dims + 1);
+    let named_shapes = [("lhs", lhs.1), ("rhs", rhs.1), ("lhs_scale", lhs_scale.1), ("rhs_scale", rhs_scale.1)];
+    if batch_dims == 1 {
+        check_same_dim("", (named_shapes[0], 0), (named_shapes[2], 0))?;
+        check_same_dim("", (named_shapes[1], 0), (named_shapes[3], 0))?;
     }
-    same_dim("", (named[0], row), (named[2], row))?;
-    same_dim("", (named[1], column), (named[3], column))?;
-    same_dim("", (named[2], column), (named[3], row))?;
+    check_same_dim("", (named_shapes[0], row), (named_shapes[2], row))?;
+    check_same_dim("", (named_shapes[1], column), (named_shapes[3], column))?;
+    check_same_dim("", (named_shapes[2], column), (named_shapes[3], row))?;
     let (Some(element), Some(scale)) = (lhs.0.scalar(), lhs_scale.0.scalar()) else { return Ok(()) };
     if matches!(scale, Scalar::F8E4M3FN | Scalar::F8E5M3FNU) && element != Scalar::F4E2M1FN {
         return Err(format!(
@@ -523,22 +529,22 @@ fn scales(view: &OpView<'_, '_>, values: [Value; 4]) -> Check {
     }
     let (depth, scale_depth) = (lhs.1[column], lhs_scale.1[column]);
     if depth % scale_depth != 0 {
-        let (scale_shape, shape) = (list(lhs_scale.1), list(lhs.1));
+        let (scale_shape, shape) = (join(lhs_scale.1), join(lhs.1));
         return Err(format!(
             "shape error: dim {column} of lhs_scale ({scale_depth}) must be a divisor of dim {column} of lhs ({depth}), but got \
              lhs_scale shape ({scale_shape}) and lhs shape ({shape})"
         ));
     }
-    let block = depth / scale_depth;
+    let block_size = depth / scale_depth;
     let (allowed, what): (&[i64], _) = match (element, scale) {
         (Scalar::F4E2M1FN, Scalar::F8E4M3FN) => (&[16], format!("f4E2M1FN element type with {scale} scales requires")),
         (Scalar::F4E2M1FN, _) => (&[16, 32], format!("f4E2M1FN element type with {scale} scales requires")),
         _ => (&[32], "f8 element type requires".into()),
     };
-    if allowed.contains(&block) {
+    if allowed.contains(&block_size) {
         return Ok(());
     }
     let sizes: Vec<String> = allowed.iter().map(i64::to_string).collect();
     let sizes = sizes.join(" or ");
-    Err(format!("shape error: {what} block scale factor of lhs_scale and rhs_scale to be {sizes}, but got {block}"))
+    Err(format!("shape error: {what} block scale factor of lhs_scale and rhs_scale to be {sizes}, but got {block_size}"))
 }

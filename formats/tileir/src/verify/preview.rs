@@ -3,18 +3,18 @@
 use super::{Check, Failure};
 use crate::enums::Visibility;
 use crate::module::Module;
-use crate::preview::{ACCESS, Access, Extern, Implementation, Preview, PreviewType, Synchronization};
-use crate::text::types::{Tables, TypeText, type_text};
+use crate::preview::{ACCESS_ATTRIBUTE, Access, Extern, Implementation, Preview, PreviewType, Synchronization};
+use crate::text::types::{TypeTables, TypeText, type_text};
 use crate::types::{Attribute, StringId, Type, TypeId};
 use std::collections::BTreeSet;
 
-/// The modes of a fragment map's shape: repetitions, threads, elements.
-const MODES: usize = 3;
+/// The number of modes of a fragment map's shape: repetitions, threads, elements.
+const FRAGMENT_MODES: usize = 3;
 
-pub(super) fn external(module: &Module, function: &Extern) -> Result<(), Failure> {
+pub(super) fn check_external(module: &Module, function: &Extern) -> Result<(), Failure> {
     let outcome = match &function.implementation {
-        None => declaration(module, function),
-        Some(own) => implementation(module, function, own),
+        None => check_declaration(module, function),
+        Some(implementation) => check_implementation(module, function, implementation),
     };
     outcome.map_err(|message| Failure { message: format!("'cuda_tile.{}' op {message}", function.mnemonic()), loc: function.loc })
 }
@@ -26,54 +26,54 @@ fn signature<'a>(module: &'a Module, function: &Extern) -> (&'a [TypeId], &'a [T
     }
 }
 
-/// The function's access to each argument.
-fn accesses(module: &Module, function: &Extern, missing: impl Fn(usize) -> String) -> Check<Vec<Access>> {
+/// The function's access to each argument, or the message of `missing` for the first argument without one.
+fn argument_accesses(module: &Module, function: &Extern, missing: impl Fn(usize) -> String) -> Check<Vec<Access>> {
     let (inputs, _) = signature(module, function);
-    let of = |i: usize| {
+    let access_of = |i: usize| {
         let entries = function.arg_attrs.get(i)?;
         entries.iter().find_map(|(name, value)| match value {
-            Attribute::Preview(Preview::Access(access)) if module.string(*name) == ACCESS => Some(*access),
+            Attribute::Preview(Preview::Access(access)) if module.string(*name) == ACCESS_ATTRIBUTE => Some(*access),
             _ => None,
         })
     };
-    (0..inputs.len()).map(|i| of(i).ok_or_else(|| missing(i))).collect()
+    (0..inputs.len()).map(|i| access_of(i).ok_or_else(|| missing(i))).collect()
 }
 
-fn private(function: &Extern) -> Check {
+fn check_private(function: &Extern) -> Check {
     match function.visibility {
         Visibility::Private => Ok(()),
         Visibility::Public => Err("symbol declaration cannot have public visibility".into()),
     }
 }
 
-fn declaration(module: &Module, function: &Extern) -> Check {
+fn check_declaration(module: &Module, function: &Extern) -> Check {
     let (inputs, results) = signature(module, function);
     if inputs.is_empty() {
         return Err("extern functions must declare at least one input".into());
     }
-    let known = parameters(function);
+    let parameters = const_param_names(function);
     for (what, types) in [("input", inputs), ("result", results)] {
         for (i, id) in types.iter().enumerate() {
-            let tile = matches!(module.ty(*id), Type::Tile { .. } | Type::Preview(PreviewType::Tile { .. }));
-            if !tile {
-                let got = type_text(Tables::of(module), *id, TypeText::Full);
+            let is_tile = matches!(module.ty(*id), Type::Tile { .. } | Type::Preview(PreviewType::Tile { .. }));
+            if !is_tile {
+                let got = type_text(TypeTables::of(module), *id, TypeText::Full);
                 return Err(format!("{what} type {i} must be a cuda_tile.tile, got '{got}'"));
             }
-            if let Some(name) = undeclared(module, *id, &known) {
+            if let Some(name) = find_undeclared_name(module, *id, &parameters) {
                 return Err(format!("{what} type references undeclared symbolic variable '{name}'"));
             }
         }
     }
-    let missing = |i| format!("extern function argument {i} must have a '{ACCESS}' arg attr");
-    let accesses = accesses(module, function, missing)?;
-    private(function)?;
+    let missing = |i| format!("extern function argument {i} must have a '{ACCESS_ATTRIBUTE}' arg attr");
+    let accesses = argument_accesses(module, function, missing)?;
+    check_private(function)?;
     if accesses.iter().filter(|access| **access != Access::In).count() > results.len() {
         return Err("number of bound inouts exceeded the number of results".into());
     }
     Ok(())
 }
 
-fn parameters(function: &Extern) -> BTreeSet<StringId> {
+fn const_param_names(function: &Extern) -> BTreeSet<StringId> {
     let name = |parameter: &Preview| match parameter {
         Preview::ConstParam { name, .. } => Some(*name),
         _ => None,
@@ -81,22 +81,22 @@ fn parameters(function: &Extern) -> BTreeSet<StringId> {
     function.const_params.iter().filter_map(name).collect()
 }
 
-/// A name in a type that is not one of the parameters.
-fn undeclared<'a>(module: &'a Module, id: TypeId, known: &BTreeSet<StringId>) -> Option<&'a str> {
+/// The first name in a type that is not a constant parameter.
+fn find_undeclared_name<'a>(module: &'a Module, id: TypeId, parameters: &BTreeSet<StringId>) -> Option<&'a str> {
     let ty = module.ty(id).preview()?;
     let (element, parts) = ty.parts();
-    let mut found = None;
+    let mut undeclared_name = None;
     for part in parts {
         part.walk(&mut |part| match part {
-            Preview::Var(name) if !known.contains(name) => found = found.or(Some(module.string(*name))),
+            Preview::Var(name) if !parameters.contains(name) => undeclared_name = undeclared_name.or(Some(module.string(*name))),
             _ => {}
         });
     }
-    found.or_else(|| undeclared(module, element?, known))
+    undeclared_name.or_else(|| find_undeclared_name(module, element?, parameters))
 }
 
-fn implementation(module: &Module, function: &Extern, own: &Implementation) -> Check {
-    if own.config.is_some() {
+fn check_implementation(module: &Module, function: &Extern, implementation: &Implementation) -> Check {
+    if implementation.config.is_some() {
         return Err("extern_impl must not carry 'config'".into());
     }
     let (inputs, results) = signature(module, function);
@@ -114,15 +114,15 @@ fn implementation(module: &Module, function: &Extern, own: &Implementation) -> C
         let what = "extern_impl must not declare results; outputs are represented as 'out' or 'inout' fragment args";
         return Err(format!("{what}, got {} result(s)", results.len()));
     }
-    accesses(module, function, |i| format!("extern_impl argument {i} must carry a '{ACCESS}' arg attr"))?;
-    private(function)?;
+    argument_accesses(module, function, |i| format!("extern_impl argument {i} must carry a '{ACCESS_ATTRIBUTE}' arg attr"))?;
+    check_private(function)?;
     for (i, fragment) in fragments.iter().enumerate() {
         let Preview::Layout { shape, .. } = &fragment.map else { return Err("a fragment's map is a layout".into()) };
-        if shape.len() != MODES {
+        if shape.len() != FRAGMENT_MODES {
             let (what, got) = ("3 shape modes (invocation, participant, footprint)", shape.len());
             return Err(format!("fragment arg {i} fragmap must have {what}, got {got}"));
         }
-        if let (Some(Synchronization::Warp), Preview::Int(threads)) = (own.synchronization, &shape[1])
+        if let (Some(Synchronization::Warp), Preview::Int(threads)) = (implementation.synchronization, &shape[1])
             && (*threads <= 0 || threads % 32 != 0)
         {
             return Err(format!(
@@ -133,10 +133,10 @@ fn implementation(module: &Module, function: &Extern, own: &Implementation) -> C
     Ok(())
 }
 
-/// The constant arguments of a call.
-pub(super) fn call(const_args: &[Attribute]) -> Check {
-    let expressions = const_args.iter().all(|argument| matches!(argument, Attribute::Preview(value) if value.is_expression()));
-    match expressions {
+/// Checks the constant arguments of a call.
+pub(super) fn check_call(const_args: &[Attribute]) -> Check {
+    let all_expressions = const_args.iter().all(|argument| matches!(argument, Attribute::Preview(value) if value.is_expression()));
+    match all_expressions {
         true => Ok(()),
         false => Err("attribute 'const_args' failed to satisfy constraint: array of symbolic expression attribute values".into()),
     }

@@ -3,7 +3,7 @@
 use base::DebugInfo;
 use tileir::{Module, Version};
 
-/// Name, text and the first version whose bytecode can express the program.
+/// The name of each program, its text, and the first version whose bytecode can express it.
 pub(crate) const PROGRAMS: [(&str, &str, Version); 7] = [
     ("elementwise", include_str!("../programs/elementwise.mlir"), Version::V13_1),
     ("shapes", include_str!("../programs/shapes.mlir"), Version::V13_1),
@@ -20,8 +20,8 @@ pub(crate) fn parse(name: &str, text: &str) -> (Module, DebugInfo) {
     (module, debug)
 }
 
-/// Each program in each version that supports it.
-pub(crate) fn bytecode() -> Vec<(String, Vec<u8>)> {
+/// Returns the bytecode of each program in each version that supports the program, with its name and version.
+pub(crate) fn bytecode_files() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for (name, text, since) in PROGRAMS {
         let (module, debug) = parse(name, text);

@@ -18,7 +18,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns the program's size: the length of its text.
+    /// Returns the program's size: the length of its text in bytes.
     pub fn size(&self) -> usize {
         tileir::text::print(&self.module, None).len()
     }
@@ -34,11 +34,11 @@ impl Program {
 pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> Program {
     let mut best = program;
     loop {
-        let before = best.size();
-        for shrink in [without_functions, ops::without_ops, ops::without_regions, literals::with_smaller_literals] {
+        let size_before = best.size();
+        for shrink in [remove_functions, ops::remove_chunks, ops::inline_all_regions, literals::shrink_literals] {
             shrink(&mut best, is_interesting);
         }
-        if best.size() >= before {
+        if best.size() >= size_before {
             return best;
         }
     }
@@ -53,7 +53,8 @@ fn accept_if_interesting(best: &mut Program, candidate: Program, is_interesting:
     accepted
 }
 
-fn without_functions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
+/// Tries to remove each function, but keeps one, and each global.
+fn remove_functions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for index in (0..best.module.functions.len()).rev() {
         let mut candidate = best.clone();
         candidate.module.functions.remove(index);
@@ -92,18 +93,18 @@ return
 "#;
 
     #[test]
-    fn unused_ops_are_removed() {
+    fn ops_functions_and_extents_that_the_predicate_ignores_are_reduced() {
         let mut debug = DebugInfo::default();
         let module = tileir::text::parse(PROGRAM, "test", 1, &mut debug).unwrap();
-        let mut calls = 0;
-        let small = reduce(Program { module, debug }, &mut |program| {
-            calls += 1;
+        let mut predicate_calls = 0;
+        let reduced = reduce(Program { module, debug }, &mut |program| {
+            predicate_calls += 1;
             tileir::text::print(&program.module, None).contains("= sqrt ")
         });
-        let text = tileir::text::print(&small.module, None);
+        let text = tileir::text::print(&reduced.module, None);
         for removed_text in ["other", "exp", "for ", "addi", "64", "f64"] {
             assert!(!text.contains(removed_text), "{removed_text} is still there:\n{text}");
         }
-        assert!(calls < 200, "{calls}");
+        assert!(predicate_calls < 200, "{predicate_calls}");
     }
 }

@@ -18,42 +18,43 @@ const SIMPLER_TYPES: [(&str, &str); 9] = [
     ("i8", "i32"),
 ];
 
-pub(crate) fn with_smaller_literals(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
+/// Tries smaller extents and simpler types.
+pub(crate) fn shrink_literals(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     let text = tileir::text::print(&best.module, None);
-    let numbers: BTreeSet<u64> = tokens(&text).filter_map(|(_, token)| extent(token)).collect();
-    for number in numbers.into_iter().rev() {
-        for smaller in [1, 2, number / 4, number / 2] {
-            if smaller > 0 && smaller < number && replace(best, &number.to_string(), &smaller.to_string(), is_interesting) {
+    let extents: BTreeSet<u64> = tokens(&text).filter_map(|(_, token)| extent_of(token)).collect();
+    for extent in extents.into_iter().rev() {
+        for smaller in [1, 2, extent / 4, extent / 2] {
+            if smaller > 0 && smaller < extent && replace_token(best, &extent.to_string(), &smaller.to_string(), is_interesting) {
                 break;
             }
         }
     }
     for (from, to) in SIMPLER_TYPES {
-        replace(best, from, to, is_interesting);
+        replace_token(best, from, to, is_interesting);
     }
 }
 
-/// The number of a token that may be an extent and can be reduced.
-fn extent(token: &str) -> Option<u64> {
+/// Returns the value of a token that may be an extent, if it can be reduced.
+fn extent_of(token: &str) -> Option<u64> {
     token.parse().ok().filter(|number| *number > 1)
 }
 
-/// Replaces a token by another everywhere, if the program stays interesting.
-fn replace(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
+/// Replaces a token by another one in all places, if the program stays interesting. Returns whether it does.
+fn replace_token(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let text = tileir::text::print(&best.module, None);
-    let mut changed = String::with_capacity(text.len());
+    let mut changed_text = String::with_capacity(text.len());
     let mut copied_to = 0;
     for (at, token) in tokens(&text).filter(|(_, token)| *token == from) {
-        changed.push_str(&text[copied_to..at]);
-        changed.push_str(to);
+        changed_text.push_str(&text[copied_to..at]);
+        changed_text.push_str(to);
         copied_to = at + token.len();
     }
     if copied_to == 0 {
         return false;
     }
-    changed.push_str(&text[copied_to..]);
+    changed_text.push_str(&text[copied_to..]);
     let mut debug = DebugInfo::default();
-    let text = tileir::text::header(&best.module) + &changed;
+    let text = tileir::text::header(&best.module) + &changed_text;
     let Ok(module) = tileir::text::parse(&text, "a smaller program", 1, &mut debug) else { return false };
     accept_if_interesting(best, Program { module, debug }, is_interesting)
 }

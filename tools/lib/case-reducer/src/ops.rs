@@ -5,32 +5,32 @@ use base::Loc;
 use base::ir::{Block, Op as OpId, Operation, Region, Value};
 use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float::Overflow;
+use numerics::float::OverflowResult;
 use tileir::module::Constant;
 use tileir::{Element, Module, Op, Type};
 
-/// Removes ops in chunks: large chunks first, and from the end of the function to its beginning.
-pub(crate) fn without_ops(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
+/// Tries to remove ops in chunks: large chunks first, and from the end of the function to its beginning.
+pub(crate) fn remove_chunks(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for function in 0..best.module.functions.len() {
-        let mut size = removable_ops(&best.module, function).len().next_power_of_two();
-        while size > 0 {
+        let mut chunk_size = removable_ops(&best.module, function).len().next_power_of_two();
+        while chunk_size > 0 {
             let mut end = removable_ops(&best.module, function).len();
             while end > 0 {
-                let start = end.saturating_sub(size);
-                let chosen = removable_ops(&best.module, function)[start..end].to_vec();
+                let start = end.saturating_sub(chunk_size);
+                let chunk = removable_ops(&best.module, function)[start..end].to_vec();
                 let mut candidate = best.clone();
-                if remove_ops(&mut candidate.module, function, &chosen) {
+                if remove_ops(&mut candidate.module, function, &chunk) {
                     accept_if_interesting(best, candidate, is_interesting);
                 }
                 end = start.min(removable_ops(&best.module, function).len());
             }
-            size /= 2;
+            chunk_size /= 2;
         }
     }
 }
 
-/// Moves the contents of an op's regions before the op, and removes the op.
-pub(crate) fn without_regions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
+/// For each op with regions, tries to move the ops of the regions before the op, and to remove the op.
+pub(crate) fn inline_all_regions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for function in 0..best.module.functions.len() {
         for op in removable_ops(&best.module, function) {
             let mut candidate = best.clone();
@@ -45,24 +45,25 @@ fn inline_regions(module: &mut Module, function: usize, op: OpId) -> Option<()> 
     let body = &module.functions[function].body;
     let (block, at) = position_of(module, function, op)?;
     let regions = body.ops[op].kind.regions();
-    let inner: Vec<_> = regions.iter().flat_map(|region| body.regions[*region].blocks.clone()).collect();
-    let arguments: Vec<Value> = inner.iter().flat_map(|block| body.blocks[*block].args.clone()).collect();
-    let kept = |op: &OpId| !body.ops[*op].kind.is_terminator();
-    let moved: Vec<OpId> = inner.iter().flat_map(|block| body.blocks[*block].ops.clone()).filter(kept).collect();
-    if inner.is_empty() {
+    let inner_blocks: Vec<_> = regions.iter().flat_map(|region| body.regions[*region].blocks.clone()).collect();
+    let arguments: Vec<Value> = inner_blocks.iter().flat_map(|block| body.blocks[*block].args.clone()).collect();
+    let is_not_terminator = |op: &OpId| !body.ops[*op].kind.is_terminator();
+    let moved_ops: Vec<OpId> =
+        inner_blocks.iter().flat_map(|block| body.blocks[*block].ops.clone()).filter(is_not_terminator).collect();
+    if inner_blocks.is_empty() {
         return None;
     }
-    let before = replace_values(module, function, &arguments)?;
+    let replacements = replace_values(module, function, &arguments)?;
     let blocks = &mut module.functions[function].body.blocks;
-    inner.iter().for_each(|block| blocks[*block].ops.retain(|op| !moved.contains(op)));
-    blocks[block].ops.splice(at..at, before.into_iter().chain(moved));
+    inner_blocks.iter().for_each(|block| blocks[*block].ops.retain(|op| !moved_ops.contains(op)));
+    blocks[block].ops.splice(at..at, replacements.into_iter().chain(moved_ops));
     remove_op(module, function, op)
 }
 
 /// Returns the removable ops of a function, outer ops before inner ones.
 fn removable_ops(module: &Module, function: usize) -> Vec<OpId> {
     let function = &module.functions[function];
-    let mut found = Vec::new();
+    let mut removable = Vec::new();
     let mut pending: Vec<Region> = vec![function.region];
     while let Some(region) = pending.pop() {
         for block in &function.body.regions[region].blocks {
@@ -70,21 +71,21 @@ fn removable_ops(module: &Module, function: usize) -> Vec<OpId> {
                 let kind = &function.body.ops[*op].kind;
                 pending.extend(kind.regions());
                 if !kind.is_terminator() {
-                    found.push(*op);
+                    removable.push(*op);
                 }
             }
         }
     }
-    found
+    removable
 }
 
 /// Removes ops from their blocks. Returns whether any was removed.
-fn remove_ops(module: &mut Module, function: usize, chosen: &[OpId]) -> bool {
-    let mut any = false;
-    for op in chosen {
-        any |= remove_op(module, function, *op).is_some();
+fn remove_ops(module: &mut Module, function: usize, chunk: &[OpId]) -> bool {
+    let mut removed_any = false;
+    for op in chunk {
+        removed_any |= remove_op(module, function, *op).is_some();
     }
-    any
+    removed_any
 }
 
 /// Returns the block of an op and the op's index in it.
@@ -93,7 +94,7 @@ fn position_of(module: &Module, function: usize, op: OpId) -> Option<(Block, usi
     blocks.iter().find_map(|(id, block)| Some((id, block.ops.iter().position(|other| *other == op)?)))
 }
 
-/// Removes an op, with replacements for its used results. Returns `None` if that is impossible.
+/// Removes an op, and inserts replacements for its used results. Returns `None` if a result has no replacement.
 fn remove_op(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     let (block, at) = position_of(module, function, op)?;
     let body = &module.functions[function].body;
@@ -107,21 +108,21 @@ fn remove_op(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     Some(())
 }
 
-/// Returns those of the values that placed ops use.
+/// Returns the values among `values` that ops in blocks use.
 fn used_values(module: &Module, function: usize, values: &[Value]) -> Vec<Value> {
     let body = &module.functions[function].body;
-    let mut found: Vec<Value> = Vec::new();
+    let mut used: Vec<Value> = Vec::new();
     for op in body.blocks.values().flat_map(|block| &block.ops) {
         body.ops[*op].kind.for_each_operand(&mut |value| {
-            if values.contains(&value) && !found.contains(&value) {
-                found.push(value);
+            if values.contains(&value) && !used.contains(&value) {
+                used.push(value);
             }
         });
     }
-    found
+    used
 }
 
-/// Creates ops that replace the used ones of some values, and replaces the uses. The caller places the new ops.
+/// Creates ops that replace the used values among `values`, and replaces the uses. The caller inserts the new ops into blocks.
 fn replace_values(module: &mut Module, function: usize, values: &[Value]) -> Option<Vec<OpId>> {
     let mut replacements = Vec::new();
     for value in used_values(module, function, values) {
@@ -132,8 +133,8 @@ fn replace_values(module: &mut Module, function: usize, values: &[Value]) -> Opt
         replacements.push((value, body.ops[op].results[0], op));
     }
     let body = &mut module.functions[function].body;
-    let placed: Vec<OpId> = body.blocks.values().flat_map(|block| block.ops.to_vec()).collect();
-    for user in placed {
+    let ops_in_blocks: Vec<OpId> = body.blocks.values().flat_map(|block| block.ops.to_vec()).collect();
+    for user in ops_in_blocks {
         body.ops[user].kind.for_each_operand_mut(&mut |value| {
             if let Some((_, to, _)) = replacements.iter().find(|(from, _, _)| from == value) {
                 *value = *to;
@@ -143,15 +144,15 @@ fn replace_values(module: &mut Module, function: usize, values: &[Value]) -> Opt
     Some(replacements.into_iter().map(|(_, _, op)| op).collect())
 }
 
-/// Returns an op without operands that produces a value of this type: a tile of ones, or a token.
+/// Returns an op without operands that produces a value of this type: a tile of ones, or a token. Returns `None` for other types.
 fn replacement_op(module: &mut Module, ty: tileir::TypeId) -> Option<Op> {
     match &module.types[ty] {
         Type::Tile { element: Element::Scalar(scalar), .. } => {
             let bits = match *scalar {
                 Scalar::I1 => 0xff,
                 scalar if scalar.is_int() => 1,
-                Scalar::TF32 => one(Scalar::F32) >> 13,
-                scalar => one(scalar),
+                Scalar::TF32 => bits_of_one(Scalar::F32) >> 13,
+                scalar => bits_of_one(scalar),
             };
             let size = tileir::module::stored_bytes(*scalar);
             let data = bits.to_le_bytes()[..size].into();
@@ -163,6 +164,6 @@ fn replacement_op(module: &mut Module, ty: tileir::TypeId) -> Option<Op> {
 }
 
 /// The bits of 1.0.
-fn one(scalar: Scalar) -> u64 {
-    numerics::float::encode(scalar, 1.0, Rounding::NearestEven, Overflow::Ieee)
+fn bits_of_one(scalar: Scalar) -> u64 {
+    numerics::float::encode(scalar, 1.0, Rounding::NearestEven, OverflowResult::Ieee)
 }

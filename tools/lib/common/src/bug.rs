@@ -1,8 +1,8 @@
-//! Internal errors: the report and the crash directory.
+//! Internal errors (panics): the report and the crash directory.
 //!
 //! The crash directory holds the input, the IR before the failing pass, the message, and a script that reproduces the error. Tools
-//! are deterministic, so this module gets the IR by running the tool again with `--stop-after`. Successful runs therefore cost
-//! nothing.
+//! are deterministic, so this module gets the IR by running the tool a second time with `--stop-after`. Runs without an internal
+//! error therefore need not save the IR after each pass.
 
 use crate::files::Input;
 use crate::report::{ErrorFormat, Reporter, write_stderr};
@@ -13,26 +13,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The environment variable of the second run, which writes no crash directory if it fails too.
+/// The environment variable that is set in the second run of the tool. That run writes no crash directory if it fails too.
 const REPRODUCING: &str = "TILEWORKS_REPRODUCING";
-/// The environment variable that makes a step of a tool panic in debug builds, e.g. `tile-lower-aa:fold`, to test this module.
+/// The environment variable whose value, e.g. `tile-lower-aa:fold`, names a tool and one of its steps. In debug builds that step
+/// panics, which tests this module.
 const FAIL_IN: &str = "TILEWORKS_FAIL_IN";
 
-/// The message that the panic hook recorded.
+/// The message and source location of the panic, recorded by the panic hook.
 pub(crate) static PANIC: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
 
+/// Panics in debug builds if the environment variable `TILEWORKS_FAIL_IN` names this tool and step.
 pub(crate) fn fail_if_requested(about: &About, step: &str) {
     if cfg!(debug_assertions) && std::env::var(FAIL_IN).is_ok_and(|requested| requested == format!("{}:{step}", about.name)) {
         panic!("{FAIL_IN} requests it");
     }
 }
 
-/// Reports the failing pass and writes the crash directory.
+/// Reports the internal error with the step in which it occurred, and writes the crash directory. `has_output`: the tool has the
+/// option `-o`.
 pub(crate) fn report(about: &About, reporter: Reporter, has_output: bool) {
     let message = PANIC.lock().unwrap_or_else(|error| error.into_inner()).clone();
     let running = RUNNING.lock().unwrap_or_else(|error| error.into_inner()).clone();
-    let place = running.step.map(|pass| format!(" in pass '{pass}'")).unwrap_or_default();
-    let mut error = Diagnostic::io("BUG001", format!("internal error of {}{place}: {message}", about.name));
+    let in_pass = running.step.map(|pass| format!(" in pass '{pass}'")).unwrap_or_default();
+    let mut error = Diagnostic::io("BUG001", format!("internal error of {}{in_pass}: {message}", about.name));
     if let Some(folder) = write_crash_directory(about, &error.message, &running, has_output) {
         error =
             error.note(format!("this is a bug of the tool, not of its input; reproduce it with: sh {}/command", folder.display()));
@@ -44,6 +47,7 @@ pub(crate) fn report(about: &About, reporter: Reporter, has_output: bool) {
     }
 }
 
+/// Returns the folder, or `None` if there is no input yet, this is the second run, or writing fails.
 fn write_crash_directory(about: &About, message: &str, running: &Running, has_output: bool) -> Option<PathBuf> {
     let input = running.input.as_ref()?;
     if std::env::var_os(REPRODUCING).is_some() {
@@ -68,11 +72,12 @@ fn write_crash_files(
 ) -> Option<()> {
     let args = options_without_files(&input.name);
     let tool = std::env::current_exe().map_or_else(|_| about.name.to_string(), |path| path.display().to_string());
-    let quoted: String = std::iter::once(&tool).chain(&args).map(|arg| quote(arg) + " ").collect();
-    // Options may have paths relative to the current folder.
+    let quoted_args: String = std::iter::once(&tool).chain(&args).map(|arg| quote(arg) + " ").collect();
+    // The script changes to the current folder, because options may contain paths relative to it.
     let current_dir = quote(&std::env::current_dir().unwrap_or_default().display().to_string());
-    let output = if has_output { "-o \"$here/output\" " } else { "" };
-    let script = format!("here=$(cd \"$(dirname \"$0\")\" && pwd)\ncd {current_dir}\n{quoted}{output}\"$here/input\"\n");
+    let output_option = if has_output { "-o \"$here/output\" " } else { "" };
+    let script =
+        format!("here=$(cd \"$(dirname \"$0\")\" && pwd)\ncd {current_dir}\n{quoted_args}{output_option}\"$here/input\"\n");
     fs::write(folder.join("input"), input.bytes.as_slice()).ok()?;
     fs::write(folder.join("message"), format!("{message}\n")).ok()?;
     fs::write(folder.join("command"), script).ok()?;
@@ -82,26 +87,28 @@ fn write_crash_files(
     Some(())
 }
 
+/// Quotes an argument for the shell.
 fn quote(arg: &str) -> String {
     format!("'{}'", arg.replace('\'', r"'\''"))
 }
 
-/// Writes the file `before`: the IR after `pass`, the last successful pass.
+/// Writes the file `before`: the IR after `pass`, the last successful pass. Errors are ignored, because the other files suffice to
+/// reproduce the internal error.
 fn write_ir_before(tool: &str, args: &[String], pass: &str, folder: &Path) {
     let other_args =
         args.iter().filter(|arg| !["--stop-after", "--print-after", "--format", "--emit"].iter().any(|name| arg.starts_with(name)));
-    let mut command = Command::new(tool);
-    command.args(other_args).arg(format!("--stop-after={pass}")).arg("-o").arg(folder.join("before")).arg(folder.join("input"));
-    let _ = command.env(REPRODUCING, "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let mut rerun = Command::new(tool);
+    rerun.args(other_args).arg(format!("--stop-after={pass}")).arg("-o").arg(folder.join("before")).arg(folder.join("input"));
+    let _ = rerun.env(REPRODUCING, "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
-/// The command line without its files, each option joined to its value.
+/// The arguments of the command line without the input and output files. Each option is joined to its value.
 fn options_without_files(input: &str) -> Vec<String> {
     let mut args: Vec<String> = Vec::new();
-    let mut given = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
-    while let Some(arg) = given.next() {
+    let mut remaining_args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
+    while let Some(arg) = remaining_args.next() {
         match arg.as_str() {
-            "-o" | "--output" => drop(given.next()),
+            "-o" | "--output" => drop(remaining_args.next()),
             "-" => {}
             _ if arg.starts_with("--output=") || (arg.starts_with("-o") && !arg.starts_with("--")) => {}
             _ if arg == input => {}

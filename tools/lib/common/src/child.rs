@@ -1,4 +1,4 @@
-//! Child processes. A child ends with its parent, its captured output is bounded, and its temporary files are in memory.
+//! Child processes. A child ends when its parent ends, its captured output is bounded, and files passed to it are in memory.
 
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit};
@@ -10,15 +10,15 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output, Stdio};
 
-/// The limit of captured output, in bytes.
+/// The maximum size of a captured output stream, in bytes.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// Makes the process of a command end with the thread that starts it, even if that thread is killed, and limits its memory to
-/// `memory` bytes.
+/// Makes the process of a command end when the thread that starts it ends, even if that thread is killed. With `memory`, limits the
+/// data segment of the process to that number of bytes.
 #[allow(unsafe_code, reason = "code between fork and exec must not allocate or lock; these are plain system calls")]
 pub fn end_with_parent(command: &mut Command, memory: Option<u64>) {
     let parent = getpid();
-    let in_child = move || {
+    let prepare_child = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(parent) {
             return Err(rustix::io::Errno::SRCH.into()); // the parent has already ended
@@ -28,17 +28,18 @@ pub fn end_with_parent(command: &mut Command, memory: Option<u64>) {
         }
         Ok(())
     };
-    unsafe { command.pre_exec(in_child) };
+    unsafe { command.pre_exec(prepare_child) };
 }
 
-/// A command whose process ends with the thread that starts it.
+/// Creates a command whose process ends when the thread that starts it ends.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     end_with_parent(&mut command, None);
     command
 }
 
-/// Reads to the end and keeps the first `MAX_OUTPUT_BYTES`, so that the child never blocks on a full pipe.
+/// Reads a stream to its end and returns the first `MAX_OUTPUT_BYTES`, followed by a note with the number of omitted bytes. It
+/// reads the omitted bytes too, so that the child never blocks on a full Unix pipe.
 pub fn read_bounded(mut source: impl Read) -> Vec<u8> {
     let mut captured = Vec::new();
     let _ = (&mut source).take(MAX_OUTPUT_BYTES).read_to_end(&mut captured);
@@ -49,8 +50,9 @@ pub fn read_bounded(mut source: impl Read) -> Vec<u8> {
     captured
 }
 
-/// Runs a command without input and waits for it. The process ends with this thread and may use `memory` bytes.
-pub fn output(command: &mut Command, memory: Option<u64>) -> io::Result<Output> {
+/// Runs a command with empty standard input, waits for it and returns its captured output. The process ends when this thread
+/// ends. `memory` is the limit of its data segment in bytes.
+pub fn run_captured(command: &mut Command, memory: Option<u64>) -> io::Result<Output> {
     end_with_parent(command, memory);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -61,7 +63,7 @@ pub fn output(command: &mut Command, memory: Option<u64>) -> io::Result<Output> 
     Ok(Output { status: child.wait()?, stdout, stderr })
 }
 
-/// An in-memory file that children can read and write, valid until this process ends.
+/// An in-memory file that children can read and write. It exists until it is dropped.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 
@@ -71,7 +73,7 @@ impl MemoryFile {
         file.write_all(bytes)?;
         Ok(MemoryFile(file))
     }
-    /// The path under which a child opens it.
+    /// The path with which a child opens the file. Children inherit the file descriptor.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
@@ -83,23 +85,23 @@ impl MemoryFile {
     }
 }
 
-/// The origin of the signal that ended a child.
+/// The cause of the signal that terminated a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Killed {
-    /// A fault of the child itself, such as a segmentation fault.
+pub enum SignalCause {
+    /// A fault of the child itself, such as a segmentation fault or an abort.
     Fault,
-    /// A user, the system or a resource limit.
+    /// Another process, the system or a resource limit.
     External,
 }
 
-/// Classifies the signal that terminated a child, if there was one.
-pub fn killed(status: ExitStatus) -> Option<Killed> {
+/// Classifies the signal that terminated a child; `None` if the child exited by itself.
+pub fn signal_cause(status: ExitStatus) -> Option<SignalCause> {
     let signal = Signal::from_named_raw(status.signal()?);
-    let faults = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE, Signal::ABORT, Signal::TRAP, Signal::SYS];
-    Some(if signal.is_some_and(|signal| faults.contains(&signal)) { Killed::Fault } else { Killed::External })
+    let fault_signals = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE, Signal::ABORT, Signal::TRAP, Signal::SYS];
+    Some(if signal.is_some_and(|signal| fault_signals.contains(&signal)) { SignalCause::Fault } else { SignalCause::External })
 }
 
-/// Describes how a child ended.
+/// Describes in words how a child ended: its exit code, or the signal and the likely reason.
 pub fn describe(status: ExitStatus) -> String {
     let likely_reason = match status.signal().and_then(Signal::from_named_raw) {
         Some(Signal::KILL) => ": it was killed; perhaps the machine was out of memory",

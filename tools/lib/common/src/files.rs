@@ -11,10 +11,10 @@ use std::sync::Arc;
 /// The input of a tool.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The file's name for messages; `<stdin>` for standard input.
+    /// The path of the file, for messages; `<stdin>` for standard input unless `--input-name` names it.
     pub name: String,
     pub bytes: Arc<Vec<u8>>,
-    /// Whether the bytes come from a Unix pipe, where an earlier stage may have failed.
+    /// Whether the bytes come from a Unix pipe or socket, whose writer may be a stage that failed.
     pub piped: bool,
 }
 
@@ -34,12 +34,12 @@ pub fn read_file(path: Option<&Path>) -> Result<Input> {
     Ok(Input { name, bytes: Arc::new(bytes), piped: false })
 }
 
-/// Reads to the end. Fails if the input exceeds the size limit of files.
+/// Reads to the end. Fails if there are more than [`base::codec::SIZE_LIMIT`] bytes. `name` is for messages.
 fn read_limited(source: impl Read, name: &str) -> Result<Vec<u8>> {
     read_at_most(source, name, base::codec::SIZE_LIMIT as u64)
 }
 
-/// Reads to the end. Fails if the input exceeds `limit` bytes.
+/// Reads to the end. Fails if there are more than `limit` bytes. `name` is for messages.
 pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(limit + 1).read_to_end(&mut bytes).map_err(|error| io_error("read", name, &error))?;
@@ -64,8 +64,9 @@ pub fn os_error_text(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
-/// Writes a file, or standard output for `None`. A regular file is replaced atomically, and kept if it already has the same
-/// content. Devices and FIFOs are written in place. A closed reader is not an error; an initially closed standard output is one.
+/// Writes a file, or standard output for `None`. A regular file is replaced atomically, unless it already has these bytes. Devices
+/// and FIFOs are written in place. If the reader of a Unix pipe is closed, the remaining bytes are dropped without an error. A
+/// standard output that was closed when the process started is an error.
 pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
     let Some(path) = path else {
         if crate::closed_stdout::stdout_was_closed() {
@@ -78,49 +79,50 @@ pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
         };
     };
     let result = match fs::metadata(path) {
-        Ok(data) if !data.is_file() => overwrite(path, bytes),
-        Ok(data) => replace(path, bytes, Some(data.permissions())),
-        Err(_) => replace(path, bytes, None),
+        Ok(metadata) if !metadata.is_file() => write_in_place(path, bytes),
+        Ok(metadata) => replace_atomically(path, bytes, Some(metadata.permissions())),
+        Err(_) => replace_atomically(path, bytes, None),
     };
     result.map_err(|error| io_error("write", &path.display().to_string(), &error))
 }
 
-fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_in_place(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match OpenOptions::new().write(true).open(path)?.write_all(bytes) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-fn replace(path: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
+/// Replaces a file atomically by these bytes. `permissions` are those of the existing file; `None` if there is no file.
+fn replace_atomically(path: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
     let target = resolve_links(path)?;
     let exists = permissions.is_some();
     if exists && has_content(&target, bytes)? {
         return Ok(());
     }
-    let mut temporary = TemporaryFile::in_same_folder(&target)?;
-    temporary.file.write_all(bytes)?;
+    let mut temporary_file = TemporaryFile::in_same_folder(&target)?;
+    temporary_file.file.write_all(bytes)?;
     if let Some(permissions) = permissions {
-        temporary.file.set_permissions(permissions)?;
+        temporary_file.file.set_permissions(permissions)?;
     }
-    temporary.move_to(&target, exists)
+    temporary_file.move_to(&target, exists)
 }
 
-/// Replaces a file atomically by the output of `write`.
+/// Replaces a file atomically by the bytes that `write` writes.
 pub(crate) fn replace_with_writer(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
     let target = resolve_links(path)?;
-    let temporary = TemporaryFile::in_same_folder(&target)?;
-    write(temporary.file.try_clone()?)?;
-    temporary.move_to(&target, target.exists())
+    let temporary_file = TemporaryFile::in_same_folder(&target)?;
+    write(temporary_file.file.try_clone()?)?;
+    temporary_file.move_to(&target, target.exists())
 }
 
-/// Returns whether a file has exactly these bytes. Returns false if it cannot be read.
+/// Returns whether a file has exactly these bytes. Returns false if the file exists but cannot be read.
 fn has_content(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let same_length = fs::metadata(path)?.len() == bytes.len() as u64;
-    Ok(same_length && fs::read(path).is_ok_and(|old| old == bytes))
+    Ok(same_length && fs::read(path).is_ok_and(|old_bytes| old_bytes == bytes))
 }
 
-/// The target of a chain of symbolic links, which need not exist.
+/// The path at the end of a chain of symbolic links. No file need exist at that path.
 fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..40 {
@@ -132,8 +134,8 @@ fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// A temporary file in the folder of its target. If the file system supports it, the file is unnamed until it is complete, so a
-/// killed process leaves no file.
+/// A temporary file in the folder of its target. If the file system supports unnamed files, the file has no name until it is
+/// complete, so a killed process leaves no file.
 struct TemporaryFile {
     file: File,
     /// The temporary name, if the file has one.
@@ -153,18 +155,19 @@ impl TemporaryFile {
         Ok(TemporaryFile { file, name: Some(name) })
     }
 
+    /// Gives the file the name `target`. `exists`: there already is a file with that name.
     fn move_to(mut self, target: &Path, exists: bool) -> io::Result<()> {
         let fd_path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let link = |name: &Path| Ok(rustix::fs::linkat(CWD, &fd_path, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+        let link_as = |name: &Path| Ok(rustix::fs::linkat(CWD, &fd_path, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         if self.name.is_none() {
-            // Without an existing target, linking is a single step. A replacement takes two; a kill in between leaves a complete
-            // file under a hidden name.
-            if !exists && link(target).is_ok() {
+            // If the target does not exist, linking is a single step. Otherwise the file is first linked with a hidden name and
+            // then renamed. If the process is killed in between, a complete file with a hidden name remains.
+            if !exists && link_as(target).is_ok() {
                 return Ok(());
             }
-            self.name = Some(with_free_name(target, link)?.0);
+            self.name = Some(with_free_name(target, link_as)?.0);
         }
-        fs::rename(self.name.as_ref().expect("it has a name by now"), target)?;
+        fs::rename(self.name.as_ref().expect("an unnamed file was linked above"), target)?;
         self.name = None;
         Ok(())
     }
@@ -178,7 +181,7 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Creates an entry with an unused hidden name in the folder of `target`.
+/// Calls `create` with hidden names in the folder of `target` until one is unused. Returns that name and the result.
 fn with_free_name<T>(target: &Path, create: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     let stem: String = target.file_name().unwrap_or_default().to_string_lossy().chars().take(40).collect();
     for attempt in 0.. {
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_a_link_even_to_a_file_that_is_not_there_yet() {
+    fn writing_through_a_symbolic_link_keeps_the_link() {
         let dir = folder("link");
         let link = dir.join("link");
         symlink("target", &link).unwrap();

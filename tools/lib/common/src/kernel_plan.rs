@@ -28,6 +28,7 @@ pub struct KernelPlan {
     pub occupancy: Option<u32>,
     pub prefetch: Option<Switch>,
     pub split_m: Option<Switch>,
+    pub tma: Option<Switch>,
 }
 
 impl fmt::Display for KernelPlan {
@@ -39,6 +40,7 @@ impl fmt::Display for KernelPlan {
             number("occupancy", self.occupancy),
             switch("prefetch", self.prefetch),
             switch("split_m", self.split_m),
+            switch("tma", self.tma),
         ];
         let all: Vec<String> = all.into_iter().flatten().collect();
         f.write_str(if all.is_empty() { "no decision" } else { "" })?;
@@ -110,6 +112,11 @@ pub fn prefetch<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a
 /// The value of `--split-m` for a function.
 pub fn split_m<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
     switch(envelope, "split-m", of(envelope, function)?.split_m)
+}
+
+/// The value of `--tma` for a function.
+pub fn tma<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
+    switch(envelope, "tma", of(envelope, function)?.tma)
 }
 
 fn switch<'a>(envelope: &'a Envelope, option: &str, planned: Option<Switch>) -> Result<Option<&'a str>> {

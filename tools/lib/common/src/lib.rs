@@ -1,7 +1,8 @@
 //! The conventions of all tools: arguments, input and output files, diagnostics, passes, exit codes.
 //!
-//! A tool is a `main` of a few lines. A filter (`tool [INPUT|-] [-o OUTPUT|-]`) calls [`filter`]. A tool that does not write a
-//! single file (`tile-run`, `tile-sim`) calls [`runner`]. Both pass a [`Session`] and the tool's own options to a function:
+//! The `main` of a tool has a few lines. A filter, which reads one file and writes one (`tool [INPUT|-] [-o OUTPUT|-]`), calls
+//! [`filter`]. A tool with no output file or with several (`tile-run`, `tile-sim`) calls [`runner`]. [`filter`] and [`runner`] call
+//! a function of the tool with a [`Session`] and the tool's own options:
 //!
 //! ```no_run
 //! # use common::{About, Pass, Session, options::OptLevel};
@@ -10,7 +11,7 @@
 //!     summary: "Lowers .tile to .aa, with explicit memory",
 //!     examples: &[("tile-lower-aa -O3 k.tile -o k.aa", "one file to another")],
 //!     passes: &["convert", "fold"],
-//!     forms: true,
+//!     writes_stage_files: true,
 //! };
 //!
 //! fn main() -> std::process::ExitCode {

@@ -1,5 +1,5 @@
-//! Memory and time limits. The thread that started the work polls both, reports an exceeded limit and ends the process with its
-//! children. Output files are unnamed until they are complete, so no partial file remains.
+//! Memory and time limits. The thread that started the work polls both. It reports an exceeded limit and ends the process, which
+//! ends the child processes too. Output files have no name until they are complete, so no partial file remains.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -15,26 +15,29 @@ pub struct Limits {
     pub max_time: Option<u64>,
 }
 
-const DEFAULT_TIME: u64 = 1800;
-/// The polling interval. Most runs end before the first poll.
-const INTERVAL: Duration = Duration::from_millis(50);
+/// The default of `--max-time`.
+const DEFAULT_TIME_SECONDS: u64 = 1800;
+/// The interval at which the limits are checked. Most runs end before the first check.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Limits {
-    fn time(&self) -> Option<Duration> {
-        Some(self.max_time.unwrap_or(DEFAULT_TIME)).filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    /// The time limit; `None` if there is none.
+    fn time_limit(&self) -> Option<Duration> {
+        Some(self.max_time.unwrap_or(DEFAULT_TIME_SECONDS)).filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
-    /// The memory limit in bytes.
-    pub fn memory(&self) -> Option<u64> {
+    /// The memory limit in bytes; `None` if there is none, or if the size of the machine's memory is unknown.
+    pub fn memory_bytes(&self) -> Option<u64> {
         let requested = self.max_memory.map(|mebibytes| mebibytes.saturating_mul(1 << 20));
-        requested.or_else(|| Some(available_memory()? / 4 * 3)).filter(|bytes| *bytes > 0)
+        requested.or_else(|| Some(available_memory_bytes()? / 4 * 3)).filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for the result of `work`. Returns the reason if a limit is exceeded first.
-    pub(crate) fn wait<T>(self, work: &Receiver<T>) -> Result<T, String> {
+    /// Waits for the result that another thread sends. Fails with the reason if a limit is exceeded first, or if that thread ends
+    /// without a result.
+    pub(crate) fn wait<T>(self, result: &Receiver<T>) -> Result<T, String> {
         let mut watch = Watch::new(self);
         loop {
-            match work.recv_timeout(INTERVAL) {
+            match result.recv_timeout(POLL_INTERVAL) {
                 Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Disconnected) => return Err("its work ended without a result".into()),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -45,43 +48,45 @@ impl Limits {
         }
     }
 
-    /// Polls on another thread, for programs that work on the main thread. If a limit is exceeded, calls `on_exceeded` with the
-    /// reason. `on_exceeded` must end the process.
+    /// Polls on another thread, for programs that do their work on the main thread. If a limit is exceeded, calls `on_exceeded`
+    /// with the reason. `on_exceeded` must end the process.
     pub fn watch(self, on_exceeded: impl FnOnce(String) + Send + 'static) {
         let mut watch = Watch::new(self);
         let poll = move || {
             let reason = loop {
-                std::thread::sleep(INTERVAL);
+                std::thread::sleep(POLL_INTERVAL);
                 if let Some(reason) = watch.exceeded() {
                     break reason;
                 }
             };
             on_exceeded(reason);
         };
-        // If the thread cannot be created, memory is exhausted and the work itself reports an error.
+        // If the thread cannot be created, the process has too little memory, and the work itself will fail with an error.
         let _ = std::thread::Builder::new().spawn(poll);
     }
 }
 
-/// Limits, with the start time of the time limit.
+/// Limits, and the state for checking them.
 struct Watch {
     limits: Limits,
+    /// The time from which the time limit counts.
     start: Instant,
-    /// The memory limit. The first poll computes it, because most runs end before that.
-    memory: Option<Option<u64>>,
+    /// The memory limit in bytes. The outer `None` means not yet computed: the first poll computes it, because most runs end
+    /// before.
+    memory_bytes: Option<Option<u64>>,
 }
 
 impl Watch {
     fn new(limits: Limits) -> Watch {
-        Watch { limits, start: Instant::now(), memory: None }
+        Watch { limits, start: Instant::now(), memory_bytes: None }
     }
 
-    /// The message of an exceeded limit, if there is one.
+    /// Checks the limits. Returns the message of an exceeded limit, if there is one.
     fn exceeded(&mut self) -> Option<String> {
-        if let Some(limit) = self.limits.time().filter(|limit| self.start.elapsed() > *limit) {
+        if let Some(limit) = self.limits.time_limit().filter(|limit| self.start.elapsed() > *limit) {
             return Some(format!("exceeded the time limit of {} s (--max-time)", limit.as_secs()));
         }
-        let limit = (*self.memory.get_or_insert_with(|| self.limits.memory()))?;
+        let limit = (*self.memory_bytes.get_or_insert_with(|| self.limits.memory_bytes()))?;
         let is_over = resident_bytes().is_some_and(|bytes| bytes > limit);
         is_over.then(|| format!("exceeded the memory limit of {} MiB (--max-memory)", limit >> 20))
     }
@@ -89,14 +94,14 @@ impl Watch {
 
 /// The resident memory of this process in bytes.
 fn resident_bytes() -> Option<u64> {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
-    Some(pages.split(' ').nth(1)?.parse::<u64>().ok()? * rustix::param::page_size() as u64)
+    let page_counts = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(page_counts.split(' ').nth(1)?.parse::<u64>().ok()? * rustix::param::page_size() as u64)
 }
 
-/// The memory of the machine, or the cgroup's limit if that is lower.
-fn available_memory() -> Option<u64> {
-    let information = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kibibytes = information.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().trim_end_matches(" kB");
+/// The size of the machine's memory in bytes, or the limit of the control group if that is lower.
+fn available_memory_bytes() -> Option<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().trim_end_matches(" kB");
     let machine_bytes = kibibytes.parse::<u64>().ok()? << 10;
     let cgroup_bytes = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     Some(cgroup_bytes.map_or(machine_bytes, |cgroup_bytes: u64| cgroup_bytes.min(machine_bytes)))

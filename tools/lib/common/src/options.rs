@@ -1,5 +1,6 @@
 //! Compiler options that the envelope of a stage file carries through the pipeline. The first stage that needs an option records
-//! it. A later stage accepts the option only with the recorded value. A stage flattens the groups it accepts and calls `record`.
+//! it. A later stage accepts the option only with the recorded value. Each struct is a group of options. A stage flattens the
+//! groups that it accepts into its command line and calls their `record` functions.
 
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
@@ -29,7 +30,8 @@ pub struct GpuName {
     pub gpu_name: Option<Target>,
 }
 
-/// Overrides of decisions of tile-lower-as, which needs them first. The stage applies each override or rejects it with the reason.
+/// Options that override decisions of tile-lower-as, which is the first stage that needs them. tile-lower-as applies each option or
+/// rejects it with the reason.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Lowering {
     /// Warps per CTA: 1, 2, 4, 8, 16 or 32 [default: num_worker_warps_per_cta of the program, else chosen from its tile sizes]
@@ -63,7 +65,7 @@ pub struct Lowering {
     pub prefetch: Option<String>,
 }
 
-/// Overrides of decisions of tile-sched, which needs them first.
+/// Options that override decisions of tile-sched, which is the first stage that needs them.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Scheduling {
     /// Pipeline stages of each loop with asynchronous copies, 1 to 8; the prefetch distance is one less [default: enough to hide
@@ -116,8 +118,8 @@ pub struct Host {
     pub ptxas_options: Option<String>,
 }
 
-/// Prefixes of ptxas options that users cannot pass: tile-link sets them itself, or they read further, unchecked options from a
-/// file.
+/// Prefixes of ptxas options that users cannot pass. tile-link sets them itself, except `--options-file`, which would read further
+/// options from a file without this check.
 const RESERVED_PTXAS_OPTIONS: [&str; 7] = ["-o", "-O", "-arch", "--output-file", "--gpu-name", "--opt-level", "--options-file"];
 
 fn parse_ptxas_options(text: &str) -> Result<String, String> {
@@ -150,7 +152,7 @@ fn parse_stages(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|stages| (1..=8).contains(stages)).ok_or_else(|| "a loop has 1 to 8 stages".into())
 }
 
-/// The error of a stage that needs a target and has none.
+/// The error of a tool that needs a target and has none.
 pub fn no_target() -> Box<Diagnostic> {
     Diagnostic::usage("OPT002", format!("no target: pass --gpu-name=TARGET; the targets are {}", Target::names()))
 }
@@ -161,9 +163,9 @@ fn parse_target(name: &str) -> Result<Target, String> {
 
 impl OptLevel {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        set(envelope, "opt-level", self.opt_level.map(|level| level.to_string()).as_deref())
+        record_option(envelope, "opt-level", self.opt_level.map(|level| level.to_string()).as_deref())
     }
-    /// Records the level, or the default, for the first stage that needs it.
+    /// Records the level. If there is none, records the default, because later stages must use the same level.
     pub fn record_or_default(&self, envelope: &mut Envelope) -> Result<()> {
         self.record(envelope)?;
         let level = envelope.options.opt_level().to_string();
@@ -173,24 +175,24 @@ impl OptLevel {
 
 impl CheckBounds {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        set(envelope, "check-bounds", self.check_bounds.then_some("true"))
+        record_option(envelope, "check-bounds", self.check_bounds.then_some("true"))
     }
 }
 
 impl GpuName {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         match (envelope.target, self.gpu_name) {
-            (Some(earlier), Some(now)) if earlier != now => {
-                let message = format!("--gpu-name is {now}, but an earlier stage recorded {earlier} in the file");
+            (Some(recorded), Some(requested)) if recorded != requested => {
+                let message = format!("--gpu-name is {requested}, but an earlier stage recorded {recorded} in the file");
                 Err(Diagnostic::usage("OPT001", message))
             }
-            (earlier, now) => {
-                envelope.target = earlier.or(now);
+            (recorded, requested) => {
+                envelope.target = recorded.or(requested);
                 Ok(())
             }
         }
     }
-    /// Records the target and returns it, for the first stage that needs one.
+    /// Records the target and returns it. Fails if there is none.
     pub fn record_needed(&self, envelope: &mut Envelope) -> Result<Target> {
         self.record(envelope)?;
         envelope.target.ok_or_else(no_target)
@@ -198,20 +200,20 @@ impl GpuName {
 }
 
 impl Lowering {
-    fn set_options(&self) -> Vec<(&'static str, String)> {
-        let numbers = [("warps", self.warps), ("occupancy", self.occupancy), ("cluster", self.cluster)]
+    fn given_options(&self) -> Vec<(&'static str, String)> {
+        let number_options = [("warps", self.warps), ("occupancy", self.occupancy), ("cluster", self.cluster)]
             .map(|(name, value)| (name, value.map(|n| n.to_string())));
-        let texts =
+        let text_options =
             [("clc", &self.clc), ("split-m", &self.split_m), ("mma", &self.mma), ("tma", &self.tma), ("prefetch", &self.prefetch)];
-        let texts = texts.map(|(name, value)| (name, value.clone()));
-        numbers.into_iter().chain(texts).filter_map(|(name, value)| Some((name, value?))).collect()
+        let text_options = text_options.map(|(name, value)| (name, value.clone()));
+        number_options.into_iter().chain(text_options).filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        self.set_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
+        self.given_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
     /// The equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
-        self.set_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
+        self.given_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
     /// The `--warps` value recorded in a file.
     pub fn warps(envelope: &Envelope) -> Result<Option<u32>> {
@@ -228,19 +230,19 @@ impl Lowering {
 }
 
 impl Scheduling {
-    fn set_options(&self) -> Vec<(&'static str, String)> {
-        let to_args =
+    fn given_options(&self) -> Vec<(&'static str, String)> {
+        let text_options =
             [("roles", &self.roles), ("overlap", &self.overlap), ("multicast", &self.multicast), ("cta-pairs", &self.cta_pairs)];
-        let to_args = to_args.map(|(name, value)| (name, value.clone()));
-        let all = [("stages", self.stages.map(|stages| stages.to_string()))].into_iter().chain(to_args);
-        all.filter_map(|(name, value)| Some((name, value?))).collect()
+        let text_options = text_options.map(|(name, value)| (name, value.clone()));
+        let options = [("stages", self.stages.map(|stages| stages.to_string()))].into_iter().chain(text_options);
+        options.filter_map(|(name, value)| Some((name, value?))).collect()
     }
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        self.set_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
+        self.given_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
     /// The equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
-        self.set_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
+        self.given_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
     /// The `--stages` value recorded in a file.
     pub fn stages(envelope: &Envelope) -> Result<Option<u32>> {
@@ -250,8 +252,8 @@ impl Scheduling {
 
 impl Debug {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        set(envelope, "lineinfo", self.lineinfo.then_some("true"))?;
-        set(envelope, "device-debug", self.device_debug.then_some("true"))?;
+        record_option(envelope, "lineinfo", self.lineinfo.then_some("true"))?;
+        record_option(envelope, "device-debug", self.device_debug.then_some("true"))?;
         if envelope.options.flag("device-debug") && envelope.options.opt_level() != 0 {
             return Err(Diagnostic::usage("OPT003", "full debug information requires -O0"));
         }
@@ -261,19 +263,20 @@ impl Debug {
 
 impl Host {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
-        set(envelope, "host-arch", self.host_arch.as_deref())?;
-        set(envelope, "host-os", self.host_os.as_deref())?;
-        set(envelope, "sanitize", self.sanitize.as_deref())?;
-        set(envelope, "ptxas-options", self.ptxas_options.as_deref())
+        record_option(envelope, "host-arch", self.host_arch.as_deref())?;
+        record_option(envelope, "host-os", self.host_os.as_deref())?;
+        record_option(envelope, "sanitize", self.sanitize.as_deref())?;
+        record_option(envelope, "ptxas-options", self.ptxas_options.as_deref())
     }
 }
 
-fn set(envelope: &mut Envelope, name: &str, value: Option<&str>) -> Result<()> {
+/// Records an option that has a value. Fails if an earlier stage recorded another value.
+fn record_option(envelope: &mut Envelope, name: &str, value: Option<&str>) -> Result<()> {
     value.map_or(Ok(()), |value| envelope.options.set(name, value))
 }
 
-/// Parses a recorded number. The check is needed because a user may have edited the file.
+/// Parses a number that the file records. `parse` checks it again, because a user may have edited the file.
 fn read_number(envelope: &Envelope, name: &str, parse: fn(&str) -> Result<u32, String>) -> Result<Option<u32>> {
-    let wrong = |why| Diagnostic::invalid("OPT004", format!("invalid option '{name}' in the file: {why}"));
-    envelope.options.get(name).map(|text| parse(text).map_err(wrong)).transpose()
+    let invalid_option = |why| Diagnostic::invalid("OPT004", format!("invalid option '{name}' in the file: {why}"));
+    envelope.options.get(name).map(|text| parse(text).map_err(invalid_option)).transpose()
 }

@@ -1,18 +1,19 @@
-//! The pass manager: order, timing, `--print-after`, `--print-changed`, `--stop-after`, and the name of the running pass for bug
-//! reports. In debug builds it verifies the state after every pass.
+//! The pass manager. It runs the passes of a tool in order, and implements `--print-after`, `--print-changed` and `--stop-after`.
+//! It records the time and the name of the running pass, for `--time` and for reports of internal errors. In debug builds it
+//! verifies the state after every pass.
 
 use crate::difference::{Colour, difference};
 use crate::session::Session;
 use base::diag::Result;
 use base::{File, Payload};
 
-/// One pass of a tool over a state `S`, usually the `File` that the tool writes.
+/// One pass of a tool, which transforms a state `S`. The state is usually the [`File`] that the tool writes.
 pub struct Pass<S> {
     pub name: &'static str,
     pub run: fn(&mut S) -> Result<()>,
 }
 
-/// Concatenates pass names for [`crate::About`]: the passes before the table, the passes of the table, and the passes after it.
+/// Concatenates pass names for [`crate::About::passes`]: `before`, the names of the passes in `table`, and `after`.
 pub const fn pass_names<S, const N: usize>(
     before: &[&'static str],
     table: &[Pass<S>],
@@ -20,23 +21,25 @@ pub const fn pass_names<S, const N: usize>(
 ) -> [&'static str; N] {
     assert!(N == before.len() + table.len() + after.len());
     let mut names = [""; N];
-    let mut at = 0;
-    while at < N {
-        names[at] = if at < before.len() {
-            before[at]
-        } else if at < before.len() + table.len() {
-            table[at - before.len()].name
+    let mut index = 0;
+    while index < N {
+        names[index] = if index < before.len() {
+            before[index]
+        } else if index < before.len() + table.len() {
+            table[index - before.len()].name
         } else {
-            after[at - before.len() - table.len()]
+            after[index - before.len() - table.len()]
         };
-        at += 1;
+        index += 1;
     }
     names
 }
 
-/// A state that passes transform: its text for `--print-after`, and its verifier for debug builds.
+/// A state that passes transform.
 pub trait Show {
+    /// The text of the state, for `--print-after` and `--print-changed`.
     fn show(&self) -> String;
+    /// Verifies the state, after every pass in debug builds.
     fn check(&self) -> Result<()>;
 }
 
@@ -75,23 +78,27 @@ impl Session {
         Ok(state)
     }
 
+    /// Ends a pass whose result is a [`Show`] state.
     fn end_pass<S: Show>(&mut self, name: &'static str, state: &S) {
         self.passed(name, || state.show());
     }
 
-    fn show_change(&self, name: &str, result: &str) {
+    /// Prints the difference between the previous IR and `result`, the IR after the pass `name`. After the first pass, prints the
+    /// number of lines.
+    fn print_change(&self, name: &str, result: &str) {
         let tool = self.about.name;
-        let change = match &self.previous_ir {
+        let text = match &self.previous_ir {
             None => format!("// {tool}: {} lines after {name}\n", result.lines().count()),
             Some(before) => match difference(before, result, Colour::of_stderr()) {
                 changes if changes.is_empty() => format!("// {tool}: no changes in {name}\n"),
                 changes => format!("// {tool}: changes in {name}\n{changes}"),
             },
         };
-        crate::report::write_stderr(&change);
+        crate::report::write_stderr(&text);
     }
 
-    /// Records the end of a pass: prints its result if requested, and stops if `--stop-after` names the pass.
+    /// Ends a pass whose result is not a [`Show`] state: prints the text of its result if an option requests it, and stops the run
+    /// if `--stop-after` names the pass. [`Session::run`] and [`Session::step`] call this function themselves.
     pub fn passed(&mut self, name: &'static str, result: impl Fn() -> String) {
         debug_assert!(self.about.passes.contains(&name), "pass '{name}' is not in the tool's About");
         if self.prints_after(name) {
@@ -99,7 +106,7 @@ impl Session {
         }
         if self.prints_changed() {
             let result = result();
-            self.show_change(name, &result);
+            self.print_change(name, &result);
             self.previous_ir = Some(result);
         }
         self.stop_if_named(name);

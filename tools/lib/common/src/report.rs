@@ -14,6 +14,7 @@ pub enum ErrorFormat {
     Reference,
 }
 
+/// Writes diagnostics in a format.
 #[derive(Clone, Copy, Debug)]
 pub struct Reporter(pub ErrorFormat);
 
@@ -29,7 +30,7 @@ impl Reporter {
     }
 }
 
-/// Writes to standard error. A closed reader is not an error.
+/// Writes to standard error. Errors, such as a closed reader of a Unix pipe, are ignored.
 pub fn write_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// The options that every tool has.
 #[derive(clap::Args, Debug, Clone)]
-pub(crate) struct Basics {
+pub(crate) struct CommonOptions {
     /// Input file; standard input if absent or `-`
     #[arg(value_name = "INPUT")]
     pub(crate) input: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) struct Basics {
 
 /// The options of tools that write one file.
 #[derive(clap::Args, Debug, Clone)]
-pub(crate) struct Output {
+pub(crate) struct OutputOptions {
     /// Output file; standard output if absent or `-`
     #[arg(short, long, value_name = "OUTPUT")]
     pub(crate) output: Option<PathBuf>,
@@ -79,26 +79,33 @@ impl From<Format> for Form {
     }
 }
 
+/// The state of one run of a tool.
 pub struct Session {
     pub about: &'static About,
-    pub(crate) basics: Basics,
-    pub(crate) output: Option<Output>,
+    pub(crate) options: CommonOptions,
+    /// `None` for a tool that does not write one file.
+    pub(crate) output_options: Option<OutputOptions>,
+    /// The finished steps in order, each with its time.
     times: Vec<(&'static str, Duration)>,
     stopped: bool,
-    /// The number of log entries that the input already had, which `--verbose` does not print.
-    log_printed: usize,
+    /// The number of log entries in the input file. `--verbose` prints only the entries after them.
+    input_log_entries: usize,
     /// With `--print-changed`, the IR after the previous pass.
     pub(crate) previous_ir: Option<String>,
 }
 
-/// The running step, for the report of a panic.
+/// The state of the run, for the report of an internal error.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
+    /// The running step.
     pub(crate) step: Option<&'static str>,
-    /// The last successful pass.
+    /// The last pass that has ended.
     pub(crate) last_pass: Option<&'static str>,
     pub(crate) input: Option<Input>,
 }
+
+/// The name of the step that waits for input from a Unix pipe. The total time excludes it.
+const WAIT: &str = "wait";
 
 pub(crate) static RUNNING: Mutex<Running> = Mutex::new(Running { step: None, last_pass: None, input: None });
 
@@ -106,91 +113,94 @@ fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(|error| error.into_inner())
 }
 
-/// The running step.
+/// The name of the running step.
 pub(crate) fn running_step() -> Option<&'static str> {
     running().step
 }
 
 impl Session {
-    pub(crate) fn new(about: &'static About, basics: Basics, output: Option<Output>) -> Session {
-        Session { about, basics, output, times: Vec::new(), stopped: false, log_printed: 0, previous_ir: None }
+    pub(crate) fn new(about: &'static About, options: CommonOptions, output_options: Option<OutputOptions>) -> Session {
+        Session { about, options, output_options, times: Vec::new(), stopped: false, input_log_entries: 0, previous_ir: None }
     }
 
-    /// Name and version, for the envelope's `producer`.
+    /// The name and version of the tool, for the `producer` of envelopes.
     pub fn producer(&self) -> String {
         format!("{} {}", self.about.name, env!("CARGO_PKG_VERSION"))
     }
+    /// Whether `--verbose` is given.
     pub fn verbose(&self) -> bool {
-        self.basics.verbose
+        self.options.verbose
     }
-    /// The limits of the tool and its child processes.
+    /// The memory and time limits of the tool and of its child processes.
     pub fn limits(&self) -> Limits {
-        self.basics.limits
+        self.options.limits
     }
-    /// `--verify-only`: verify the input without writing output.
+    /// Whether `--verify-only` is given: the tool verifies the input and writes no output.
     pub fn verify_only(&self) -> bool {
-        self.basics.verify_only
+        self.options.verify_only
     }
-    /// Whether the pass of `--stop-after` has run. Only the output remains to be written.
+    /// Whether the pass that `--stop-after` names has run. The tool then only writes the output.
     pub fn stopped(&self) -> bool {
         self.stopped
     }
     /// The value of `--format`.
     pub fn format(&self) -> Option<Format> {
-        self.output.as_ref().and_then(|output| output.format)
+        self.output_options.as_ref().and_then(|output| output.format)
     }
     /// The output file of `-o`; `None` is standard output.
     pub fn output_path(&self) -> Option<&PathBuf> {
-        self.output.as_ref().and_then(|output| output.output.as_ref()).filter(|path| path.as_os_str() != "-")
+        self.output_options.as_ref().and_then(|output| output.output.as_ref()).filter(|path| path.as_os_str() != "-")
     }
     /// Reports a diagnostic that does not end the run.
     pub fn report(&self, diagnostic: &Diagnostic) {
-        Reporter(self.basics.error_format).report(diagnostic);
+        Reporter(self.options.error_format).report(diagnostic);
     }
     /// Prints a message if `--verbose` is given.
     pub fn write_stderr(&self, text: &str) {
-        if self.basics.verbose {
+        if self.options.verbose {
             write_stderr(&format!("{}: {text}\n", self.about.name));
         }
     }
 
-    /// Reads the input.
+    /// Reads the input file or standard input. The time of reading from a Unix pipe is reported as `wait`, because it is mostly the
+    /// time of an earlier stage, which writes its output to this pipe.
     pub fn input(&mut self) -> Result<Input> {
-        let path = self.basics.input.clone().filter(|path| path.as_os_str() != "-");
+        let path = self.options.input.clone().filter(|path| path.as_os_str() != "-");
         let mut input = self.timed("read", |_| read_file(path.as_deref()))?;
-        if let (None, Some(name)) = (path, &self.basics.input_name) {
+        if let (None, Some(name)) = (path, &self.options.input_name) {
             input.name.clone_from(name);
         }
         if input.piped
             && let Some(last) = self.times.last_mut()
         {
-            last.0 = "wait";
+            last.0 = WAIT;
         }
         running().input = Some(input.clone());
         Ok(input)
     }
 
-    /// Reads and verifies the input as a stage file in any format.
+    /// Reads, decodes and verifies the input as a stage file in any format.
     pub fn read<P: Payload>(&mut self) -> Result<File<P>> {
         let input = self.input()?;
         self.decode(&input)
     }
 
-    /// Decodes and verifies a stage file. An empty or truncated file from a pipe ends the run silently: an earlier stage failed and
-    /// has reported the reason.
+    /// Decodes and verifies a stage file. If a Unix pipe delivered an empty or truncated file, the run ends without a message,
+    /// because an earlier stage failed and has reported the reason.
     pub fn decode<P: Payload>(&mut self, input: &Input) -> Result<File<P>> {
         input.refuse_truncated()?;
         let file = self.timed("decode", |_| File::<P>::read(&input.bytes, &input.name))?;
-        self.log_printed = file.envelope.log.len();
+        self.input_log_entries = file.envelope.log.len();
         Ok(file)
     }
 
-    /// Verifies and writes a stage file in the requested format, binary by default.
+    /// Verifies a stage file and writes it in the format of `--format`, binary by default. With `--verbose`, prints the log entries
+    /// of this run.
     pub fn write<P: Payload>(&mut self, file: &File<P>) -> Result<()> {
         let form = self.format().map_or(Form::Binary, Form::from);
         let bytes = self.timed("encode", |_| file.write(form))?;
-        if self.basics.verbose {
-            file.envelope.log.iter().skip(self.log_printed).for_each(|entry| {
+        if self.options.verbose {
+            file.envelope.log.iter().skip(self.input_log_entries).for_each(|entry| {
                 write_stderr(&format!(
                     "{}: {}: {:?} {}: {}\n",
                     self.about.name, entry.pass, entry.outcome, entry.name, entry.message
@@ -200,106 +210,117 @@ impl Session {
         self.write_bytes(&bytes, form == Form::Binary)
     }
 
-    /// Writes the output, except with `--verify-only`.
-    pub fn write_bytes(&mut self, bytes: &[u8], binary: bool) -> Result<()> {
-        if self.basics.verify_only {
+    /// Writes the output, except with `--verify-only`. Binary output to a terminal is an error.
+    pub fn write_bytes(&mut self, bytes: &[u8], is_binary: bool) -> Result<()> {
+        if self.options.verify_only {
             return Ok(());
         }
         let path = self.output_path().cloned();
-        if binary && path.is_none() && std::io::stdout().is_terminal() {
+        if is_binary && path.is_none() && std::io::stdout().is_terminal() {
             return Err(Diagnostic::usage("CLI004", "binary output to a terminal: use -o FILE, or --format=text to read it"));
         }
         self.timed("write", |_| write_file(path.as_deref(), bytes))
     }
 
-    /// Runs a step, records its time, and names it in reports of panics.
+    /// Runs a step and records its time. If the step panics, the report of the internal error names it. A step can contain other
+    /// steps.
     pub fn timed<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Session) -> T) -> T {
         let outer_step = running().step.replace(name);
         crate::bug::fail_if_requested(self.about, name);
         let start = Instant::now();
         let result = step(self);
         self.times.push((name, start.elapsed()));
-        let mut now = running();
-        now.step = outer_step;
+        let mut running = running();
+        running.step = outer_step;
         if self.about.passes.contains(&name) {
-            now.last_pass = Some(name);
+            running.last_pass = Some(name);
         }
         result
     }
 
+    /// Whether `--print-after` names the pass, or is `all`.
     pub(crate) fn prints_after(&self, name: &str) -> bool {
-        self.output
+        self.output_options
             .as_ref()
             .is_some_and(|output| output.print_after.iter().any(|requested| requested == name || requested == "all"))
     }
+    /// Stops the run if `--stop-after` names the pass.
     pub(crate) fn stop_if_named(&mut self, name: &str) {
-        self.stopped |= self.output.as_ref().is_some_and(|output| output.stop_after.as_deref() == Some(name));
+        self.stopped |= self.output_options.as_ref().is_some_and(|output| output.stop_after.as_deref() == Some(name));
     }
 
     pub(crate) fn prints_changed(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.print_changed)
+        self.output_options.as_ref().is_some_and(|output| output.print_changed)
     }
 
-    /// Checks that the options have an effect on this tool, and that the named passes exist.
+    /// Checks that `--format`, `--stop-after`, `--print-after` and `--print-changed` have an effect on this tool, and that the
+    /// named passes exist.
     pub(crate) fn check_options(&self) -> Result<()> {
-        let Some(output) = &self.output else { return Ok(()) };
-        let (forms, passes) = (self.about.forms, !self.about.passes.is_empty());
-        let given = [
-            ("--format", output.format.is_some(), forms, "does not write stage files, so its output has a single format"),
-            ("--stop-after", output.stop_after.is_some(), passes, "has no passes"),
-            ("--print-after", !output.print_after.is_empty(), passes, "has no passes"),
-            ("--print-changed", output.print_changed, passes, "has no passes"),
+        let Some(output) = &self.output_options else { return Ok(()) };
+        let (writes_stage_files, has_passes) = (self.about.writes_stage_files, !self.about.passes.is_empty());
+        // Option, whether it is given, whether it has an effect, reason if it has none.
+        let options = [
+            (
+                "--format",
+                output.format.is_some(),
+                writes_stage_files,
+                "does not write stage files, so its output has a single format",
+            ),
+            ("--stop-after", output.stop_after.is_some(), has_passes, "has no passes"),
+            ("--print-after", !output.print_after.is_empty(), has_passes, "has no passes"),
+            ("--print-changed", output.print_changed, has_passes, "has no passes"),
         ];
-        if let Some((option, .., why)) = given.iter().find(|(_, given, useful, _)| *given && !useful) {
+        if let Some((option, .., why)) = options.iter().find(|(_, is_given, has_effect, _)| *is_given && !has_effect) {
             return Err(Diagnostic::usage("CLI009", format!("{option} has no effect: {} {why}", self.about.name)));
         }
-        let printed = output.print_after.iter().filter(|name| *name != "all");
-        for name in printed.chain(&output.stop_after) {
+        let printed_passes = output.print_after.iter().filter(|name| *name != "all");
+        for name in printed_passes.chain(&output.stop_after) {
             if !self.about.passes.contains(&name.as_str()) {
-                let known = self.about.passes.join(", ");
-                let meant = did_you_mean(name, self.about.passes.iter().copied());
-                let message = format!("{} has no pass '{name}'{meant}; its passes are: {known}", self.about.name);
+                let passes = self.about.passes.join(", ");
+                let suggestion = did_you_mean(name, self.about.passes.iter().copied());
+                let message = format!("{} has no pass '{name}'{suggestion}; its passes are: {passes}", self.about.name);
                 return Err(Diagnostic::usage("CLI005", message));
             }
         }
         Ok(())
     }
 
-    /// Prints the table of `--time`; the JSON form is one line for the driver.
+    /// With `--time`, prints a table of the times of all steps. With `--error-format=json`, prints one line of JSON for the driver.
     pub(crate) fn print_times(&self) {
-        if !self.basics.time {
+        if !self.options.time {
             return;
         }
         let name = self.about.name;
         let milliseconds = |time: &Duration| time.as_secs_f64() * 1e3;
-        if self.basics.error_format == ErrorFormat::Json {
+        if self.options.error_format == ErrorFormat::Json {
             let steps: Vec<_> = self.times.iter().map(|(step, time)| (step, milliseconds(time))).collect();
             write_stderr(&format!("{}\n", serde_json::json!({ "tool": name, "times": steps })));
             return;
         }
-        let total: f64 = self.times.iter().filter(|(step, _)| *step != "wait").map(|(_, time)| milliseconds(time)).sum();
+        let total: f64 = self.times.iter().filter(|(step, _)| *step != WAIT).map(|(_, time)| milliseconds(time)).sum();
         let rows = self.times.iter().map(|(step, time)| format!("{name:14} {step:24} {:9.3} ms\n", milliseconds(time)));
         write_stderr(&(rows.collect::<String>() + &format!("{name:14} {:24} {total:9.3} ms\n", "total")));
     }
 }
 
 impl Input {
-    /// Ends the run silently if a Unix pipe delivered nothing, or fewer bytes than the header states.
+    /// Fails if a Unix pipe delivered nothing, or fewer bytes than the header states. The error ends the run without a message.
     pub fn refuse_truncated(&self) -> Result<()> {
         if self.piped && envelope::is_truncated(&self.bytes) {
-            return Err(silent());
+            return Err(silent_error());
         }
         Ok(())
     }
 }
 
-/// The code of the silent diagnostic.
-const SILENT: &str = "CLI000";
+/// The code of the diagnostic that ends a run without a message.
+const SILENT_CODE: &str = "CLI000";
 
-fn silent() -> Box<Diagnostic> {
-    Diagnostic::io(SILENT, "an earlier stage failed")
+fn silent_error() -> Box<Diagnostic> {
+    Diagnostic::io(SILENT_CODE, "an earlier stage failed")
 }
 
+/// Returns whether a diagnostic ends the run without a message.
 pub(crate) fn is_silent(diagnostic: &Diagnostic) -> bool {
-    diagnostic.severity == Severity::Error && diagnostic.code == SILENT
+    diagnostic.severity == Severity::Error && diagnostic.code == SILENT_CODE
 }

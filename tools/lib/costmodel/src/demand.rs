@@ -19,22 +19,28 @@ pub enum Resource {
     MultiplyAdd,
     /// Integer, logic, comparisons, conversions.
     Integer,
+    /// Special functions, such as `ex2` and reciprocals.
     Special,
+    /// The load/store unit, which shared and global memory accesses use.
     Shared,
+    /// Tensor cores.
     Tensor,
+    /// The TMA unit, which works on one request at a time.
+    Tma,
     /// Reads of MMA operands, which other CTAs read too.
     L2,
     Dram,
 }
 
 impl Resource {
-    const ALL: [Resource; 8] = [
+    const ALL: [Resource; 9] = [
         Resource::Issue,
         Resource::MultiplyAdd,
         Resource::Integer,
         Resource::Special,
         Resource::Shared,
         Resource::Tensor,
+        Resource::Tma,
         Resource::L2,
         Resource::Dram,
     ];
@@ -47,13 +53,14 @@ impl Resource {
             Resource::Special => "special functions",
             Resource::Shared => "shared memory",
             Resource::Tensor => "tensor cores",
+            Resource::Tma => "TMA unit",
             Resource::L2 => "L2 cache",
             Resource::Dram => "DRAM",
         }
     }
 }
 
-/// Cycles of each resource.
+/// Cycles for which a CTA occupies each resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand([f64; Resource::ALL.len()]);
 
@@ -62,19 +69,19 @@ impl Demand {
         self.0[resource as usize] += cycles;
     }
     /// Cycles of the load/store unit.
-    pub(crate) fn shared(cycles: f64) -> Demand {
+    pub(crate) fn of_load_store_unit(cycles: f64) -> Demand {
         let mut demand = Demand::default();
         demand.add(Resource::Shared, cycles);
         demand
     }
-    pub(crate) fn times(mut self, factor: f64) -> Demand {
+    pub(crate) fn scaled_by(mut self, factor: f64) -> Demand {
         self.0.iter_mut().for_each(|cycles| *cycles *= factor);
         self
     }
     /// The resource in use for the longest time.
     pub fn largest(&self) -> (Resource, f64) {
         let all = Resource::ALL.into_iter().map(|resource| (resource, self.0[resource as usize]));
-        all.fold((Resource::Issue, 0.0), |most, of| if of.1 > most.1 { of } else { most })
+        all.fold((Resource::Issue, 0.0), |largest, next| if next.1 > largest.1 { next } else { largest })
     }
 }
 
@@ -88,17 +95,20 @@ impl AddAssign for Demand {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) demand: Demand,
-    /// Cycles that the warps of the CTA need to issue it, if they are alone on the SM.
+    /// Cycles that the warps of the CTA need to issue the op, if they are alone on the SM.
     pub(crate) issue: f64,
-    /// Cycles from its last issue to its results.
+    /// Cycles from the last issued instruction of the op to its results.
     pub(crate) latency: f64,
 }
 
-/// Lanes of a warp, and SM sub-partitions.
+/// Lanes of a warp.
 const LANES: f64 = 32.0;
+/// SM sub-partitions.
 const SUB_PARTITIONS: f64 = 4.0;
+/// Bytes of a row of a TMA tile with the widest swizzle. A tile with longer rows takes several requests.
+const MAX_ROW_BYTES: f64 = 128.0;
 /// Address and mask instructions for each vector that a thread loads or stores.
-const ADDRESSING: f64 = 3.0;
+const ADDRESS_INSTRUCTIONS: f64 = 3.0;
 
 /// The costs of a function's ops.
 pub(crate) struct Costs<'a> {
@@ -113,47 +123,48 @@ pub(crate) struct Costs<'a> {
 /// The buffers from which MMAs read their operands, also through element-wise ops.
 pub(crate) fn operand_buffers(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
-    let (mut found, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut buffers, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for node in body.ops.values() {
         if let Op::Mma { lhs, rhs, lhs_scale, rhs_scale, .. } = &node.kind {
-            let all = [Some(*lhs), Some(*rhs), *lhs_scale, *rhs_scale];
-            found.extend(all.iter().flatten().filter_map(MmaOperand::buffer));
-            work.extend(all.iter().flatten().filter_map(MmaOperand::registers));
+            let operands = [Some(*lhs), Some(*rhs), *lhs_scale, *rhs_scale];
+            buffers.extend(operands.iter().flatten().filter_map(MmaOperand::buffer));
+            work.extend(operands.iter().flatten().filter_map(MmaOperand::registers));
         }
     }
     while let Some(value) = work.pop() {
         let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
         match &body.ops[op].kind {
-            Op::SharedLoad { buffer, .. } => _ = found.insert(*buffer),
+            Op::SharedLoad { buffer, .. } => _ = buffers.insert(*buffer),
             kind if kind.is_pure() && kind.regions().is_empty() => work.extend(kind.operands()),
             _ => {}
         }
     }
-    found
+    buffers
 }
 
 impl Costs<'_> {
     /// Cycles in which the SM issues `count` instructions of each warp of the CTA.
-    fn issue(&self, count: f64) -> f64 {
+    fn issue_cycles(&self, count: f64) -> f64 {
         count * f64::from(self.function.attrs.warps) / SUB_PARTITIONS
     }
-    /// The same for the CTA alone: with fewer warps than sub-partitions, some idle.
-    fn alone(&self, sm_cycles: f64) -> f64 {
+    /// The cycles that a CTA alone on the SM needs for work of `sm_cycles`. With fewer warps than sub-partitions, some
+    /// sub-partitions idle.
+    fn alone_cycles(&self, sm_cycles: f64) -> f64 {
         sm_cycles * (SUB_PARTITIONS / f64::from(self.function.attrs.warps)).max(1.0)
     }
 
-    /// `count` instructions of each warp on a unit with `rate` results per cycle.
-    fn instructions(&self, count: f64, unit: Resource, rate: f64, latency: f64) -> Cost {
+    /// The cost of `count` instructions of each warp on a unit with `rate` results per cycle.
+    fn instruction_cost(&self, count: f64, unit: Resource, rate: f64, latency: f64) -> Cost {
         let mut demand = Demand::default();
         let warps = f64::from(self.function.attrs.warps);
-        demand.add(Resource::Issue, self.issue(count));
+        demand.add(Resource::Issue, self.issue_cycles(count));
         demand.add(unit, count * warps * LANES / rate);
-        let issue = self.alone(self.issue(count).max(count * warps * LANES / rate));
+        let issue = self.alone_cycles(self.issue_cycles(count).max(count * warps * LANES / rate));
         Cost { demand, issue, latency }
     }
 
-    /// Registers of a thread for a value, in words of 32 bits if `packed`.
-    fn held(&self, value: Value, packed: bool) -> f64 {
+    /// Registers of a thread for a tile: words of 32 bits if `packed`, otherwise one for each element.
+    fn registers_of(&self, value: Value, packed: bool) -> f64 {
         match self.function.body.ty(value) {
             Type::Tile { elem, layout, .. } => {
                 let elements = self.module.layouts[*layout].registers() as f64;
@@ -163,26 +174,39 @@ impl Costs<'_> {
         }
     }
 
-    fn bytes(&self, value: Value) -> f64 {
+    /// Bytes of a tile; 0 for other values.
+    fn tile_bytes(&self, value: Value) -> f64 {
         let ty = self.function.body.ty(value);
         ty.elem().map_or(0.0, |elem| element_count(ty.shape()) as f64 * f64::from(elem.bits()) / 8.0)
     }
 
-    /// Cycles of an SM for bytes of DRAM while all SMs use it.
-    fn dram(&self, bytes: f64) -> f64 {
+    /// Cycles of an SM in which DRAM transfers these bytes, while all SMs share its bandwidth.
+    fn dram_cycles(&self, bytes: f64) -> f64 {
         let chip = &self.machine.chip;
         bytes * chip.sms * chip.clock * 1e6 / (chip.memory * 1e9 * self.machine.global.mixed)
     }
 
-    /// The demand of a copy from global memory. Other CTAs read the same MMA operands, so those come from the L2 cache.
+    /// The cycles for which a TMA copy of a buffer occupies the TMA unit: the cycles of its requests, of its rows or of its bytes,
+    /// whichever are most.
+    fn tma_cycles(&self, buffer: Buffer) -> f64 {
+        let (info, copy) = (&self.function.attrs.buffers[buffer], &self.machine.copy);
+        let bytes = f64::from(info.bytes());
+        let inner_bytes = f64::from(info.shape.last().copied().unwrap_or(1)) * f64::from(info.elem.bits()) / 8.0;
+        let row_bytes = inner_bytes.clamp(1.0, MAX_ROW_BYTES);
+        let requests = (inner_bytes / row_bytes).ceil();
+        (bytes / row_bytes * copy.tma_row).max(bytes / copy.tma_bytes).max(requests * copy.tma_issue)
+    }
+
+    /// The demand of a copy from global memory. MMA operands come from the L2 cache, because other CTAs read them too.
     fn add_read(&self, demand: &mut Demand, buffer: Buffer) {
         let bytes = f64::from(self.function.attrs.buffers[buffer].bytes());
         match self.operands.contains(&buffer) {
             true => demand.add(Resource::L2, bytes / self.machine.global.l2_bytes),
-            false => demand.add(Resource::Dram, self.dram(bytes)),
+            false => demand.add(Resource::Dram, self.dram_cycles(bytes)),
         }
     }
 
+    /// The cost of an op.
     pub(crate) fn of(&self, op: &Op, results: &[Value]) -> Cost {
         let machine = self.machine;
         match op {
@@ -193,8 +217,8 @@ impl Costs<'_> {
                     _ => 4.0,
                 };
                 let threads = LANES * f64::from(self.function.attrs.warps);
-                let mut cost = self.instructions(
-                    (bytes / vector / threads).ceil() * (1.0 + ADDRESSING),
+                let mut cost = self.instruction_cost(
+                    (bytes / vector / threads).ceil() * (1.0 + ADDRESS_INSTRUCTIONS),
                     Resource::Integer,
                     machine.rate.add,
                     0.0,
@@ -207,73 +231,78 @@ impl Costs<'_> {
                 let bytes = f64::from(self.function.attrs.buffers[*buffer].bytes());
                 let mut demand = Demand::default();
                 self.add_read(&mut demand, *buffer);
-                demand.add(Resource::Shared, bytes / machine.copy.tma_bytes);
+                demand.add(Resource::Shared, bytes / machine.shared.bytes);
+                demand.add(Resource::Tma, self.tma_cycles(*buffer));
                 Cost { demand, issue: 0.0, latency: 0.0 }
             }
             Op::TmaStore { buffer, .. } => {
                 let bytes = f64::from(self.function.attrs.buffers[*buffer].bytes());
                 let mut demand = Demand::default();
-                demand.add(Resource::Dram, self.dram(bytes));
+                demand.add(Resource::Dram, self.dram_cycles(bytes));
                 demand.add(Resource::Shared, bytes / machine.shared.bytes);
+                demand.add(Resource::Tma, self.tma_cycles(*buffer));
                 Cost { demand, issue: 0.0, latency: machine.copy.store_read }
             }
-            Op::LoadView { atom, .. } => self.global(results[0], *atom, true),
-            Op::Load { atom, .. } => self.global(results[0], *atom, true),
-            Op::StoreView { tile, atom, .. } => self.global(*tile, *atom, false),
-            Op::Store { value, atom, .. } => self.global(*value, *atom, false),
-            Op::ReduceView { tile, .. } => self.global(*tile, CopyAtom::Vector { vector_bits: 0 }, false),
+            Op::LoadView { atom, .. } => self.global_access(results[0], *atom, true),
+            Op::Load { atom, .. } => self.global_access(results[0], *atom, true),
+            Op::StoreView { tile, atom, .. } => self.global_access(*tile, *atom, false),
+            Op::Store { value, atom, .. } => self.global_access(*value, *atom, false),
+            Op::ReduceView { tile, .. } => self.global_access(*tile, CopyAtom::Vector { vector_bits: 0 }, false),
             Op::AtomicRmw { value, .. } | Op::AtomicCas { value, .. } => {
-                let mut cost = self.global(*value, CopyAtom::Vector { vector_bits: 0 }, false);
+                let mut cost = self.global_access(*value, CopyAtom::Vector { vector_bits: 0 }, false);
                 cost.latency = if results.is_empty() { 0.0 } else { machine.global.l2_latency };
                 cost
             }
-            Op::MulticastLoad { atom, .. } => self.global(results[0], *atom, true),
-            Op::MulticastStore { tile, atom, .. } => self.global(*tile, *atom, false),
-            Op::SharedLoad { atom, .. } => self.shared(results[0], *atom, machine.shared.latency),
-            Op::SharedStore { x, atom, .. } => self.shared(*x, *atom, machine.sync.barrier),
+            Op::MulticastLoad { atom, .. } => self.global_access(results[0], *atom, true),
+            Op::MulticastStore { tile, atom, .. } => self.global_access(*tile, *atom, false),
+            Op::SharedLoad { atom, .. } => self.shared_access(results[0], *atom, machine.shared.latency),
+            Op::SharedStore { x, atom, .. } => self.shared_access(*x, *atom, machine.sync.barrier),
             Op::SharedGather { index, .. } | Op::SharedScatter { index, .. } => {
-                self.shared(*index, CopyAtom::Vector { vector_bits: 0 }, machine.shared.latency)
+                self.shared_access(*index, CopyAtom::Vector { vector_bits: 0 }, machine.shared.latency)
             }
             Op::ConvertLayout { x, route } => match route {
                 Route::Registers => Cost::default(),
-                Route::Shuffle => {
-                    self.instructions(self.held(*x, true), Resource::Shared, machine.rate.shuffle, machine.latency.shuffle)
-                }
+                Route::Shuffle => self.instruction_cost(
+                    self.registers_of(*x, true),
+                    Resource::Shared,
+                    machine.rate.shuffle,
+                    machine.latency.shuffle,
+                ),
             },
-            Op::Mma { lhs, acc, atom, .. } => self.mma(lhs, acc, *atom),
-            Op::TmemLoad { .. } => self.tensor_memory(self.held(results[0], true)),
-            Op::TmemStore { x, .. } => self.tensor_memory(self.held(*x, true)),
+            Op::Mma { lhs, acc, atom, .. } => self.mma_cost(lhs, acc, *atom),
+            Op::TmemLoad { .. } => self.tmem_access(self.registers_of(results[0], true)),
+            Op::TmemStore { x, .. } => self.tmem_access(self.registers_of(*x, true)),
             Op::TmemScale { buffer, .. } => {
                 let elements = element_count(&self.function.attrs.buffers[*buffer].shape) as f64;
-                self.tensor_memory(2.0 * elements / LANES / f64::from(self.function.attrs.warps))
+                self.tmem_access(2.0 * elements / LANES / f64::from(self.function.attrs.warps))
             }
             Op::ReduceRegisters { operands, .. } => {
-                let count = operands.iter().map(|value| self.held(*value, false)).sum();
+                let count = operands.iter().map(|value| self.registers_of(*value, false)).sum();
                 // A tree of combinations within a thread.
                 let depth = f64::max(count, 1.0).log2().ceil();
-                self.instructions(count, Resource::MultiplyAdd, machine.rate.f32, depth * machine.latency.f32)
+                self.instruction_cost(count, Resource::MultiplyAdd, machine.rate.f32, depth * machine.latency.f32)
             }
             Op::ReduceLanes { operands, dim, .. } => {
                 let bits = operands.first().map_or(0.0, |value| self.lane_bits(*value, *dim));
-                let count: f64 = operands.iter().map(|value| self.held(*value, true)).sum::<f64>() * bits;
+                let count: f64 = operands.iter().map(|value| self.registers_of(*value, true)).sum::<f64>() * bits;
                 let step = machine.latency.shuffle + machine.latency.f32;
-                self.instructions(count, Resource::Shared, machine.rate.shuffle, bits * step)
+                self.instruction_cost(count, Resource::Shared, machine.rate.shuffle, bits * step)
             }
             Op::Scan { operands, dim, .. } => {
                 let bits = operands.first().map_or(0.0, |value| self.lane_bits(*value, *dim));
-                let held: f64 = operands.iter().map(|value| self.held(*value, false)).sum();
+                let element_registers: f64 = operands.iter().map(|value| self.registers_of(*value, false)).sum();
                 let step = machine.latency.shuffle + machine.latency.f32;
-                self.instructions(
-                    held * (2.0 + bits),
+                self.instruction_cost(
+                    element_registers * (2.0 + bits),
                     Resource::Integer,
                     machine.rate.f32,
-                    held * machine.latency.f32 + bits * step,
+                    element_registers * machine.latency.f32 + bits * step,
                 )
             }
             Op::Core(core) if core.is_elementwise() => {
-                let count = results.first().map_or(0.0, |value| self.held(*value, false));
-                let (unit, rate, latency) = self.unit(core);
-                if count == 0.0 { Cost { latency, ..Cost::default() } } else { self.instructions(count, unit, rate, latency) }
+                let count = results.first().map_or(0.0, |value| self.registers_of(*value, false));
+                let (unit, rate, latency) = self.functional_unit(core);
+                if count == 0.0 { Cost { latency, ..Cost::default() } } else { self.instruction_cost(count, unit, rate, latency) }
             }
             Op::Coordinate { .. } | Op::Core(_) => Cost::default(),
         }
@@ -287,34 +316,34 @@ impl Costs<'_> {
     }
 
     /// An access of threads to global memory.
-    fn global(&self, value: Value, atom: CopyAtom, is_load: bool) -> Cost {
+    fn global_access(&self, value: Value, atom: CopyAtom, is_load: bool) -> Cost {
         let machine = self.machine;
         let vector_bits = match atom {
             CopyAtom::Vector { vector_bits } => vector_bits,
             CopyAtom::Matrix { .. } | CopyAtom::Async { .. } | CopyAtom::ByteMatrix => 0,
         };
-        let vectors = (self.held(value, false) / f64::from(1u32 << vector_bits.min(8))).max(1.0);
+        let vectors = (self.registers_of(value, false) / f64::from(1u32 << vector_bits.min(8))).max(1.0);
         let latency = if is_load { machine.global.memory_latency } else { 0.0 };
-        let mut cost = self.instructions(vectors * (1.0 + ADDRESSING), Resource::Integer, machine.rate.add, latency);
+        let mut cost = self.instruction_cost(vectors * (1.0 + ADDRESS_INSTRUCTIONS), Resource::Integer, machine.rate.add, latency);
         // One wavefront of the L1 cache for each 128 bytes of a warp, and at least one for each instruction.
-        let bytes = self.bytes(value);
+        let bytes = self.tile_bytes(value);
         let wavefronts = (vectors * f64::from(self.function.attrs.warps)).max(bytes / machine.shared.bytes);
         cost.demand.add(Resource::Shared, wavefronts);
-        cost.demand.add(Resource::Dram, self.dram(bytes));
+        cost.demand.add(Resource::Dram, self.dram_cycles(bytes));
         cost.issue = cost.issue.max(wavefronts);
         cost
     }
 
     /// An access of threads to shared memory, without bank conflicts.
-    fn shared(&self, value: Value, atom: CopyAtom, latency: f64) -> Cost {
+    fn shared_access(&self, value: Value, atom: CopyAtom, latency: f64) -> Cost {
         let machine = self.machine;
-        let words = self.held(value, true).max(1.0);
+        let words = self.registers_of(value, true).max(1.0);
         let per_instruction = match atom {
-            CopyAtom::Vector { vector_bits } => (self.held(value, false) / f64::from(1u32 << vector_bits.min(8))).max(1.0),
+            CopyAtom::Vector { vector_bits } => (self.registers_of(value, false) / f64::from(1u32 << vector_bits.min(8))).max(1.0),
             CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix => (words / 4.0).max(1.0),
             CopyAtom::Async { .. } => words,
         };
-        let mut cost = self.instructions(per_instruction, Resource::Integer, machine.rate.add, latency);
+        let mut cost = self.instruction_cost(per_instruction, Resource::Integer, machine.rate.add, latency);
         let cycles = words.max(per_instruction) * f64::from(self.function.attrs.warps) * LANES * 4.0 / machine.shared.bytes;
         cost.demand.add(Resource::Shared, cycles);
         cost.issue = cost.issue.max(cycles);
@@ -322,16 +351,17 @@ impl Costs<'_> {
     }
 
     /// `tcgen05.ld` or `tcgen05.st` of this many columns by each warp.
-    fn tensor_memory(&self, columns: f64) -> Cost {
+    fn tmem_access(&self, columns: f64) -> Cost {
         let tcgen05 = &self.machine.tcgen05;
-        let cycles = self.issue(columns) * tcgen05.load_column;
+        let cycles = self.issue_cycles(columns) * tcgen05.load_column;
         let mut demand = Demand::default();
-        demand.add(Resource::Issue, self.issue(columns / 8.0));
+        demand.add(Resource::Issue, self.issue_cycles(columns / 8.0));
         demand.add(Resource::Shared, cycles);
-        Cost { demand, issue: self.alone(cycles), latency: tcgen05.load_latency }
+        Cost { demand, issue: self.alone_cycles(cycles), latency: tcgen05.load_latency }
     }
 
-    fn mma(&self, lhs: &MmaOperand, acc: &MmaOperand, atom: MmaAtom) -> Cost {
+    /// The cost of an MMA.
+    fn mma_cost(&self, lhs: &MmaOperand, acc: &MmaOperand, atom: MmaAtom) -> Cost {
         let (machine, function) = (self.machine, self.function);
         let k = match lhs {
             MmaOperand::Registers(value) => function.body.ty(*value).shape().last().copied(),
@@ -343,21 +373,21 @@ impl Costs<'_> {
             MmaOperand::Registers(value) => element_count(function.body.ty(*value).shape()) as f64,
             MmaOperand::Memory { buffer, .. } => element_count(&function.attrs.buffers[*buffer].shape) as f64,
         };
-        let work = accumulators * f64::from(k.unwrap_or(1));
-        let cycles = work / f64::from(atom.rate(self.target));
+        let multiply_adds = accumulators * f64::from(k.unwrap_or(1));
+        let cycles = multiply_adds / f64::from(atom.rate(self.target));
         let mut demand = Demand::default();
         match atom {
             MmaAtom::MultiplyAdd(_) => {
-                let count = work / LANES / f64::from(function.attrs.warps);
+                let count = multiply_adds / LANES / f64::from(function.attrs.warps);
                 // An operand from shared memory serves four multiply-adds.
-                let mut cost = self.instructions(count * 1.5, Resource::MultiplyAdd, machine.rate.f32, machine.latency.f32);
+                let mut cost = self.instruction_cost(count * 1.5, Resource::MultiplyAdd, machine.rate.f32, machine.latency.f32);
                 cost.demand.add(Resource::Shared, count * f64::from(function.attrs.warps) / 4.0);
                 cost
             }
             MmaAtom::Sync(_) => {
                 demand.add(Resource::Tensor, cycles);
                 demand.add(Resource::Issue, cycles / 4.0);
-                Cost { demand, issue: self.alone(cycles), latency: machine.mma.latency }
+                Cost { demand, issue: self.alone_cycles(cycles), latency: machine.mma.latency }
             }
             MmaAtom::Group(_) => {
                 demand.add(Resource::Tensor, cycles);
@@ -371,7 +401,7 @@ impl Costs<'_> {
     }
 
     /// The unit of an element-wise op, its results per cycle and its latency.
-    fn unit(&self, core: &Core) -> (Resource, f64, f64) {
+    fn functional_unit(&self, core: &Core) -> (Resource, f64, f64) {
         let (rate, latency) = (&self.machine.rate, &self.machine.latency);
         match core {
             Core::Unary { kind: Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI, .. } => {

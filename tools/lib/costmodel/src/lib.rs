@@ -24,23 +24,29 @@ use base::Target;
 use path::Path;
 use tileas::{Function, MmaAtom, Module, Op, Space, budget};
 
-/// The cost of a function, and what it follows from.
+/// The cost of a function, and the quantities from which it is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// Cycles of an SM for each CTA.
     pub cycles: f64,
     /// Resident CTAs.
     pub ctas: u32,
-    /// Registers of a thread, and those that exceed its limit.
+    /// Registers of a thread, at most the limit of the target and the occupancy.
     pub registers: u32,
+    /// Registers of a thread beyond that limit, which spill.
     pub spilled: u32,
     pub limit: Limit,
-    /// MMAs by `mma.sync`, and by `wgmma` or `tcgen05`.
+    /// The number of MMAs that `mma.sync` executes.
     synchronous_mmas: usize,
+    /// The number of MMAs that `wgmma` or `tcgen05` executes.
     asynchronous_mmas: usize,
 }
 
 impl Estimate {
+    /// Whether the program executes MMAs by `wgmma` or `tcgen05`.
+    pub fn has_asynchronous_mmas(&self) -> bool {
+        self.asynchronous_mmas > 0
+    }
     /// Whether the program executes MMAs by `mma.sync` that another plan of the same kernel executes by `wgmma` or `tcgen05`. The
     /// two costs are not comparable: the model knows neither bank conflicts nor the overlap of asynchronous MMAs.
     pub fn loses_asynchronous_mmas(&self, other: &Estimate) -> bool {
@@ -48,9 +54,10 @@ impl Estimate {
     }
 }
 
-/// What limits a program.
+/// The bottleneck of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
+    /// The resource that a CTA occupies for the longest time.
     Throughput(Resource),
     /// Resident CTAs are too few to hide the latency.
     Latency,
@@ -65,26 +72,26 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// Exponent of the norm that combines throughput and latency. Reason: near the point where both are equal, neither is hidden fully.
-const OVERLAP: f64 = 3.0;
-/// Most CTAs and threads of an SM.
-const THREADS: u32 = 2048;
+/// Exponent of the norm that combines demand and latency. Reason: near the point where both are equal, neither is hidden fully.
+const OVERLAP_EXPONENT: f64 = 3.0;
+/// Maximum threads of an SM.
+const MAX_THREADS: u32 = 2048;
 
 /// Estimates the cost of a function. It must be verified, and `convert` must have created it for the target.
 pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimate {
     let machine = perf_model::machine(target);
     let warps = function.attrs.warps;
     let producers = if function.attrs.maps.is_empty() { 0 } else { PRODUCER_WARPS };
-    let live = pressure::Pressure::of(module, function);
-    let limit = budget::registers(target, warps, function.attrs.occupancy.unwrap_or(1));
-    let registers = live.most.min(limit);
-    let path = Path::of(module, function, target, |at| live.at(at).saturating_sub(limit));
-    let ctas = resident(function, registers, warps + producers, target);
+    let pressure = pressure::Pressure::of(module, function);
+    let register_limit = budget::registers(target, warps, function.attrs.occupancy.unwrap_or(1));
+    let registers = pressure.max_registers.min(register_limit);
+    let path = Path::of(module, function, target, |op| pressure.registers_at(op).saturating_sub(register_limit));
+    let ctas = resident_ctas(function, registers, warps + producers, target);
     let (resource, demand) = path.demand.largest();
     let latency = (path.cycles + machine.launch.start) / f64::from(ctas);
-    let cycles = (demand.powf(OVERLAP) + latency.powf(OVERLAP)).powf(OVERLAP.recip());
-    let limited = if demand >= latency { Limit::Throughput(resource) } else { Limit::Latency };
-    let mmas = |is_counted: fn(&MmaAtom) -> bool| {
+    let cycles = (demand.powf(OVERLAP_EXPONENT) + latency.powf(OVERLAP_EXPONENT)).powf(OVERLAP_EXPONENT.recip());
+    let bottleneck = if demand >= latency { Limit::Throughput(resource) } else { Limit::Latency };
+    let count_mmas = |is_counted: fn(&MmaAtom) -> bool| {
         let atoms = function.body.ops.values().filter_map(|node| match &node.kind {
             Op::Mma { atom, .. } => Some(atom),
             _ => None,
@@ -95,10 +102,10 @@ pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimat
         cycles,
         ctas,
         registers,
-        spilled: live.most - registers,
-        limit: limited,
-        synchronous_mmas: mmas(|atom| matches!(atom, MmaAtom::Sync(_))),
-        asynchronous_mmas: mmas(|atom| matches!(atom, MmaAtom::Group(_) | MmaAtom::Tensor(_))),
+        spilled: pressure.max_registers - registers,
+        limit: bottleneck,
+        synchronous_mmas: count_mmas(|atom| matches!(atom, MmaAtom::Sync(_))),
+        asynchronous_mmas: count_mmas(|atom| matches!(atom, MmaAtom::Group(_) | MmaAtom::Tensor(_))),
     }
 }
 
@@ -106,12 +113,12 @@ pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimat
 const PRODUCER_WARPS: u32 = 1;
 
 /// How many CTAs fit on an SM.
-fn resident(function: &Function, registers: u32, warps: u32, target: Target) -> u32 {
+fn resident_ctas(function: &Function, registers: u32, warps: u32, target: Target) -> u32 {
     let by_registers = (1..=32).take_while(|ctas| budget::registers(target, warps, *ctas) >= registers).last().unwrap_or(1);
-    let by_threads = THREADS / (32 * warps).max(1);
-    let shared = path::shared_bytes(function);
-    let by_memory = budget::shared_memory(target).checked_div(shared).unwrap_or(u32::MAX);
-    let columns = function.attrs.buffers.values().filter(|info| info.space == Space::Tensor).count() as u32;
-    let by_columns = if columns > 0 { 2 } else { u32::MAX };
+    let by_threads = MAX_THREADS / (32 * warps).max(1);
+    let shared_bytes = path::shared_bytes(function);
+    let by_memory = budget::shared_memory(target).checked_div(shared_bytes).unwrap_or(u32::MAX);
+    let tmem_buffers = function.attrs.buffers.values().filter(|info| info.space == Space::Tensor).count() as u32;
+    let by_columns = if tmem_buffers > 0 { 2 } else { u32::MAX };
     by_registers.min(by_threads).min(by_memory).min(by_columns).max(1)
 }

@@ -17,10 +17,10 @@ use tileas::{Buffer, Function, MmaAtom, Module, Op};
 pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
 /// Stages of a buffer that copies in a loop fill.
 const STAGES: u32 = 2;
-/// Cycles of the load/store unit for each spilled register of each warp: one store and one load of 128 bytes.
-const SPILL: f64 = 8.0;
+/// Cycles of the load/store unit for each spilled register of each warp: one store and one load of 128 bytes each.
+const SPILL_CYCLES: f64 = 8.0;
 
-/// A CTA's time and demand.
+/// The time of a CTA alone on an SM, which is its longest path, and its demand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path {
     pub(crate) demand: Demand,
@@ -28,79 +28,84 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// `spilled`: registers beyond the limit while an op executes.
+    /// `spilled` returns the registers of a thread beyond the limit while an op executes.
     pub(crate) fn of(module: &Module, function: &Function, target: Target, spilled: impl Fn(OpId) -> u32) -> Path {
         let machine = perf_model::machine(target);
         let walk =
             Walk { costs: Costs { module, function, target, machine, operands: operand_buffers(function) }, spilled: &spilled };
-        walk.region(function.region, false)
+        walk.walk_region(function.region, false)
     }
 }
 
+/// Walks the regions of a function.
 struct Walk<'a> {
     costs: Costs<'a>,
     spilled: &'a dyn Fn(OpId) -> u32,
 }
 
 impl Walk<'_> {
-    fn region(&self, region: Region, in_loop: bool) -> Path {
+    /// The path through a region. `in_loop`: whether a loop contains the region, so that copies in it run ahead.
+    fn walk_region(&self, region: Region, in_loop: bool) -> Path {
         let Costs { function, machine, .. } = self.costs;
         let body = &function.body;
         let block = body.block_of(region);
         let mut ready: BTreeMap<Value, (f64, f64)> = BTreeMap::new();
         let mut written: BTreeMap<Buffer, f64> = BTreeMap::new();
-        let (mut path, mut longest, mut issued, mut spills) = (Path::default(), 0.0f64, 0.0, 0);
+        let (mut path, mut longest, mut issued, mut max_spilled) = (Path::default(), 0.0f64, 0.0, 0);
         for op in &body.blocks[block].ops {
             let node = &body.ops[*op];
-            let (own, inner) = self.op(*op, in_loop);
-            spills = spills.max((self.spilled)(*op));
+            let (cost, inner_path) = self.op_cost_and_path(*op, in_loop);
+            max_spilled = max_spilled.max((self.spilled)(*op));
             let operands = node.kind.operands();
             let is_mma = matches!(node.kind, Op::Mma { .. });
-            // MMAs of one accumulator follow each other without a wait.
+            // The model ignores the latency of an MMA's operands. Reason: MMAs of one accumulator follow each other without a wait.
             let available = |value: &Value| ready.get(value).map(|(end, latency)| if is_mma { *end } else { *end + latency });
             let start = operands.iter().filter_map(available).fold(0.0f64, f64::max);
             let effects = node.kind.effects();
             let start =
-                effects.buffers.iter().filter_map(|access| written.get(&access.buffer)).fold(start, |most, at| most.max(*at));
-            let is_end = node.kind.core().is_some_and(|core| core.effects() == Effect::Leaves);
-            // Nothing waits at the end of a block for what the next iteration uses.
-            let start = if is_end { 0.0 } else { start };
-            let end = start.max(issued) + own.issue + inner.cycles;
-            issued += own.issue + inner.cycles;
+                effects.buffers.iter().filter_map(|access| written.get(&access.buffer)).fold(start, |latest, at| latest.max(*at));
+            let is_terminator = node.kind.core().is_some_and(|core| core.effects() == Effect::Leaves);
+            // A terminator waits for no value, because only the next iteration or a later op uses the value.
+            let start = if is_terminator { 0.0 } else { start };
+            let end = start.max(issued) + cost.issue + inner_path.cycles;
+            issued += cost.issue + inner_path.cycles;
             longest = longest.max(end);
-            node.results.iter().for_each(|value| _ = ready.insert(*value, (end, own.latency)));
+            node.results.iter().for_each(|value| _ = ready.insert(*value, (end, cost.latency)));
             for access in effects.buffers.iter().filter(|access| access.access_kind.writes() && access.proxy == Proxy::Generic) {
-                written.insert(access.buffer, end + own.latency);
+                written.insert(access.buffer, end + cost.latency);
             }
-            path.demand += own.demand;
-            path.demand += inner.demand;
+            path.demand += cost.demand;
+            path.demand += inner_path.demand;
         }
-        let spill = SPILL * f64::from(spills) * f64::from(function.attrs.warps);
-        path.demand += Demand::shared(spill);
+        let spill = SPILL_CYCLES * f64::from(max_spilled) * f64::from(function.attrs.warps);
+        path.demand += Demand::of_load_store_unit(spill);
         let is_group = |op: &OpId| matches!(body.ops[*op].kind, Op::Mma { atom: MmaAtom::Group(_), .. });
-        let waits = body.blocks[block].ops.iter().any(is_group);
+        let has_wgmma = body.blocks[block].ops.iter().any(is_group);
         // `wgmma` needs all accumulators in registers, so each one that spills is stored and loaded around it, without overlap.
-        let exposed = if waits { 2.0 * machine.global.l1_latency * f64::from(spills) } else { 0.0 };
+        let exposed = if has_wgmma { 2.0 * machine.global.l1_latency * f64::from(max_spilled) } else { 0.0 };
         path.cycles = longest.max(issued) + spill + exposed;
         path
     }
 
     /// The cost of an op, and the path through its regions.
-    fn op(&self, op: OpId, in_loop: bool) -> (Cost, Path) {
+    fn op_cost_and_path(&self, op: OpId, in_loop: bool) -> (Cost, Path) {
         let Costs { function, machine, .. } = self.costs;
         let node = &function.body.ops[op];
         let regions = node.kind.regions();
-        let all = |in_loop: bool| regions.iter().map(move |region| self.region(*region, in_loop));
+        let inner_paths = |in_loop: bool| regions.iter().map(move |region| self.walk_region(*region, in_loop));
         match node.kind.core() {
             Some(Core::For { lower, upper, step, .. }) => {
-                let trips = self.trips([*lower, *upper, *step]).unwrap_or(UNKNOWN_TRIPS);
-                (Cost::default(), self.repeated(all(true).next().unwrap_or_default(), trips, op))
+                let trips = self.trip_count([*lower, *upper, *step]).unwrap_or(UNKNOWN_TRIPS);
+                (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), trips, op))
             }
-            Some(Core::Loop { .. }) => (Cost::default(), self.repeated(all(true).next().unwrap_or_default(), UNKNOWN_TRIPS, op)),
+            Some(Core::Loop { .. }) => {
+                (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), UNKNOWN_TRIPS, op))
+            }
             Some(Core::If { .. }) => {
                 // The costlier side.
-                let sides = all(in_loop).fold(Path::default(), |most, side| if side.cycles > most.cycles { side } else { most });
-                (Cost::default(), sides)
+                let costliest_side = inner_paths(in_loop)
+                    .fold(Path::default(), |costliest, side| if side.cycles > costliest.cycles { side } else { costliest });
+                (Cost::default(), costliest_side)
             }
             _ => {
                 let mut cost = self.costs.of(&node.kind, &node.results);
@@ -112,15 +117,17 @@ impl Walk<'_> {
         }
     }
 
-    fn repeated(&self, body: Path, trips: f64, op: OpId) -> Path {
+    /// The path of a loop with this body. Only the first iteration waits for copies in the body.
+    fn repeat_path(&self, body: Path, trips: f64, op: OpId) -> Path {
         let Costs { function, machine, .. } = self.costs;
         let block = function.body.block_of(function.body.ops[op].kind.regions()[0]);
         let copies = function.body.blocks[block].ops.iter().any(|op| is_copy(&function.body.ops[*op].kind));
-        let first = if copies { machine.plan.copy } else { 0.0 };
-        Path { demand: body.demand.times(trips), cycles: body.cycles * trips + first }
+        let first_wait = if copies { machine.plan.copy } else { 0.0 };
+        Path { demand: body.demand.scaled_by(trips), cycles: body.cycles * trips + first_wait }
     }
 
-    fn trips(&self, [lower, upper, step]: [Value; 3]) -> Option<f64> {
+    /// The trip count of a loop with constant bounds and a constant step.
+    fn trip_count(&self, [lower, upper, step]: [Value; 3]) -> Option<f64> {
         let body = &self.costs.function.body;
         let constant = |value: Value| match body.ops[body.defining_op(value)?].kind.core()?.constant()? {
             Dense::Splat(bits) => Some(*bits as i64 as f64),
@@ -131,28 +138,30 @@ impl Walk<'_> {
     }
 }
 
+/// Whether an op is an asynchronous copy to a buffer.
 fn is_copy(op: &Op) -> bool {
     op.effects().copied_to().is_some()
 }
 
-/// Bytes of shared memory of a CTA: two stages of buffers that copies in loops fill, and the largest of the others, which share
-/// memory.
+/// Bytes of shared memory of a CTA: two stages of buffers that copies in loops fill, one stage of buffers that copies outside loops
+/// fill, and the largest of all other buffers, which share memory.
 pub(crate) fn shared_bytes(function: &Function) -> u32 {
     let body = &function.body;
     let entry = body.block_of(function.region);
     let blocks = body.op_blocks();
-    let (mut staged, mut alone) = (BTreeMap::new(), BTreeMap::new());
+    let (mut multi_stage, mut single_stage) = (BTreeMap::new(), BTreeMap::new());
     for op in body.walk(function.region) {
         let Some(buffer) = body.ops[op].kind.effects().copied_to() else { continue };
         let bytes = function.attrs.buffers[buffer].bytes();
         if blocks[op.0 as usize] == Some(entry) {
-            alone.insert(buffer, bytes)
+            single_stage.insert(buffer, bytes)
         } else {
-            staged.insert(buffer, bytes)
+            multi_stage.insert(buffer, bytes)
         };
     }
-    let others = function.attrs.buffers.iter().filter(|(buffer, _)| !staged.contains_key(buffer) && !alone.contains_key(buffer));
-    let other = others.map(|(_, info)| info.bytes()).max().unwrap_or(0);
-    let copies = staged.values().fold(0u32, |all, bytes| all.saturating_add(bytes.saturating_mul(STAGES)));
-    alone.values().fold(copies.saturating_add(other), |all, bytes| all.saturating_add(*bytes))
+    let others =
+        function.attrs.buffers.iter().filter(|(buffer, _)| !multi_stage.contains_key(buffer) && !single_stage.contains_key(buffer));
+    let largest_other = others.map(|(_, info)| info.bytes()).max().unwrap_or(0);
+    let copies = multi_stage.values().fold(0u32, |total, bytes| total.saturating_add(bytes.saturating_mul(STAGES)));
+    single_stage.values().fold(copies.saturating_add(largest_other), |total, bytes| total.saturating_add(*bytes))
 }

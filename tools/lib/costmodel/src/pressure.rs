@@ -11,44 +11,44 @@ use core_dialect::tile::Elem;
 use std::collections::BTreeMap;
 use tileas::{CopyAtom, Function, MmaAtom, MmaOperand, Module, Op, Type};
 
-/// Registers in addition to tiles: addresses and temporaries.
-const BESIDE: u32 = 24;
+/// Registers of a thread besides those for tiles: addresses and temporaries.
+const OTHER_REGISTERS: u32 = 24;
 /// Bytes along K of one step of `mma.sync`.
 const STEP_BYTES: u32 = 32;
 /// Fragments of an operand that are live at a time: one is loaded while the other one is used.
-const FRAGMENTS: u32 = 2;
+const LIVE_FRAGMENTS: u32 = 2;
 
-/// Registers of a thread by position in program order.
+/// Registers of a thread while each op executes.
 pub(crate) struct Pressure {
-    at: BTreeMap<OpId, u32>,
-    pub(crate) most: u32,
+    by_op: BTreeMap<OpId, u32>,
+    pub(crate) max_registers: u32,
 }
 
 impl Pressure {
     pub(crate) fn of(module: &Module, function: &Function) -> Pressure {
-        let (ranges, fragments) = (LiveRanges::of(function), fragments(function));
+        let (ranges, fragments) = (LiveRanges::of(function), mma_sync_operands(function));
         let mut change = vec![0i64; ranges.order.len() + 1];
         for (value, (from, to)) in &ranges.spans {
-            let is_streamed = function.body.defining_op(*value).is_some_and(|op| ranges.late.contains_key(&op));
+            let is_streamed = function.body.defining_op(*value).is_some_and(|op| ranges.streamed.contains_key(&op));
             if !is_streamed {
-                let registers = i64::from(registers(module, function, &fragments, *value));
+                let registers = i64::from(value_registers(module, function, &fragments, *value));
                 change[*from] += registers;
                 change[*to] -= registers;
             }
         }
         let mut live = 0;
-        let at = ranges.order.iter().zip(change).map(|(op, change)| {
+        let by_op = ranges.order.iter().zip(change).map(|(op, change)| {
             live += change;
-            (*op, live as u32 + BESIDE)
+            (*op, live as u32 + OTHER_REGISTERS)
         });
-        let at: BTreeMap<OpId, u32> = at.collect();
-        let most = at.values().copied().max().unwrap_or(BESIDE);
-        Pressure { at, most }
+        let by_op: BTreeMap<OpId, u32> = by_op.collect();
+        let max_registers = by_op.values().copied().max().unwrap_or(OTHER_REGISTERS);
+        Pressure { by_op, max_registers }
     }
 
     /// The registers while an op executes.
-    pub(crate) fn at(&self, op: OpId) -> u32 {
-        self.at.get(&op).copied().unwrap_or(BESIDE)
+    pub(crate) fn registers_at(&self, op: OpId) -> u32 {
+        self.by_op.get(&op).copied().unwrap_or(OTHER_REGISTERS)
     }
 }
 
@@ -57,47 +57,47 @@ struct LiveRanges {
     order: Vec<OpId>,
     spans: BTreeMap<Value, (usize, usize)>,
     /// For an op whose elements are computed at their use: the position of that use.
-    late: BTreeMap<OpId, usize>,
+    streamed: BTreeMap<OpId, usize>,
 }
 
 impl LiveRanges {
     fn of(function: &Function) -> LiveRanges {
         let body = &function.body;
         let order = body.walk(function.region);
-        let late = late(function, &order);
+        let streamed = streamed_ops(function, &order);
         let mut spans: BTreeMap<Value, (usize, usize)> = BTreeMap::new();
         // Begin and end of each loop around the current op.
-        let mut around: Vec<(usize, usize)> = Vec::new();
+        let mut enclosing_loops: Vec<(usize, usize)> = Vec::new();
         for (at, op) in order.iter().enumerate() {
-            around.retain(|(_, end)| at <= *end);
+            enclosing_loops.retain(|(_, end)| at <= *end);
             let node = &body.ops[*op];
             for value in node.kind.operands() {
-                let used = late.get(op).copied().unwrap_or(at);
+                let used = streamed.get(op).copied().unwrap_or(at);
                 let Some(span) = spans.get_mut(&value) else { continue };
                 // A value defined before a loop is live in every iteration of the loop that reads it.
-                let all_iterations = around.iter().find(|(begin, _)| span.0 <= *begin).map(|(_, end)| *end);
+                let all_iterations = enclosing_loops.iter().find(|(begin, _)| span.0 <= *begin).map(|(_, end)| *end);
                 span.1 = span.1.max(all_iterations.unwrap_or(used));
             }
             let regions = node.kind.regions();
             let end = at + regions.iter().map(|region| body.walk(*region).len()).sum::<usize>();
             node.results.iter().for_each(|value| _ = spans.insert(*value, (end, end)));
             if matches!(node.kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
-                around.push((at, end));
+                enclosing_loops.push((at, end));
                 let args = &body.blocks[body.block_of(regions[0])].args;
                 args.iter().for_each(|value| _ = spans.insert(*value, (at + 1, at + 1)));
             }
         }
-        LiveRanges { order, spans, late }
+        LiveRanges { order, spans, streamed }
     }
 }
 
 /// The ops whose elements can be computed one by one at their use, with the position of the use. The single use must be in the
 /// same block, by an op that also takes elements one by one.
-fn late(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
+fn streamed_ops(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
     let body = &function.body;
     let (blocks, uses) = (body.op_blocks(), body.use_counts(function.region));
     let mut users: BTreeMap<Value, usize> = BTreeMap::new();
-    let mut late = BTreeMap::new();
+    let mut streamed = BTreeMap::new();
     for (at, op) in order.iter().enumerate().rev() {
         let node = &body.ops[*op];
         if let [result] = node.results[..]
@@ -107,28 +107,29 @@ fn late(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
             && blocks[user.0 as usize] == blocks[op.0 as usize]
             && takes_elements(&body.ops[user].kind)
         {
-            late.insert(*op, late.get(&user).copied().unwrap_or(users[&result]));
+            streamed.insert(*op, streamed.get(&user).copied().unwrap_or(users[&result]));
         }
         node.kind.operands().iter().for_each(|value| _ = users.insert(*value, at));
     }
-    late
+    streamed
 }
 
+/// Whether an op can take the elements of its operands one by one.
 fn takes_elements(op: &Op) -> bool {
     op.core().is_some_and(Core::is_elementwise) || matches!(op, Op::ReduceRegisters { .. })
 }
 
 /// Registers of a thread that a value occupies.
-fn registers(module: &Module, function: &Function, fragments: &BTreeMap<Value, usize>, value: Value) -> u32 {
+fn value_registers(module: &Module, function: &Function, fragments: &BTreeMap<Value, usize>, value: Value) -> u32 {
     let body = &function.body;
-    let made_by = body.defining_op(value).map(|op| &body.ops[op].kind);
-    let is_loaded = matches!(made_by, Some(Op::LoadView { .. } | Op::Load { .. } | Op::SharedLoad { .. }));
+    let defining_op = body.defining_op(value).map(|op| &body.ops[op].kind);
+    let is_loaded = matches!(defining_op, Some(Op::LoadView { .. } | Op::Load { .. } | Op::SharedLoad { .. }));
     // All elements are one value, or repeat elements that are already live.
-    let repeats = matches!(made_by.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
+    let repeats_elements = matches!(defining_op.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
     match body.ty(value) {
-        Type::Tile { elem, layout, shape } if !repeats && (is_loaded || is_float(*elem)) => {
+        Type::Tile { elem, layout, shape } if !repeats_elements && (is_loaded || is_float(*elem)) => {
             // A conversion happens at its use: until then an element keeps its source width.
-            let bits = match made_by.and_then(Op::core) {
+            let bits = match defining_op.and_then(Op::core) {
                 Some(Core::Convert { x, .. }) => match body.ty(*x) {
                     Type::Tile { elem: from, .. } => elem.bits().min(from.bits()),
                     _ => elem.bits(),
@@ -137,21 +138,21 @@ fn registers(module: &Module, function: &Function, fragments: &BTreeMap<Value, u
             };
             let elements = module.layouts[*layout].registers() as u32;
             // Each loaded piece below 32 bits takes a register.
-            let all = match made_by {
+            let all_registers = match defining_op {
                 Some(
                     Op::LoadView { atom: CopyAtom::Vector { vector_bits }, .. }
                     | Op::Load { atom: CopyAtom::Vector { vector_bits }, .. },
                 ) if elem.bits() << (*vector_bits).min(5) < 32 => elements >> (*vector_bits).min(5),
                 _ => (elements * bits).div_ceil(32),
             };
-            let is_streamed = matches!(made_by, Some(Op::SharedLoad { .. }));
-            match fragments.get(&value).filter(|_| is_streamed) {
+            let is_shared_load = matches!(defining_op, Some(Op::SharedLoad { .. }));
+            match fragments.get(&value).filter(|_| is_shared_load) {
                 Some(side) => {
                     let k = shape.get(shape.len() - 1 - side).copied().unwrap_or(1);
                     let steps = (k * elem.bits() / 8).div_ceil(STEP_BYTES).max(1);
-                    (all * FRAGMENTS).div_ceil(steps).min(all)
+                    (all_registers * LIVE_FRAGMENTS).div_ceil(steps).min(all_registers)
                 }
-                None => all,
+                None => all_registers,
             }
         }
         _ => 0,
@@ -159,7 +160,7 @@ fn registers(module: &Module, function: &Function, fragments: &BTreeMap<Value, u
 }
 
 /// The values that only `mma.sync` reads, step by step along K: 0 for left operands, 1 for right ones.
-fn fragments(function: &Function) -> BTreeMap<Value, usize> {
+fn mma_sync_operands(function: &Function) -> BTreeMap<Value, usize> {
     let mut sides: BTreeMap<Value, Option<usize>> = BTreeMap::new();
     for node in function.body.ops.values() {
         for value in node.kind.operands() {

@@ -1,8 +1,9 @@
-//! Device memory: host memory at addresses that are not used again soon, and the memory of the host program that kernels may access.
+//! Device memory, and the memory of the host program that kernels may access. Device memory is host memory in a range of addresses
+//! of its own. A new allocation follows the last one, so the address of a freed allocation is not used again until the range wraps.
 //!
-//! Each allocation is a mapping of its own between inaccessible pages. An access outside all allocations is a fault of the kernel
-//! with its source line, because executors look every address up here before they touch it. Freed allocations stay known by name, so
-//! that a report names the freed memory.
+//! Each allocation is a mapping of its own between inaccessible pages. The executors look up each address before they access it. An
+//! access outside all allocations is therefore a fault of the kernel with its source line. The table also keeps recently freed
+//! allocations, so that a message can name the freed memory.
 
 use crate::status::{Failure, Result, Status};
 use common::launch::Contents;
@@ -14,15 +15,15 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// The range of device addresses.
-const FIRST: u64 = 0x2000_0000_0000;
-const END: u64 = 0x4000_0000_0000;
+const FIRST_ADDRESS: u64 = 0x2000_0000_0000;
+const END_ADDRESS: u64 = 0x4000_0000_0000;
 const PAGE: u64 = 4096;
-/// Freed allocations that reports can name.
-const MOST_FREED: usize = 256;
+/// Number of freed allocations that messages can name.
+const MAX_NAMED_FREED: usize = 256;
 
 /// The origin of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MemoryKind {
     Device,
     /// Page-locked host memory.
     Host,
@@ -35,13 +36,12 @@ pub(crate) enum Kind {
 pub(crate) struct Allocation {
     pub(crate) address: u64,
     pub(crate) size: u64,
-    pub(crate) kind: Kind,
-    pub(crate) number: u64,
-    /// The name that the client gave the memory.
-    label: Option<String>,
+    pub(crate) kind: MemoryKind,
+    /// Number of allocations up to this one.
+    pub(crate) serial: u64,
     read_only: bool,
-    /// Bytes that were written, as disjoint ranges, unless all count as written.
-    written: Option<Ranges>,
+    /// The bytes that the client or a kernel has written. `None` if all bytes count as written.
+    written_ranges: Option<Ranges>,
 }
 
 impl Allocation {
@@ -49,24 +49,21 @@ impl Allocation {
         self.address + self.size
     }
     fn name(&self) -> String {
-        match &self.label {
-            Some(label) => label.clone(),
-            None => format!("allocation {}", self.number),
-        }
+        format!("allocation {}", self.serial)
     }
 }
 
-/// Disjoint ranges: start and end.
+/// Disjoint address ranges: the start is the key, the end is the value.
 type Ranges = BTreeMap<u64, u64>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
     live: BTreeMap<u64, Allocation>,
-    freed: VecDeque<Allocation>,
+    recently_freed: VecDeque<Allocation>,
     next: u64,
-    issued: u64,
+    allocation_count: u64,
     used: u64,
-    /// Whether reads of bytes that nothing has written are findings.
+    /// Whether a check reports reads of bytes that neither the client nor a kernel has written.
     pub(crate) tracks_writes: bool,
 }
 
@@ -84,8 +81,8 @@ impl Allocations {
         self.used
     }
 
-    /// Allocates memory, aligned to a page. `capacity` is the size of the device.
-    pub(crate) fn allocate(&mut self, size: u64, kind: Kind, capacity: u64) -> Result<u64> {
+    /// Allocates memory, aligned to a page. `capacity` is the size of the device memory in bytes.
+    pub(crate) fn allocate(&mut self, size: u64, kind: MemoryKind, capacity: u64) -> Result<u64> {
         let full =
             || Status::OutOfMemory.because(format!("an allocation of {size} bytes exceeds the {capacity} bytes of the device"));
         if size == 0 {
@@ -94,29 +91,30 @@ impl Allocations {
         if self.used.checked_add(size).is_none_or(|used| used > capacity) {
             return Err(full());
         }
-        let mapped = size.next_multiple_of(PAGE);
-        let address = self.map(mapped).ok_or_else(full)?;
-        self.issued += 1;
+        let mapped_bytes = size.next_multiple_of(PAGE);
+        let address = self.map(mapped_bytes).ok_or_else(full)?;
+        self.allocation_count += 1;
         self.used += size;
-        let written = (self.tracks_writes && kind == Kind::Device).then(Ranges::new);
-        self.live.insert(address, Allocation { address, size, kind, number: self.issued, label: None, read_only: false, written });
+        let written_ranges = (self.tracks_writes && kind == MemoryKind::Device).then(Ranges::new);
+        self.live
+            .insert(address, Allocation { address, size, kind, serial: self.allocation_count, read_only: false, written_ranges });
         Ok(address)
     }
 
-    /// Maps pages at the next free addresses.
-    fn map(&mut self, mapped: u64) -> Option<u64> {
+    /// Maps pages after the last allocation. Skips addresses that already have a mapping, up to 64 times.
+    fn map(&mut self, mapped_bytes: u64) -> Option<u64> {
         for _ in 0..64 {
-            let mut start = self.next.max(FIRST);
-            if start.checked_add(mapped + PAGE)? > END {
-                start = FIRST;
+            let mut start = self.next.max(FIRST_ADDRESS);
+            if start.checked_add(mapped_bytes + PAGE)? > END_ADDRESS {
+                start = FIRST_ADDRESS;
             }
-            self.next = start + mapped + PAGE;
+            self.next = start + mapped_bytes + PAGE;
             let hint = start as usize as *mut c_void;
-            // SAFETY: `NOREPLACE` keeps existing mappings.
+            // SAFETY: with `FIXED_NOREPLACE`, the call does not replace an existing mapping.
             let at = unsafe {
                 mmap_anonymous(
                     hint,
-                    mapped as usize,
+                    mapped_bytes as usize,
                     ProtFlags::READ | ProtFlags::WRITE,
                     MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
                 )
@@ -130,26 +128,26 @@ impl Allocations {
         None
     }
 
-    pub(crate) fn free(&mut self, address: u64, kinds: &[Kind]) -> Result<()> {
+    pub(crate) fn free(&mut self, address: u64, kinds: &[MemoryKind]) -> Result<()> {
         match self.live.get(&address) {
             Some(found) if kinds.contains(&found.kind) => {}
             _ => return Err(self.no_allocation(address)),
         }
         let allocation = self.live.remove(&address).expect("just found");
         self.used -= allocation.size;
-        // SAFETY: the pages of this allocation, which nothing uses any more: launches end before they return.
+        // SAFETY: these are the pages of this allocation. No launch uses them, because a launch ends before its call returns.
         let _ = unsafe { munmap(address as usize as *mut c_void, allocation.size.next_multiple_of(PAGE) as usize) };
-        self.freed.push_back(Allocation { written: None, ..allocation });
-        if self.freed.len() > MOST_FREED {
-            self.freed.pop_front();
+        self.recently_freed.push_back(Allocation { written_ranges: None, ..allocation });
+        if self.recently_freed.len() > MAX_NAMED_FREED {
+            self.recently_freed.pop_front();
         }
         Ok(())
     }
 
     fn no_allocation(&self, address: u64) -> Failure {
-        let freed = self.freed.iter().rev().find(|freed| freed.address == address);
+        let freed = self.recently_freed.iter().rev().find(|freed| freed.address == address);
         Status::InvalidValue.because(match freed {
-            Some(freed) => format!("the memory at {address:#x}, allocation {}, has been freed", freed.number),
+            Some(freed) => format!("the memory at {address:#x}, allocation {}, has been freed", freed.serial),
             None => format!("no allocation starts at {address:#x}"),
         })
     }
@@ -160,16 +158,16 @@ impl Allocations {
         if self.live.range(..end).next_back().is_some_and(|(_, last)| last.end() > address) {
             return Err(Status::HostMemoryAlreadyRegistered.into());
         }
-        self.issued += 1;
-        let number = self.issued;
+        self.allocation_count += 1;
+        let serial = self.allocation_count;
         self.live
-            .insert(address, Allocation { address, size, kind: Kind::Registered, number, label: None, read_only, written: None });
+            .insert(address, Allocation { address, size, kind: MemoryKind::Registered, serial, read_only, written_ranges: None });
         Ok(())
     }
 
     pub(crate) fn unregister(&mut self, address: u64) -> Result<()> {
         match self.live.get(&address) {
-            Some(found) if found.kind == Kind::Registered => drop(self.live.remove(&address)),
+            Some(found) if found.kind == MemoryKind::Registered => drop(self.live.remove(&address)),
             _ => return Err(Status::HostMemoryNotRegistered.into()),
         }
         Ok(())
@@ -180,20 +178,20 @@ impl Allocations {
         self.live.range(..=address).next_back().map(|(_, found)| found).filter(|found| address < found.end())
     }
 
-    /// Checks that a copy of the client stays inside an allocation of the device.
-    pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<()> {
+    /// Checks that a range that a client copies or fills is inside one allocation.
+    pub(crate) fn check_range(&self, address: u64, bytes: u64) -> Result<()> {
         match self.find(address) {
             Some(found) if address.checked_add(bytes).is_some_and(|end| end <= found.end()) => Ok(()),
             Some(found) => Err(Status::InvalidValue.because(format!(
                 "{bytes} bytes at byte {} of allocation {}, whose size is {}",
                 address - found.address,
-                found.number,
+                found.serial,
                 found.size
             ))),
             None if bytes == 0 => Ok(()),
-            None => Err(match self.freed.iter().rev().find(|freed| (freed.address..freed.end()).contains(&address)) {
+            None => Err(match self.recently_freed.iter().rev().find(|freed| (freed.address..freed.end()).contains(&address)) {
                 Some(freed) => {
-                    Status::InvalidValue.because(format!("{bytes} bytes in allocation {}, which has been freed", freed.number))
+                    Status::InvalidValue.because(format!("{bytes} bytes in allocation {}, which has been freed", freed.serial))
                 }
                 None => Status::InvalidValue.because(format!("no allocation contains address {address:#x}")),
             }),
@@ -204,7 +202,7 @@ impl Allocations {
     pub(crate) fn record_write(&mut self, address: u64, bytes: u64) {
         let Some((_, found)) = self.live.range_mut(..=address).next_back() else { return };
         let end = address.saturating_add(bytes).min(found.end());
-        let Some(written) = found.written.as_mut().filter(|_| address < end) else { return };
+        let Some(written) = found.written_ranges.as_mut().filter(|_| address < end) else { return };
         let (mut start, mut stop) = (address, end);
         while let Some((&from, &to)) = written.range(..=stop).next_back().filter(|(_, to)| **to >= start) {
             written.remove(&from);
@@ -215,10 +213,11 @@ impl Allocations {
 
     /// Returns the memory that a launch may access, as segments for the executor.
     pub(crate) fn segments(&self, host: &[HostRange]) -> Vec<Segment> {
-        let mut all: Vec<Segment> = self.ranges(host).into_iter().map(Range::segment).collect();
-        // An empty segment makes the report of an access to freed memory name that memory.
-        let freed = self.freed_ranges(&all).map(|freed| Segment {
-            name: format!("allocation {} of {} bytes, which has been freed", freed.number, freed.size),
+        let mut all: Vec<Segment> = self.accessible_ranges(host).into_iter().map(AccessibleRange::segment).collect();
+        // An access to freed memory is outside all other segments. The message of the fault names the nearest segment, so an empty
+        // segment at the address of the freed memory makes the message name it.
+        let freed = self.freed_outside(&all).map(|freed| Segment {
+            name: format!("allocation {} of {} bytes, which has been freed", freed.serial, freed.size),
             address: freed.address,
             contents: Contents::default(),
             constant: false,
@@ -228,13 +227,15 @@ impl Allocations {
         all
     }
 
-    pub(crate) fn memory(&self, host: &[HostRange]) -> Memory {
+    /// Returns the memory that a launch may access, for the executor of Tile IR and stage files.
+    pub(crate) fn executor_memory(&self, host: &[HostRange]) -> Memory {
         let mut memory = Memory::default();
         self.segments(host).into_iter().for_each(|segment| memory.add(segment));
         memory
     }
 
-    pub(crate) fn global(&self, host: &[HostRange]) -> Global {
+    /// Returns the memory that a launch may access, for the simulator of PTX.
+    pub(crate) fn simulator_memory(&self, host: &[HostRange]) -> Global {
         let mut global = Global::default();
         for segment in self.segments(host) {
             global.add(&segment.name, segment.address, segment.contents);
@@ -242,11 +243,11 @@ impl Allocations {
         global
     }
 
-    /// Returns the bytes that nothing has written, as start and end, in address order.
-    pub(crate) fn unwritten(&self) -> Vec<(u64, u64)> {
+    /// Returns the address ranges (start and end) that neither the client nor a kernel has written, in address order.
+    pub(crate) fn unwritten_ranges(&self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         for allocation in self.live.values() {
-            let Some(written) = &allocation.written else { continue };
+            let Some(written) = &allocation.written_ranges else { continue };
             let mut at = allocation.address;
             for (&start, &end) in written {
                 out.extend((at < start).then_some((at, start)));
@@ -257,32 +258,33 @@ impl Allocations {
         out
     }
 
-    fn freed_ranges<'a>(&'a self, segments: &'a [Segment]) -> impl Iterator<Item = &'a Allocation> {
+    /// Returns the freed allocations whose addresses no segment uses again.
+    fn freed_outside<'a>(&'a self, segments: &'a [Segment]) -> impl Iterator<Item = &'a Allocation> {
         let used = |freed: &&Allocation| {
             !segments
                 .iter()
                 .any(|segment| segment.address < freed.end() && freed.address < segment.address + segment.contents.len() as u64)
         };
-        self.freed.iter().filter(used)
+        self.recently_freed.iter().filter(used)
     }
 
-    /// The disjoint ranges of a launch in address order. Host ranges that overlap each other are one range.
-    fn ranges(&self, host: &[HostRange]) -> Vec<Range> {
-        let live = self.live.values().map(|one| Range {
+    /// Returns the memory that a launch may access, as disjoint ranges in address order. Overlapping ranges are merged.
+    fn accessible_ranges(&self, host: &[HostRange]) -> Vec<AccessibleRange> {
+        let live = self.live.values().map(|one| AccessibleRange {
             start: one.address,
             end: one.end(),
             names: vec![one.name()],
             read_only: one.read_only,
         });
-        let host = host.iter().filter(|range| range.size > 0).map(|range| Range {
+        let host = host.iter().filter(|range| range.size > 0).map(|range| AccessibleRange {
             start: range.address,
             end: range.address + range.size,
             names: vec![range.name.clone()],
             read_only: range.read_only,
         });
-        let mut all: Vec<Range> = live.chain(host).collect();
+        let mut all: Vec<AccessibleRange> = live.chain(host).collect();
         all.sort_by_key(|range| (range.start, range.end));
-        let mut merged: Vec<Range> = Vec::new();
+        let mut merged: Vec<AccessibleRange> = Vec::new();
         for range in all {
             match merged.last_mut() {
                 Some(last) if range.start < last.end => last.join(range),
@@ -293,16 +295,16 @@ impl Allocations {
     }
 }
 
-/// A part of host memory.
-struct Range {
+/// An address range that a launch may access.
+struct AccessibleRange {
     start: u64,
     end: u64,
     names: Vec<String>,
     read_only: bool,
 }
 
-impl Range {
-    fn join(&mut self, other: Range) {
+impl AccessibleRange {
+    fn join(&mut self, other: AccessibleRange) {
         self.end = self.end.max(other.end);
         self.read_only &= other.read_only;
         for name in other.names {
@@ -315,8 +317,8 @@ impl Range {
     fn segment(self) -> Segment {
         let length = (self.end - self.start) as usize;
         let contents = match NonNull::new(self.start as usize as *mut u8) {
-            // SAFETY: an allocation is mapped until it is freed, which waits for launches. The client keeps its own memory valid and
-            // unused during the launch, as CUDA requires.
+            // SAFETY: an allocation is mapped until the client frees it, and `Driver::free` waits for the running launch. The
+            // client keeps its own memory valid during the launch and does not access it, as CUDA requires.
             Some(start) => unsafe { Contents::borrowed(start, length) },
             None => Contents::default(),
         };
@@ -331,30 +333,30 @@ mod tests {
     #[test]
     fn memory_is_checked_and_named_after_it_is_freed() {
         let mut all = Allocations::default();
-        let first = all.allocate(100, Kind::Device, 1 << 30).unwrap();
-        let second = all.allocate(100, Kind::Device, 1 << 30).unwrap();
+        let first = all.allocate(100, MemoryKind::Device, 1 << 30).unwrap();
+        let second = all.allocate(100, MemoryKind::Device, 1 << 30).unwrap();
         assert!(second > first && first % 256 == 0);
-        all.check(first + 60, 40).unwrap();
-        assert_eq!(all.check(first + 60, 41).unwrap_err().status, Status::InvalidValue);
-        all.free(first, &[Kind::Device]).unwrap();
-        assert!(all.check(first, 1).unwrap_err().message.unwrap().contains("freed"));
-        assert!(all.free(first, &[Kind::Device]).unwrap_err().message.unwrap().contains("allocation 1"));
+        all.check_range(first + 60, 40).unwrap();
+        assert_eq!(all.check_range(first + 60, 41).unwrap_err().status, Status::InvalidValue);
+        all.free(first, &[MemoryKind::Device]).unwrap();
+        assert!(all.check_range(first, 1).unwrap_err().message.unwrap().contains("freed"));
+        assert!(all.free(first, &[MemoryKind::Device]).unwrap_err().message.unwrap().contains("allocation 1"));
         assert_eq!(all.used(), 100);
         assert_eq!(all.segments(&[]).len(), 2);
-        assert!(all.allocate(1 << 30, Kind::Device, 1 << 30).is_err());
-        all.free(second, &[Kind::Device]).unwrap();
+        assert!(all.allocate(1 << 30, MemoryKind::Device, 1 << 30).is_err());
+        all.free(second, &[MemoryKind::Device]).unwrap();
     }
 
     #[test]
     fn written_ranges_join() {
         let mut all = Allocations { tracks_writes: true, ..Allocations::default() };
-        let at = all.allocate(100, Kind::Device, 1 << 30).unwrap();
-        assert_eq!(all.unwritten(), [(at, at + 100)]);
+        let at = all.allocate(100, MemoryKind::Device, 1 << 30).unwrap();
+        assert_eq!(all.unwritten_ranges(), [(at, at + 100)]);
         for (start, bytes) in [(10, 10), (30, 10), (15, 20), (90, 50)] {
             all.record_write(at + start, bytes);
         }
-        assert_eq!(all.unwritten(), [(at, at + 10), (at + 40, at + 90)]);
-        all.free(at, &[Kind::Device]).unwrap();
+        assert_eq!(all.unwritten_ranges(), [(at, at + 10), (at + 40, at + 90)]);
+        all.free(at, &[MemoryKind::Device]).unwrap();
     }
 
     #[test]

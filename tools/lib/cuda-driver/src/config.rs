@@ -21,15 +21,15 @@ pub(crate) struct Config {
     pub(crate) chip: &'static str,
     pub(crate) stage: Stage,
     pub(crate) checks: BTreeSet<Check>,
-    /// Whether a finding of a check fails the launch.
+    /// Whether a launch fails if a check finds a fault.
     pub(crate) findings_fail: bool,
     /// Whether a fault ends the process.
     pub(crate) faults_abort: bool,
     /// Time limit of a launch.
     pub(crate) time_limit: Option<Duration>,
-    /// The folder for statistics.
+    /// The folder to which the process writes its statistics.
     pub(crate) report: Option<PathBuf>,
-    /// Whether each call is printed.
+    /// Whether the driver prints the name and the result of each call.
     pub(crate) trace: bool,
 }
 
@@ -38,25 +38,25 @@ const DEFAULT_DEVICE: &str = "h100-sxm";
 
 impl Config {
     pub(crate) fn from_environment() -> Result<Config, String> {
-        let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let (target, chip) = device(get("TILEWORKS_DEVICE").as_deref().unwrap_or(DEFAULT_DEVICE))?;
-        let stage = match get("TILEWORKS_STAGE").as_deref() {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let (target, chip) = find_device(variable("TILEWORKS_DEVICE").as_deref().unwrap_or(DEFAULT_DEVICE))?;
+        let stage = match variable("TILEWORKS_STAGE").as_deref() {
             None | Some("tile" | "aa" | "as" | "sched") => Stage::Program,
             Some("ptx") => Stage::Ptx,
             Some(other) => return Err(format!("TILEWORKS_STAGE: '{other}' is not one of tile, aa, as, sched, ptx")),
         };
-        let (checks, findings_fail) = match get("TILEWORKS_CHECK").as_deref() {
+        let (checks, findings_fail) = match variable("TILEWORKS_CHECK").as_deref() {
             None | Some("off") => (BTreeSet::new(), false),
-            Some("warn") => (Check::USUAL.into(), false),
-            Some("error") => (Check::USUAL.into(), true),
+            Some("warn") => (Check::DEFAULTS.into(), false),
+            Some("error") => (Check::DEFAULTS.into(), true),
             Some(other) => return Err(format!("TILEWORKS_CHECK: '{other}' is not one of off, warn, error")),
         };
-        let faults_abort = match get("TILEWORKS_FAULT").as_deref() {
+        let faults_abort = match variable("TILEWORKS_FAULT").as_deref() {
             None | Some("error") => false,
             Some("abort") => true,
             Some(other) => return Err(format!("TILEWORKS_FAULT: '{other}' is not one of error, abort")),
         };
-        let seconds = match get("TILEWORKS_TIME_LIMIT") {
+        let seconds = match variable("TILEWORKS_TIME_LIMIT") {
             None => None,
             Some(text) => {
                 let seconds: f64 =
@@ -72,19 +72,19 @@ impl Config {
             findings_fail,
             faults_abort,
             time_limit: seconds.filter(|limit| !limit.is_zero()),
-            report: get("TILEWORKS_REPORT").map(PathBuf::from),
-            trace: get("TILEWORKS_TRACE").is_some(),
+            report: variable("TILEWORKS_REPORT").map(PathBuf::from),
+            trace: variable("TILEWORKS_TRACE").is_some(),
         })
     }
 }
 
-/// The number in the name of a target: 90 for compute capability 9.0.
+/// The number in the name of a target, for example 90 in `sm_90`, which means compute capability 9.0.
 pub(crate) fn compute_capability(target: Target) -> u32 {
     target.name.split_once('_').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
-/// The target and the chip of a device: a target such as `sm_90`, or a chip such as `h200`.
-fn device(name: &str) -> Result<(Target, &'static str), String> {
+/// Returns the target and the chip of the device to imitate. `name` is a target such as `sm_90`, or a chip such as `h200`.
+fn find_device(name: &str) -> Result<(Target, &'static str), String> {
     if let Some(target) = Target::parse(name) {
         let chip = perf_model::typical_chip(target.name).ok_or_else(|| format!("TILEWORKS_DEVICE: no chip is known for {name}"))?;
         return Ok((target, chip));
@@ -102,13 +102,13 @@ fn device(name: &str) -> Result<(Target, &'static str), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT_DEVICE, device};
+    use super::{DEFAULT_DEVICE, find_device};
 
     #[test]
     fn devices_are_targets_or_chips() {
-        assert_eq!(device("sm_80").map(|(target, chip)| (target.name, chip)), Ok(("sm_80", "a100")));
-        assert_eq!(device("h200").map(|(target, chip)| (target.name, chip)), Ok(("sm_90", "h200")));
-        assert_eq!(device(DEFAULT_DEVICE), device("sm_90"));
-        assert!(device("sm_1").is_err_and(|error| error.contains("sm_90") && error.contains("h200")));
+        assert_eq!(find_device("sm_80").map(|(target, chip)| (target.name, chip)), Ok(("sm_80", "a100")));
+        assert_eq!(find_device("h200").map(|(target, chip)| (target.name, chip)), Ok(("sm_90", "h200")));
+        assert_eq!(find_device(DEFAULT_DEVICE), find_device("sm_90"));
+        assert!(find_device("sm_1").is_err_and(|error| error.contains("sm_90") && error.contains("h200")));
     }
 }

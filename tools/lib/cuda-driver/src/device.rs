@@ -36,18 +36,20 @@ mod attribute {
     pub(super) const CLUSTER_LAUNCH: c_int = 120;
     pub(super) const TENSOR_MAP_ACCESS: c_int = 127;
     pub(super) const LAST: c_int = 148;
-    /// Capabilities that every device of the API has: copies that overlap with kernels, mapped host memory, concurrent kernels, unified
-    /// addresses, priorities, L1 caches, managed memory, cooperative launches, registered host memory, memory pools.
-    pub(super) const PRESENT: [c_int; 14] = [15, 19, 31, 40, 41, 78, 79, 80, 83, 89, 91, 95, 99, 115];
+    /// Capabilities that the imitated GPU reports as present: copies that overlap with kernels, mapped host memory, concurrent
+    /// kernels, unified addresses, priorities, L1 caches, managed memory, cooperative launches, registered host memory, memory
+    /// pools.
+    pub(super) const SUPPORTED_CAPABILITIES: [c_int; 14] = [15, 19, 31, 40, 41, 78, 79, 80, 83, 89, 91, 95, 99, 115];
 }
 
 /// Largest extents of a grid.
 pub(crate) const MAX_GRID: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
-/// Largest extents of a CTA, and its largest number of threads.
+/// Largest extents of a CTA in threads.
 pub(crate) const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+/// Largest number of threads of a CTA.
 pub(crate) const MAX_THREADS: u32 = 1024;
-/// Shared memory of a CTA without opting in.
-const DEFAULT_SHARED: u32 = 48 << 10;
+/// Shared memory of a CTA, unless the client requests more with `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -55,7 +57,7 @@ pub(crate) struct Device {
     pub(crate) target: Target,
     machine: Machine,
     /// Bytes of device memory.
-    pub(crate) memory: u64,
+    pub(crate) memory_bytes: u64,
 }
 
 impl Device {
@@ -63,15 +65,16 @@ impl Device {
         let machine = Machine::named(config.chip).map_err(|error| error.message)?;
         let name = format!("Tileworks CPU device ({}, {})", config.target.name, config.chip);
         let name = CString::new(name).map_err(|error| error.to_string())?;
-        Ok(Device { name, target: config.target, machine, memory: host_memory() / 4 * 3 })
+        Ok(Device { name, target: config.target, machine, memory_bytes: host_memory_bytes() / 4 * 3 })
     }
 
+    /// Major and minor number of the compute capability.
     pub(crate) fn capability(&self) -> (c_int, c_int) {
         let number = compute_capability(self.target) as c_int;
         (number / 10, number % 10)
     }
 
-    pub(crate) fn max_shared(&self) -> u32 {
+    pub(crate) fn max_shared_bytes(&self) -> u32 {
         self.target.shared_memory
     }
 
@@ -80,14 +83,14 @@ impl Device {
         use attribute::*;
         let chip = &self.machine.chip;
         let kib = |value: f64| (value * 1024.0) as c_int;
-        let axis =
+        let value_of_axis =
             |list: [c_int; 3], values: [u32; 3]| list.iter().position(|one| *one == number).map(|axis| values[axis] as c_int);
-        if let Some(extent) = axis(MAX_BLOCK_DIM, MAX_BLOCK).or_else(|| axis(MAX_GRID_DIM, MAX_GRID)) {
+        if let Some(extent) = value_of_axis(MAX_BLOCK_DIM, MAX_BLOCK).or_else(|| value_of_axis(MAX_GRID_DIM, MAX_GRID)) {
             return Some(extent);
         }
         Some(match number {
             MAX_THREADS_PER_BLOCK => MAX_THREADS as c_int,
-            MAX_SHARED_MEMORY_PER_BLOCK => DEFAULT_SHARED as c_int,
+            MAX_SHARED_MEMORY_PER_BLOCK => DEFAULT_SHARED_BYTES as c_int,
             TOTAL_CONSTANT_MEMORY => 64 << 10,
             WARP_SIZE => 32,
             MAX_PITCH => c_int::MAX,
@@ -96,7 +99,7 @@ impl Device {
             TEXTURE_ALIGNMENT => 512,
             TEXTURE_PITCH_ALIGNMENT => 32,
             SM_COUNT => chip.sms as c_int,
-            // Two transfers per cycle on a bus of 4096 bits: together the bandwidth of the chip.
+            // With the bus width below and two transfers per cycle, this clock in kHz gives the memory bandwidth of the chip.
             MEMORY_CLOCK_RATE => (chip.memory * 1e9 * 8.0 / 4096.0 / 2.0 / 1e3) as c_int,
             GLOBAL_MEMORY_BUS_WIDTH => 4096,
             L2_CACHE_SIZE => (chip.l2 * 1e6) as c_int,
@@ -105,20 +108,20 @@ impl Device {
             COMPUTE_CAPABILITY_MINOR => self.capability().1,
             MAX_SHARED_MEMORY_PER_SM => kib(chip.shared),
             SINGLE_TO_DOUBLE_RATIO => (self.machine.rate.f32 / self.machine.rate.f64) as c_int,
-            MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => self.max_shared() as c_int,
+            MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => self.max_shared_bytes() as c_int,
             MAX_BLOCKS_PER_SM => chip.ctas as c_int,
             RESERVED_SHARED_MEMORY_PER_BLOCK => 1024,
             CLUSTER_LAUNCH => c_int::from(self.target.has(Feature::Clusters)),
             TENSOR_MAP_ACCESS => c_int::from(self.target.has(Feature::Tma)),
-            _ if PRESENT.contains(&number) => 1,
+            _ if SUPPORTED_CAPABILITIES.contains(&number) => 1,
             known if (1..=LAST).contains(&known) => 0,
             _ => return None,
         })
     }
 }
 
-/// Bytes of memory that the host has.
-fn host_memory() -> u64 {
+/// Bytes of memory of the host; 16 GiB if the system does not report them.
+fn host_memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());

@@ -1,41 +1,41 @@
-//! The state of the process, and what every entry point does before and after its work.
+//! The state of the process, and [`enter`], which runs the body of each entry point and reports its failure.
 
-use crate::allocations::{Allocations, HostRange, Kind};
+use crate::allocations::{Allocations, HostRange, MemoryKind};
 use crate::config::Config;
 use crate::device::Device;
 use crate::handles::{Handle, Handles, Object, Stream};
 use crate::report::Report;
-use crate::status::{Failure, Result, Status, describe};
+use crate::status::{Failure, Result, Status, name_and_description};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Stack size of the threads that execute kernels. Nested reductions recurse.
+/// Stack size in bytes of the threads that execute kernels. The executors recurse over nested regions, so a stack must be large.
 const STACK: usize = 64 << 20;
 
 pub(crate) struct Driver {
     pub(crate) config: Config,
     pub(crate) device: Device,
     pub(crate) report: Report,
-    pub(crate) threads: rayon::ThreadPool,
-    /// Held by each operation on device memory, so that threads take turns.
-    pub(crate) execution: Mutex<()>,
+    pub(crate) thread_pool: rayon::ThreadPool,
+    /// Each operation on device memory holds this lock, so that operations of several threads execute one after another.
+    pub(crate) execution_lock: Mutex<()>,
     tables: Mutex<Tables>,
-    /// The handle of the primary context, and of the default memory pool.
-    pub(crate) context: Handle,
-    pub(crate) pool: Handle,
-    /// The process that initialised the driver. A forked child cannot use it, as with CUDA.
-    process: u32,
+    pub(crate) primary_context: Handle,
+    /// The default memory pool.
+    pub(crate) default_pool: Handle,
+    /// The process that initialised the driver. A forked child of this process cannot use the driver, as with CUDA.
+    process_id: u32,
 }
 
 #[derive(Default)]
 pub(crate) struct Tables {
     pub(crate) handles: Handles,
     pub(crate) allocations: Allocations,
-    /// Holders of the primary context.
+    /// Number of clients that have retained the primary context.
     pub(crate) primary_users: u32,
     /// The null stream, and the legacy and per-thread default streams.
-    defaults: [Stream; 3],
+    default_streams: [Stream; 3],
 }
 
 static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
@@ -44,10 +44,10 @@ thread_local! {
     /// The stack of current contexts.
     pub(crate) static CONTEXTS: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
     /// Memory of the host program that the next launch of this thread may access.
-    pub(crate) static HOST: RefCell<Vec<HostRange>> = const { RefCell::new(Vec::new()) };
+    pub(crate) static HOST_RANGES: RefCell<Vec<HostRange>> = const { RefCell::new(Vec::new()) };
     /// The cause of the last failure of this thread, for `cuGetErrorString`.
-    static LAST: RefCell<Option<(c_int, CString)>> = const { RefCell::new(None) };
-    /// Capture interactions of this thread, see `cuThreadExchangeStreamCaptureMode`.
+    static LAST_FAILURE: RefCell<Option<(c_int, CString)>> = const { RefCell::new(None) };
+    /// The capture mode of this thread. `cuThreadExchangeStreamCaptureMode` reads and sets it; nothing else depends on it.
     pub(crate) static CAPTURE_MODE: Cell<c_int> = const { Cell::new(0) };
 }
 
@@ -56,12 +56,12 @@ pub(crate) fn initialise() -> Result<&'static Driver> {
     let driver = DRIVER.get_or_init(|| {
         let driver = Driver::new();
         if driver.is_ok() {
-            at_exit();
+            write_totals_at_exit();
         }
         driver
     });
     match driver {
-        Ok(driver) => driver.in_own_process(),
+        Ok(driver) => driver.check_not_forked(),
         Err(message) => Err(Status::InvalidValue.because(message.clone())),
     }
 }
@@ -74,21 +74,21 @@ pub(crate) fn initialised() -> Option<&'static Driver> {
 /// The initialised driver of this process.
 pub(crate) fn driver() -> Result<&'static Driver> {
     match DRIVER.get() {
-        Some(Ok(driver)) => driver.in_own_process(),
+        Some(Ok(driver)) => driver.check_not_forked(),
         _ => Err(Status::NotInitialized.because("cuInit has not been called")),
     }
 }
 
-/// Writes the statistics when the process ends.
-fn at_exit() {
+/// Registers a function that writes the statistics when the process ends.
+fn write_totals_at_exit() {
     unsafe extern "C" {
         fn atexit(function: extern "C" fn()) -> c_int;
     }
     extern "C" fn finish() {
         if let Some(driver) = initialised()
-            && driver.process == std::process::id()
+            && driver.process_id == std::process::id()
         {
-            driver.report.finish();
+            driver.report.write_totals();
         }
     }
     // SAFETY: the function is part of this library, which is not unloaded: a static holds its state.
@@ -99,19 +99,20 @@ impl Driver {
     fn new() -> Result<Driver, String> {
         let config = Config::from_environment()?;
         let device = Device::new(&config)?;
-        let threads = rayon::ThreadPoolBuilder::new().stack_size(STACK).thread_name(|index| format!("tileworks-{index}")).build();
-        let threads = threads.map_err(|error| error.to_string())?;
+        let thread_pool =
+            rayon::ThreadPoolBuilder::new().stack_size(STACK).thread_name(|index| format!("tileworks-{index}")).build();
+        let thread_pool = thread_pool.map_err(|error| error.to_string())?;
         let mut tables = Tables::default();
         tables.allocations.tracks_writes = !config.checks.is_empty();
-        let context = tables.handles.add(Object::Context { retained: false });
-        let pool = tables.handles.add(Object::Pool(Default::default()));
+        let primary_context = tables.handles.add(Object::Context { created_by_client: false });
+        let default_pool = tables.handles.add(Object::Pool(Default::default()));
         let report = Report::new(config.report.as_deref());
-        let (execution, tables, process) = (Mutex::default(), Mutex::new(tables), std::process::id());
-        Ok(Driver { config, device, report, threads, execution, tables, context, pool, process })
+        let (execution_lock, tables, process_id) = (Mutex::default(), Mutex::new(tables), std::process::id());
+        Ok(Driver { config, device, report, thread_pool, execution_lock, tables, primary_context, default_pool, process_id })
     }
 
-    fn in_own_process(&self) -> Result<&Driver> {
-        if self.process == std::process::id() {
+    fn check_not_forked(&self) -> Result<&Driver> {
+        if self.process_id == std::process::id() {
             return Ok(self);
         }
         Err(Status::NotInitialized
@@ -123,15 +124,15 @@ impl Driver {
     }
 
     /// Frees memory after the running launch, if there is one, has ended.
-    pub(crate) fn free(&self, address: u64, kinds: &[Kind]) -> Result<()> {
-        let _locked = self.execution.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn free(&self, address: u64, kinds: &[MemoryKind]) -> Result<()> {
+        let _locked = self.execution_lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.tables().allocations.free(address, kinds)
     }
 
-    /// A stream, also one of the default streams.
+    /// Returns a stream that the client created, or a default stream.
     pub(crate) fn stream(&self, handle: Handle) -> Result<Stream> {
         let tables = self.tables();
-        match tables.defaults.get(handle) {
+        match tables.default_streams.get(handle) {
             Some(stream) => Ok(stream.clone()),
             None => tables.handles.stream(handle).cloned(),
         }
@@ -139,13 +140,13 @@ impl Driver {
 
     pub(crate) fn stream_mut<T>(&self, handle: Handle, change: impl FnOnce(&mut Stream) -> T) -> Result<T> {
         let mut tables = self.tables();
-        match tables.defaults.get_mut(handle) {
+        match tables.default_streams.get_mut(handle) {
             Some(stream) => Ok(change(stream)),
             None => tables.handles.stream_mut(handle).map(change),
         }
     }
 
-    /// Ends the capture of all streams by a graph.
+    /// Ends the capture of all streams that this graph captures.
     pub(crate) fn end_captures(&self, graph: Handle) {
         let mut tables = self.tables();
         let streams: Vec<Handle> = tables.handles.all().map(|(handle, _)| handle).collect();
@@ -154,7 +155,10 @@ impl Driver {
                 stream.capture = stream.capture.filter(|capture| capture.graph != graph);
             }
         }
-        tables.defaults.iter_mut().for_each(|stream| stream.capture = stream.capture.filter(|capture| capture.graph != graph));
+        tables
+            .default_streams
+            .iter_mut()
+            .for_each(|stream| stream.capture = stream.capture.filter(|capture| capture.graph != graph));
     }
 }
 
@@ -177,16 +181,16 @@ pub(crate) fn enter(name: &str, body: impl FnOnce() -> Result<()>) -> c_int {
     };
     let known = initialised();
     if known.is_some_and(|driver| driver.config.trace) {
-        eprintln!("tileworks: {name} -> {}", describe(code).map_or("?".into(), |(name, _)| name.to_string_lossy()));
+        eprintln!("tileworks: {name} -> {}", name_and_description(code).map_or("?".into(), |(name, _)| name.to_string_lossy()));
     }
     if let Err(Failure { message: Some(message), status }) = result {
-        explain(code, &message);
-        let status_name = describe(code).map_or_else(String::new, |(name, _)| name.to_string_lossy().into_owned());
+        remember_cause(code, &message);
+        let status_name = name_and_description(code).map_or_else(String::new, |(name, _)| name.to_string_lossy().into_owned());
         match known {
             Some(driver) => {
-                driver.report.fault(name, &status_name, &message);
+                driver.report.report_fault(name, &status_name, &message);
                 if driver.config.faults_abort && status as c_int >= Status::IllegalAddress as c_int {
-                    driver.report.finish();
+                    driver.report.write_totals();
                     std::process::abort();
                 }
             }
@@ -196,19 +200,19 @@ pub(crate) fn enter(name: &str, body: impl FnOnce() -> Result<()>) -> c_int {
     code
 }
 
-/// Keeps the cause of a failure for `cuGetErrorString`.
-fn explain(code: c_int, message: &str) {
-    let text = describe(code).map_or_else(String::new, |(_, text)| text.to_string_lossy().into_owned());
+/// Stores the cause of a failure for `cuGetErrorString`.
+fn remember_cause(code: c_int, message: &str) {
+    let text = name_and_description(code).map_or_else(String::new, |(_, text)| text.to_string_lossy().into_owned());
     if let Ok(text) = CString::new(format!("{text}: {}", message.replace('\0', " "))) {
-        LAST.set(Some((code, text)));
+        LAST_FAILURE.set(Some((code, text)));
     }
 }
 
 /// The description of a result code, with the cause if the last failure of this thread had this code. The text is valid until the
 /// next failure of the thread.
 pub(crate) fn error_text(code: c_int) -> Option<*const std::ffi::c_char> {
-    LAST.with_borrow(|last| match last {
+    LAST_FAILURE.with_borrow(|last| match last {
         Some((known, text)) if *known == code => Some(text.as_ptr()),
-        _ => describe(code).map(|(_, text)| text.as_ptr()),
+        _ => name_and_description(code).map(|(_, text)| text.as_ptr()),
     })
 }

@@ -1,4 +1,4 @@
-//! Graphs: operations with dependencies, and executable graphs in a fixed order.
+//! Graphs: operations with dependencies, and executable graphs, whose operations have a fixed order.
 
 use crate::handles::Handle;
 use crate::status::{Result, Status};
@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) work: Work,
-    /// The nodes that run before it.
-    pub(crate) after: BTreeSet<usize>,
+    /// Indices of the nodes that must run before this node.
+    pub(crate) dependencies: BTreeSet<usize>,
     pub(crate) handle: Handle,
     pub(crate) removed: bool,
 }
@@ -19,38 +19,38 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// A graph that can run. It keeps the operations of the graph at the time of its creation.
+/// An executable graph. It has copies of the operations that the graph had at its instantiation.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphExec {
     /// Operations in execution order, each with the handle of its node.
-    pub(crate) works: Vec<(Handle, Work)>,
+    pub(crate) operations: Vec<(Handle, Work)>,
 }
 
 impl Graph {
-    /// The nodes in an order that their dependencies permit: the order of creation, as far as possible.
+    /// Returns an executable graph. Its order respects the dependencies; of several ready nodes, the first created one comes first.
     pub(crate) fn instantiate(&self) -> Result<GraphExec> {
         let mut done: BTreeSet<usize> = (0..self.nodes.len()).filter(|index| self.nodes[*index].removed).collect();
-        let mut works = Vec::new();
+        let mut operations = Vec::new();
         while done.len() < self.nodes.len() {
-            let ready = |index: &usize| !done.contains(index) && self.nodes[*index].after.is_subset(&done);
+            let ready = |index: &usize| !done.contains(index) && self.nodes[*index].dependencies.is_subset(&done);
             let Some(index) = (0..self.nodes.len()).find(ready) else {
                 return Err(Status::InvalidValue.because("the dependencies of the graph form a cycle"));
             };
-            works.push((self.nodes[index].handle, self.nodes[index].work.clone()));
+            operations.push((self.nodes[index].handle, self.nodes[index].work.clone()));
             done.insert(index);
         }
-        Ok(GraphExec { works })
+        Ok(GraphExec { operations })
     }
 }
 
 impl GraphExec {
-    /// Takes the parameters of another graph of the same shape.
+    /// Replaces all operations by those of another graph. Both graphs must have the same kinds of operations in the same order.
     pub(crate) fn update(&mut self, other: GraphExec) -> Result<()> {
-        let same = |(a, b): (&(Handle, Work), &(Handle, Work))| std::mem::discriminant(&a.1) == std::mem::discriminant(&b.1);
-        if self.works.len() != other.works.len() || !self.works.iter().zip(&other.works).all(same) {
+        let same_kind = |(a, b): (&(Handle, Work), &(Handle, Work))| std::mem::discriminant(&a.1) == std::mem::discriminant(&b.1);
+        if self.operations.len() != other.operations.len() || !self.operations.iter().zip(&other.operations).all(same_kind) {
             return Err(Status::GraphExecUpdateFailure.into());
         }
-        for (own, new) in self.works.iter_mut().zip(other.works) {
+        for (own, new) in self.operations.iter_mut().zip(other.operations) {
             own.1 = new.1;
         }
         Ok(())
@@ -61,28 +61,28 @@ impl GraphExec {
 mod tests {
     use super::*;
 
-    fn graph(after: &[&[usize]]) -> Graph {
-        let node = |(index, after): (usize, &&[usize])| Node {
+    fn graph_with(dependencies: &[&[usize]]) -> Graph {
+        let node = |(index, dependencies): (usize, &&[usize])| Node {
             work: Work::Free { address: index as u64 },
-            after: after.iter().copied().collect(),
+            dependencies: dependencies.iter().copied().collect(),
             handle: index,
             removed: false,
         };
-        Graph { nodes: after.iter().enumerate().map(node).collect() }
+        Graph { nodes: dependencies.iter().enumerate().map(node).collect() }
     }
 
     #[test]
-    fn dependencies_decide_the_order() {
+    fn dependencies_determine_the_order() {
         let order =
-            |graph: &Graph| graph.instantiate().map(|exec| exec.works.iter().map(|(handle, _)| *handle).collect::<Vec<_>>());
-        assert_eq!(order(&graph(&[&[2], &[], &[1]])).unwrap(), [1, 2, 0]);
-        assert_eq!(order(&graph(&[&[1], &[0]])).unwrap_err().status, Status::InvalidValue);
+            |graph: &Graph| graph.instantiate().map(|exec| exec.operations.iter().map(|(handle, _)| *handle).collect::<Vec<_>>());
+        assert_eq!(order(&graph_with(&[&[2], &[], &[1]])).unwrap(), [1, 2, 0]);
+        assert_eq!(order(&graph_with(&[&[1], &[0]])).unwrap_err().status, Status::InvalidValue);
     }
 
     #[test]
     fn an_update_needs_the_same_shape() {
-        let mut exec = graph(&[&[], &[0]]).instantiate().unwrap();
-        assert!(exec.update(graph(&[&[]]).instantiate().unwrap()).is_err());
-        exec.update(graph(&[&[], &[0]]).instantiate().unwrap()).unwrap();
+        let mut exec = graph_with(&[&[], &[0]]).instantiate().unwrap();
+        assert!(exec.update(graph_with(&[&[]]).instantiate().unwrap()).is_err());
+        exec.update(graph_with(&[&[], &[0]]).instantiate().unwrap()).unwrap();
     }
 }

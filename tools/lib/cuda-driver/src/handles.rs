@@ -1,4 +1,4 @@
-//! Handles: numbers that stand for the objects of the API. A number is never used again.
+//! Handles: numbers that identify the objects of the API. After an object is removed, its number is not used for another object.
 
 use crate::graph::{Graph, GraphExec, Node};
 use crate::module::{Function, Library};
@@ -10,15 +10,15 @@ use std::time::Instant;
 /// A handle as clients see it: an opaque pointer.
 pub(crate) type Handle = usize;
 
-/// The first handle. Smaller numbers are null and the special streams.
-const FIRST: Handle = 0x1000;
-const STEP: Handle = 16;
+/// The first handle. Smaller numbers are the null handle and the default streams.
+const FIRST_HANDLE: Handle = 0x1000;
+const HANDLE_DISTANCE: Handle = 16;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) priority: i32,
-    /// The graph that captures the stream.
+    /// The capture of the stream, if it is captured into a graph.
     pub(crate) capture: Option<Capture>,
 }
 
@@ -26,18 +26,19 @@ pub(crate) struct Stream {
 pub(crate) struct Capture {
     pub(crate) graph: Handle,
     /// Whether the capture began in this stream.
-    pub(crate) origin: bool,
+    pub(crate) is_origin: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
-    pub(crate) recorded: Option<Instant>,
-    pub(crate) timing: bool,
+    pub(crate) recorded_at: Option<Instant>,
+    pub(crate) has_timing: bool,
     /// The graph whose capture recorded the event.
-    pub(crate) capture: Option<Handle>,
+    pub(crate) capture_graph: Option<Handle>,
 }
 
-/// A memory pool: the allocation order of streams makes its attributes immaterial, and they are only stored.
+/// A memory pool. An allocation does not come from a pool, because the device allocates when the client calls. The attributes are
+/// therefore stored without an effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     pub(crate) attributes: BTreeMap<i32, u64>,
@@ -45,7 +46,7 @@ pub(crate) struct Pool {
 
 #[derive(Debug)]
 pub(crate) enum Object {
-    Context { retained: bool },
+    Context { created_by_client: bool },
     Stream(Stream),
     Event(Event),
     Library(Arc<Library>),
@@ -59,7 +60,7 @@ pub(crate) enum Object {
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     objects: BTreeMap<Handle, Object>,
-    issued: usize,
+    issued_count: usize,
 }
 
 macro_rules! access {
@@ -84,8 +85,8 @@ macro_rules! access {
 
 impl Handles {
     pub(crate) fn add(&mut self, object: Object) -> Handle {
-        let handle = FIRST + STEP * self.issued;
-        self.issued += 1;
+        let handle = FIRST_HANDLE + HANDLE_DISTANCE * self.issued_count;
+        self.issued_count += 1;
         self.objects.insert(handle, object);
         handle
     }
@@ -102,7 +103,7 @@ impl Handles {
         Ok(self.objects.remove(&handle).expect("just found"))
     }
 
-    /// Removes the objects that belong to another one.
+    /// Keeps only the objects that `keep` accepts. Removes, for example, the kernels of an unloaded module.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Object) -> bool) {
         self.objects.retain(|_, object| keep(object));
     }
@@ -121,7 +122,7 @@ impl Handles {
         pool, pool_mut: Pool(Pool);
     }
 
-    /// The node of a graph that a node handle names.
+    /// Returns the graph, the index and the node of a node handle.
     pub(crate) fn node(&self, handle: Handle) -> Result<(Handle, usize, &Node)> {
         let Object::GraphNode { graph, index } = self.get(handle)? else { return Err(Status::InvalidHandle.into()) };
         let node = self.graph(*graph)?.nodes.get(*index).ok_or(Status::InvalidHandle)?;

@@ -1,11 +1,11 @@
-//! Modules: the program in an image that the client loads, and its kernels.
+//! Modules: an image (cubin, fatbin or PTX) that the client loads, the program in the image, and the kernels of the program.
 
 use crate::config::Stage;
 use crate::status::{Failure, Result, Status};
 use base::diag::{Diagnostic, Style};
 use base::envelope::{Sniffed, sniff};
 use common::launch::ParamType;
-use executor::Input;
+use executor::ProgramFile;
 use simulator::program::Program;
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
@@ -14,25 +14,26 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size limit of an image, in bytes.
-const LARGEST: u64 = 1 << 30;
-/// The first word of a fatbin, and of the structure that points to one.
-const FATBIN: u32 = 0xba55_ed50;
-const FATBIN_WRAPPER: u32 = 0x4662_43b1;
-/// Decoded kernels that a module keeps.
-const MOST_DECODED: usize = 64;
+const MAX_IMAGE_BYTES: u64 = 1 << 30;
+/// The first word of a fatbin, and the first word of the wrapper structure that points to a fatbin.
+const FATBIN_MAGIC: u32 = 0xba55_ed50;
+const FATBIN_WRAPPER_MAGIC: u32 = 0x4662_43b1;
+/// Number of decoded kernels that a module caches.
+const MAX_DECODED: usize = 64;
 
-/// A loaded module.
+/// A loaded module. The driver API calls it a library or a module; a handle of one is valid for the other.
 pub(crate) struct Library {
     pub(crate) source: Source,
     pub(crate) kernels: Vec<String>,
-    decoded: Mutex<BTreeMap<DecodedKey, Arc<Program>>>,
+    decoded_kernels: Mutex<BTreeMap<DecodedKey, Arc<Program>>>,
 }
 
-/// A kernel, the CTA extents if the launch chooses them, and the bytes of dynamic shared memory.
+/// The name of a kernel, the CTA extents if the kernel does not require any, and the bytes of dynamic shared memory.
 type DecodedKey = (String, Option<[u32; 3]>, u32);
 
+/// The program that a launch executes.
 pub(crate) enum Source {
-    Program(Box<Input>),
+    Program(Box<ProgramFile>),
     Ptx { module: Box<ptx::Module>, text: String },
 }
 
@@ -43,12 +44,12 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) c_name: CString,
     pub(crate) params: Vec<Param>,
-    /// Shared memory that the kernel declares.
-    pub(crate) shared: u32,
-    pub(crate) local: u32,
+    /// Static shared memory that the kernel declares.
+    pub(crate) shared_bytes: u32,
+    pub(crate) local_bytes: u32,
     /// The CTA extents that the kernel requires.
     pub(crate) block: Option<[u32; 3]>,
-    pub(crate) max_dynamic_shared: AtomicU32,
+    pub(crate) max_dynamic_shared_bytes: AtomicU32,
 }
 
 /// A visible parameter.
@@ -56,7 +57,7 @@ pub(crate) struct Function {
 pub(crate) struct Param {
     pub(crate) offset: u32,
     pub(crate) bytes: u32,
-    /// How the value extends to 64 bits; `None` for a structure.
+    /// The type, which determines how the value extends to 64 bits. `None` for a structure.
     pub(crate) ty: Option<ParamType>,
 }
 
@@ -67,9 +68,9 @@ impl std::fmt::Debug for Library {
 }
 
 impl Library {
-    /// Loads the program of an image.
+    /// Loads the program of an image. `stage` selects one if the image has several.
     pub(crate) fn load(image: &[u8], name: &str, stage: Stage) -> Result<Library> {
-        let files = programs(image, name)?;
+        let files = programs_in(image, name)?;
         let is_ptx = |file: &&Vec<u8>| sniff(file) == Sniffed::Ptx;
         let chosen = match stage {
             Stage::Program => files.iter().find(|file| !is_ptx(file)).or(files.first()),
@@ -85,34 +86,34 @@ impl Library {
 
     fn of_program(file: &[u8], name: &str) -> Result<Library> {
         let producer = concat!("cuda-driver ", env!("CARGO_PKG_VERSION"));
-        let input = Input::open(file, name, producer).map_err(|error| rejected(Status::InvalidImage, &error))?;
-        let kernels = input.names().into_iter().map(str::to_string).collect();
-        Ok(Library { source: Source::Program(Box::new(input)), kernels, decoded: Mutex::default() })
+        let input = ProgramFile::open(file, name, producer).map_err(|error| failure_from(Status::InvalidImage, &error))?;
+        let kernels = input.kernel_names().into_iter().map(str::to_string).collect();
+        Ok(Library { source: Source::Program(Box::new(input)), kernels, decoded_kernels: Mutex::default() })
     }
 
     fn of_ptx(file: &[u8], name: &str) -> Result<Library> {
-        let (module, text) = ptx::open(file, name).map_err(|error| rejected(Status::InvalidPtx, &error))?;
+        let (module, text) = ptx::open(file, name).map_err(|error| failure_from(Status::InvalidPtx, &error))?;
         let kernels = module.items.iter().filter_map(|item| match item {
             ptx::Item::Function(function) if function.entry && function.body.is_some() => Some(function.name.clone()),
             _ => None,
         });
         let kernels = kernels.collect();
         let text = text.to_string();
-        Ok(Library { source: Source::Ptx { module: Box::new(module), text }, kernels, decoded: Mutex::default() })
+        Ok(Library { source: Source::Ptx { module: Box::new(module), text }, kernels, decoded_kernels: Mutex::default() })
     }
 
-    /// The kernel of this name.
+    /// Returns the kernel with this name.
     pub(crate) fn function(self: &Arc<Library>, name: &str) -> Result<Function> {
         if !self.kernels.iter().any(|kernel| kernel == name) {
             let message = format!("no kernel is named '{name}'; the module has: {}", self.kernels.join(", "));
             return Err(Status::NotFound.because(message));
         }
         let library = self.clone();
-        let (params, shared, local, block) = match &self.source {
+        let (params, shared_bytes, local_bytes, block) = match &self.source {
             Source::Program(input) => {
-                let kernel = input.kernel(Some(name)).map_err(|error| rejected(Status::InvalidImage, &error))?;
+                let kernel = input.kernel(Some(name)).map_err(|error| failure_from(Status::InvalidImage, &error))?;
                 let params = kernel.param_types().into_iter().scan(0, |end: &mut u32, ty| {
-                    let bytes = bytes_of(&ty);
+                    let bytes = param_bytes(&ty);
                     let offset = end.next_multiple_of(bytes);
                     *end = offset + bytes;
                     Some(Param { offset, bytes, ty: Some(ty) })
@@ -132,27 +133,27 @@ impl Library {
             name: name.into(),
             c_name,
             params,
-            shared,
-            local,
+            shared_bytes,
+            local_bytes,
             block,
-            max_dynamic_shared: AtomicU32::new(48 << 10),
+            max_dynamic_shared_bytes: AtomicU32::new(48 << 10),
         })
     }
 
-    /// The decoded kernel of a PTX module.
-    pub(crate) fn program(&self, name: &str, block: Option<[u32; 3]>, dynamic_shared: u32) -> Result<Arc<Program>> {
+    /// Returns the decoded kernel of a PTX module, from the cache if possible.
+    pub(crate) fn program(&self, name: &str, block: Option<[u32; 3]>, dynamic_shared_bytes: u32) -> Result<Arc<Program>> {
         let Source::Ptx { module, text } = &self.source else { return Err(Status::InvalidValue.into()) };
-        let key = (name.to_string(), block, dynamic_shared);
-        let mut decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (name.to_string(), block, dynamic_shared_bytes);
+        let mut decoded = self.decoded_kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = decoded.get(&key) {
             return Ok(program.clone());
         }
-        let sizes = simulator::Sizes { block, dynamic_shared: Some(dynamic_shared) };
+        let sizes = simulator::LaunchSizes { block, dynamic_shared: Some(dynamic_shared_bytes) };
         let program = simulator::decode(module, Some(name), sizes).map_err(|fault| {
             let diagnostic = fault.diagnostic("the module's PTX", text);
-            rejected(crate::status::of_fault(&diagnostic), &diagnostic)
+            failure_from(crate::status::status_of_fault(&diagnostic), &diagnostic)
         })?;
-        if decoded.len() >= MOST_DECODED {
+        if decoded.len() >= MAX_DECODED {
             decoded.clear();
         }
         let program = Arc::new(program);
@@ -167,11 +168,11 @@ impl Library {
             ptx::Item::Function(function) if function.entry && function.name == name => Some(function),
             _ => None,
         })?;
-        function.directive("reqntid").is_some().then(|| self.program(name, None, 0).ok().map(|program| program.block)).flatten()
+        function.directive("reqntid").is_some().then(|| self.program(name, None, 0).ok().map(|program| program.block_dim)).flatten()
     }
 }
 
-fn bytes_of(ty: &ParamType) -> u32 {
+fn param_bytes(ty: &ParamType) -> u32 {
     match ty {
         ParamType::Pointer(_) => 8,
         ParamType::Scalar(scalar) => scalar.bits().div_ceil(8).next_power_of_two(),
@@ -179,40 +180,40 @@ fn bytes_of(ty: &ParamType) -> u32 {
     }
 }
 
-pub(crate) fn rejected(status: Status, error: &Diagnostic) -> Failure {
+pub(crate) fn failure_from(status: Status, error: &Diagnostic) -> Failure {
     status.because(error.render(Style::Human, |_| String::new()).trim_end())
 }
 
-/// The programs in an image: bytecode, stage files and PTX.
-fn programs(image: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
-    let invalid = |error: Box<Diagnostic>| rejected(Status::InvalidImage, &error);
+/// Returns the programs in an image: bytecode, stage files and PTX.
+fn programs_in(image: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
+    let invalid = |error: Box<Diagnostic>| failure_from(Status::InvalidImage, &error);
     if cubin::is_fatbin(image) {
         let mut files = Vec::new();
         for cubin in cubin::fatbin::cubins(image, name).map_err(invalid)? {
-            files.extend(cubin::program::program(&cubin, name).map_err(invalid)?);
+            files.extend(cubin::program::program_files(&cubin, name).map_err(invalid)?);
         }
         files.extend(cubin::ptx(image, name).map_err(invalid)?.into_iter().map(|ptx| ptx.text.into_bytes()));
-        return if files.is_empty() { Err(foreign(name)) } else { Ok(files) };
+        return if files.is_empty() { Err(no_program_error(name)) } else { Ok(files) };
     }
     match sniff(image) {
         Sniffed::Elf => {
-            let files = cubin::program::program(image, name).map_err(invalid)?;
-            if files.is_empty() { Err(foreign(name)) } else { Ok(files) }
+            let files = cubin::program::program_files(image, name).map_err(invalid)?;
+            if files.is_empty() { Err(no_program_error(name)) } else { Ok(files) }
         }
         Sniffed::Ptx | Sniffed::Bytecode | Sniffed::Stage { .. } => Ok(vec![image.to_vec()]),
         Sniffed::Text | Sniffed::Other => Err(Status::InvalidImage.because(format!("{name} is not a cubin, a fatbin or PTX"))),
     }
 }
 
-fn foreign(name: &str) -> Failure {
+fn no_program_error(name: &str) -> Failure {
     Status::NoBinaryForGpu.because(format!(
         "{name} has machine code, but no program that a CPU can execute. Compile it with this project's `tileiras`, which `tileworks run` \
          puts first in PATH, or load PTX"
     ))
 }
 
-/// Copies the image at an address of this process. Its own headers tell its size, which may be wrong: memory that does not exist
-/// is an error, not a crash.
+/// Copies the image at an address of this process. The size is in the headers of the image and may be wrong. Reads through
+/// `/proc/self/mem`, so that an access to unmapped memory is an error instead of a crash.
 pub(crate) fn read_image(image: *const c_void) -> Result<Vec<u8>> {
     let memory = std::fs::File::open("/proc/self/mem").map_err(|error| Status::OperatingSystem.because(error.to_string()))?;
     read_from(&memory, image as u64)
@@ -224,31 +225,31 @@ fn read_from(memory: &std::fs::File, address: u64) -> Result<Vec<u8>> {
         memory.read_exact_at(&mut bytes, address.checked_add(offset)?).ok()?;
         Some(bytes)
     };
-    let cut = || Status::InvalidImage.because("the module is truncated: its headers describe memory that does not exist");
-    let word = at(0, 4).ok_or_else(cut)?;
+    let truncated = || Status::InvalidImage.because("the module is truncated: its headers describe memory that does not exist");
+    let word = at(0, 4).ok_or_else(truncated)?;
     let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
     let length = |offset| at(offset, 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
     let size = match word {
-        FATBIN_WRAPPER => return read_from(memory, length(8).filter(|inner| *inner != address).ok_or_else(cut)?),
-        FATBIN => {
-            let header = at(6, 2).ok_or_else(cut)?;
-            length(8).ok_or_else(cut)?.checked_add(u64::from(u16::from_le_bytes([header[0], header[1]])))
+        FATBIN_WRAPPER_MAGIC => return read_from(memory, length(8).filter(|inner| *inner != address).ok_or_else(truncated)?),
+        FATBIN_MAGIC => {
+            let header = at(6, 2).ok_or_else(truncated)?;
+            length(8).ok_or_else(truncated)?.checked_add(u64::from(u16::from_le_bytes([header[0], header[1]])))
         }
-        0x464c_457f => cubin::program::elf_bytes(at),
-        _ => return text(memory, address),
+        0x464c_457f => cubin::program::elf_file_size(at),
+        _ => return read_text(memory, address),
     };
-    let size = size.filter(|size| *size <= LARGEST).ok_or_else(cut)?;
-    at(0, size as usize).ok_or_else(cut)
+    let size = size.filter(|size| *size <= MAX_IMAGE_BYTES).ok_or_else(truncated)?;
+    at(0, size as usize).ok_or_else(truncated)
 }
 
 /// Reads text up to its terminating NUL.
-fn text(memory: &std::fs::File, address: u64) -> Result<Vec<u8>> {
-    const PART: usize = 4096;
+fn read_text(memory: &std::fs::File, address: u64) -> Result<Vec<u8>> {
+    const PAGE: usize = 4096;
     let mut out = Vec::new();
-    while out.len() < LARGEST as usize {
-        // A part ends at the end of a page, so it is readable up to there if its first byte is.
+    while out.len() < MAX_IMAGE_BYTES as usize {
+        // Read up to the end of the page: either all bytes of a page are readable or none.
         let start = address + out.len() as u64;
-        let mut part = vec![0; PART - start as usize % PART];
+        let mut part = vec![0; PAGE - start as usize % PAGE];
         let read = memory.read_at(&mut part, start).unwrap_or(0);
         match part[..read].iter().position(|byte| *byte == 0) {
             Some(end) => {

@@ -1,7 +1,7 @@
-//! Faults for a person, and the statistics that `tileworks run` summarises.
+//! Messages about faults on standard error, and the statistics that `tileworks run` summarises.
 //!
-//! A process writes its statistics to a file of its own in the folder `TILEWORKS_REPORT`, one JSON object per line: a launch total for
-//! each kernel at the end of the process, and each fault or finding when it occurs.
+//! A process writes its statistics to a file of its own in the folder `TILEWORKS_REPORT`, one JSON object per line. It writes each
+//! fault or finding when it occurs, and the number and time of the launches of each kernel when the process ends.
 
 use base::diag::{Diagnostic, Style};
 use serde_json::json;
@@ -12,86 +12,87 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// The launches of a kernel.
 #[derive(Debug, Default)]
-struct Total {
+struct KernelTotal {
     launches: u64,
     failures: u64,
     time: Duration,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReportState {
     file: Option<File>,
-    kernels: BTreeMap<String, Total>,
-    /// Entry points that the client called and that are not supported.
-    unsupported: BTreeSet<String>,
-    /// Findings that were printed; each is printed once.
-    printed: BTreeSet<String>,
+    totals: BTreeMap<String, KernelTotal>,
+    /// Unsupported entry points that the client has called; each is reported once.
+    unsupported_calls: BTreeSet<String>,
+    /// Findings that have been printed; each is printed once.
+    printed_findings: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Report(Mutex<State>);
+pub(crate) struct Report(Mutex<ReportState>);
 
 impl Report {
     pub(crate) fn new(folder: Option<&Path>) -> Report {
         let path = folder.map(|folder| folder.join(format!("{}.jsonl", std::process::id())));
         let file = path.and_then(|path| File::options().create(true).append(true).open(path).ok());
-        Report(Mutex::new(State { file, ..State::default() }))
+        Report(Mutex::new(ReportState { file, ..ReportState::default() }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReportState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn launched(&self, kernel: &str, time: Duration, failed: bool) {
+    pub(crate) fn record_launch(&self, kernel: &str, time: Duration, failed: bool) {
         let mut state = self.state();
-        let total = match state.kernels.get_mut(kernel) {
+        let total = match state.totals.get_mut(kernel) {
             Some(total) => total,
-            None => state.kernels.entry(kernel.to_string()).or_default(),
+            None => state.totals.entry(kernel.to_string()).or_default(),
         };
         total.launches += 1;
         total.failures += u64::from(failed);
         total.time += time;
     }
 
-    /// Prints a fault of a launch.
-    pub(crate) fn fault(&self, call: &str, name: &str, message: &str) {
+    /// Prints the failure of a call, and writes it to the statistics.
+    pub(crate) fn report_fault(&self, call: &str, name: &str, message: &str) {
         eprintln!("tileworks: {call}: {name}: {message}");
-        self.state().write(json!({"fault": name, "call": call, "message": message}));
+        self.state().write_line(json!({"fault": name, "call": call, "message": message}));
     }
 
     /// Prints a finding of a check, unless it was printed before.
-    pub(crate) fn finding(&self, kernel: &str, finding: &Diagnostic) {
+    pub(crate) fn report_finding(&self, kernel: &str, finding: &Diagnostic) {
         let text = finding.render(Style::Human, |_| String::new());
         let mut state = self.state();
-        if state.printed.insert(format!("{kernel}: {text}")) {
+        if state.printed_findings.insert(format!("{kernel}: {text}")) {
             eprint!("tileworks: kernel '{kernel}': {text}");
-            state.write(json!({"finding": finding.code, "kernel": kernel, "message": text.trim_end()}));
+            state.write_line(json!({"finding": finding.code, "kernel": kernel, "message": text.trim_end()}));
         }
     }
 
-    /// Names an entry point that is not supported, once.
-    pub(crate) fn unsupported(&self, name: &str) {
+    /// Prints that an entry point is not supported, unless it was printed before.
+    pub(crate) fn report_unsupported(&self, name: &str) {
         let mut state = self.state();
-        if state.unsupported.insert(name.to_string()) {
+        if state.unsupported_calls.insert(name.to_string()) {
             eprintln!("tileworks: {name} is not supported by the CPU device");
-            state.write(json!({"unsupported": name}));
+            state.write_line(json!({"unsupported": name}));
         }
     }
 
     /// Writes the totals of the process.
-    pub(crate) fn finish(&self) {
+    pub(crate) fn write_totals(&self) {
         let mut state = self.state();
-        for (kernel, total) in std::mem::take(&mut state.kernels) {
-            let Total { launches, failures, time } = total;
-            state.write(json!({"kernel": kernel, "launches": launches, "failures": failures, "seconds": time.as_secs_f64()}));
+        for (kernel, total) in std::mem::take(&mut state.totals) {
+            let KernelTotal { launches, failures, time } = total;
+            state.write_line(json!({"kernel": kernel, "launches": launches, "failures": failures, "seconds": time.as_secs_f64()}));
         }
     }
 }
 
-impl State {
-    /// Statistics are a service: a full disk does not fail the program.
-    fn write(&mut self, line: serde_json::Value) {
+impl ReportState {
+    /// Writes a line of the statistics. Ignores errors, because a full disk must not make the client fail.
+    fn write_line(&mut self, line: serde_json::Value) {
         if let Some(file) = &mut self.file {
             let _ = file.write_all(format!("{line}\n").as_bytes());
         }

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int};
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
-    /// The cause for a person, if the code alone does not explain it.
+    /// The cause in words, if the result code alone does not explain it.
     pub(crate) message: Option<String>,
 }
 
@@ -32,7 +32,7 @@ macro_rules! statuses {
         pub(crate) enum Status { $($variant = $code,)* }
 
         /// The name and the description of a result code.
-        pub(crate) fn describe(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
+        pub(crate) fn name_and_description(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
             match code {
                 $($code => Some(($name, $text)),)*
                 _ => None,
@@ -75,8 +75,8 @@ statuses! {
     Unknown = 999, c"CUDA_ERROR_UNKNOWN", c"unknown error";
 }
 
-/// The result code of a kernel that ended with this fault.
-pub(crate) fn of_fault(fault: &Diagnostic) -> Status {
+/// Returns the result code of the launch of a kernel that ended with this fault.
+pub(crate) fn status_of_fault(fault: &Diagnostic) -> Status {
     match fault.code.as_str() {
         "RUN001" | "RUN002" | "SIM010" | "SIM014" => Status::IllegalAddress,
         "SIM011" => Status::MisalignedAddress,

@@ -1,4 +1,4 @@
-//! The CUDA driver API as a client uses it, and every fault of the page on CI as the error that it must be.
+//! Tests of the CUDA driver API as a client uses it. Faults of the table in `docs/ci.md` return the errors of this table.
 
 #![allow(unsafe_code, reason = "the client of a C library")]
 
@@ -55,7 +55,7 @@ unsafe extern "C" {
     fn _exit(code: c_int) -> !;
 }
 
-/// `values[i] = 2 * values[i]` for `i < count`, one thread per value, and a kernel that never ends.
+/// Two kernels. `twice` computes `values[i] = 2 * values[i]` for `i < count`, with one thread per value. `endless` never ends.
 const PTX: &CStr = c"
 .version 8.0
 .target sm_80
@@ -98,8 +98,8 @@ const ILLEGAL_ADDRESS: c_int = 700;
 const LAUNCH_TIMEOUT: c_int = 702;
 const NOT_SUPPORTED: c_int = 801;
 
-/// Initialises the driver. The tests run one after another, so that they can compare the free memory.
-fn driver() -> MutexGuard<'static, ()> {
+/// Initialises the driver, and makes the tests run one after another, so that a test can compare the free memory.
+fn lock_driver() -> MutexGuard<'static, ()> {
     static START: Once = Once::new();
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -166,7 +166,7 @@ fn write(pointer: u64, values: &[u32]) {
 
 #[test]
 fn ptx_runs_on_device_memory() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let memory = allocate(400);
     write(memory, &(0..100).collect::<Vec<_>>());
@@ -185,7 +185,7 @@ fn ptx_runs_on_device_memory() {
 
 #[test]
 fn an_access_outside_an_allocation_is_an_error_with_its_line() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let memory = allocate(64);
     write(memory, &[1; 16]);
@@ -206,7 +206,7 @@ fn an_access_outside_an_allocation_is_an_error_with_its_line() {
 
 #[test]
 fn memory_of_the_host_needs_permission() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let mut values = vec![3u32; 8];
     let address = values.as_mut_ptr() as u64;
@@ -221,7 +221,7 @@ fn memory_of_the_host_needs_permission() {
 
 #[test]
 fn wrong_launches_are_errors() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let module = load(PTX.as_ptr().cast()).unwrap();
     let (twice, memory) = (function(module, c"twice"), allocate(64));
     assert_eq!(launch(twice, 0, 32, 0, memory, 1), INVALID_VALUE);
@@ -246,7 +246,7 @@ fn wrong_launches_are_errors() {
 
 #[test]
 fn a_kernel_that_never_ends_is_stopped() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let endless = function(load(PTX.as_ptr().cast()).unwrap(), c"endless");
     // SAFETY: the kernel has no parameters.
     let code = unsafe { cuLaunchKernel(endless, 1, 1, 1, 1, 1, 1, 0, 0, null(), null()) };
@@ -255,7 +255,7 @@ fn a_kernel_that_never_ends_is_stopped() {
 
 #[test]
 fn damaged_modules_are_errors() {
-    let _turn = driver();
+    let _turn = lock_driver();
     assert_eq!(load(c"this is no module".as_ptr().cast()), Err(INVALID_IMAGE));
     assert!(load(c".version 8.0\n.target sm_80\n.visible .entry k( {".as_ptr().cast()).is_err());
     assert_eq!(load(null()), Err(INVALID_IMAGE));
@@ -263,17 +263,17 @@ fn damaged_modules_are_errors() {
     let module = cubin::program::cpu_module(&[&bytecode]);
     assert!(load(module.as_ptr().cast()).is_ok());
     for length in [4, 20, 64, 100, module.len() / 2, module.len() - 60] {
-        // The rest of the memory after a truncated module is zero.
-        let mut cut = module[..length].to_vec();
-        cut.resize(module.len() + 4096, 0);
-        assert!(load(cut.as_ptr().cast()).is_err(), "{length} bytes");
+        // The memory after the truncated module is zero.
+        let mut truncated = module[..length].to_vec();
+        truncated.resize(module.len() + 4096, 0);
+        assert!(load(truncated.as_ptr().cast()).is_err(), "{length} bytes");
     }
     assert_eq!(load(cubin::program::cpu_module(&[]).as_ptr().cast()), Err(NO_BINARY_FOR_GPU));
 }
 
 #[test]
 fn a_captured_graph_replays_its_launches() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let memory = allocate(64);
     write(memory, &[1; 16]);
@@ -299,8 +299,8 @@ fn a_captured_graph_replays_its_launches() {
 }
 
 #[test]
-fn unsupported_entry_points_say_so() {
-    let _turn = driver();
+fn unsupported_entry_points_return_not_supported() {
+    let _turn = lock_driver();
     let mut address = null();
     // SAFETY: the functions have no effect.
     unsafe {
@@ -313,7 +313,7 @@ fn unsupported_entry_points_say_so() {
 
 #[test]
 fn threads_launch_in_turns() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let memory = allocate(4 * 1024);
     write(memory, &[1; 1024]);
@@ -329,7 +329,7 @@ fn threads_launch_in_turns() {
 
 #[test]
 fn a_forked_child_is_refused() {
-    let _turn = driver();
+    let _turn = lock_driver();
     // SAFETY: the child calls the driver once and ends.
     unsafe {
         let child = fork();
@@ -345,7 +345,7 @@ fn a_forked_child_is_refused() {
 
 #[test]
 fn repeated_launches_keep_no_memory() {
-    let _turn = driver();
+    let _turn = lock_driver();
     let free = || {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the places are valid.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// All checks but `padding`. Reason: every stage loads zeros for unspecified padding, so the results are comparable even if the
 /// program depends on it.
-const CHECKS: &str = "--check=memory,init,token,race,assume,facts,divide,order";
+const CHECK_OPTION: &str = "--check=memory,init,token,race,assume,facts,divide,order";
 
 /// An output buffer to compare.
 #[derive(Clone, Debug)]
@@ -31,25 +31,26 @@ pub enum Outcome {
     Wrong(String),
 }
 
-/// How to run the stages: tools, options and limits.
+/// Runs the tools of the stages on a program, with fixed options and limits.
 #[derive(Clone, Debug)]
-pub struct Bench {
+pub struct StageRunner {
     /// The directory of the tools.
-    pub tools: PathBuf,
-    pub level: String,
+    pub tools_dir: PathBuf,
+    /// The number after `-O`.
+    pub opt_level: String,
     pub target: String,
     /// Options for tile-lower-as that force optimisation decisions.
-    pub lowering: Vec<String>,
+    pub lowering_options: Vec<String>,
     /// Options for tile-sched that force optimisation decisions.
-    pub scheduling: Vec<String>,
+    pub scheduling_options: Vec<String>,
     /// Time limit per process.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// Whether the caller compares other programs concurrently. If so, each process is single-threaded.
     pub runs_concurrently: bool,
 }
 
-/// Prefix of the message if the source program itself does not produce the expected contents.
-pub const UNEXPECTED: &str = "unexpected: ";
+/// The prefix of the message if the source program itself does not produce the expected contents.
+pub const UNEXPECTED_PREFIX: &str = "unexpected: ";
 
 /// A successful run of a tool with its output, or the outcome that ends the comparison.
 enum ToolResult {
@@ -71,12 +72,12 @@ const EARLY_DELIVERY: &[&str] = &["--races=error", "--delivery=early"];
 /// Executor options that complete asynchronous work as late as possible.
 const LATE_DELIVERY: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
 
-impl Bench {
+impl StageRunner {
     /// Runs a tool. Exit code 3 means that the tool does not support the program. Exit code 4 is an error of the environment, not
     /// of the program, so it becomes an error of the caller.
     fn run(&self, tool: &str, args: &[&str]) -> Result<ToolResult> {
-        let path = self.tools.join(tool);
-        let failed = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
+        let path = self.tools_dir.join(tool);
+        let io_error = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
         let mut command = duct::cmd(&path, args).stdin_null().stdout_capture().stderr_capture().unchecked();
         command = command.before_spawn(|child| {
             common::child::end_with_parent(child, None);
@@ -85,18 +86,18 @@ impl Bench {
         if self.runs_concurrently {
             command = command.env("RAYON_NUM_THREADS", "1");
         }
-        let child = command.start().map_err(|error| failed(error.to_string()))?;
-        let Some(output) = child.wait_timeout(self.patience).map_err(|error| failed(error.to_string()))? else {
-            child.kill().map_err(|error| failed(error.to_string()))?;
-            return Ok(ToolResult::Failed(Outcome::Unfinished(format!("{tool} takes more than {} s", self.patience.as_secs()))));
+        let child = command.start().map_err(|error| io_error(error.to_string()))?;
+        let Some(output) = child.wait_timeout(self.time_limit).map_err(|error| io_error(error.to_string()))? else {
+            child.kill().map_err(|error| io_error(error.to_string()))?;
+            return Ok(ToolResult::Failed(Outcome::Unfinished(format!("{tool} takes more than {} s", self.time_limit.as_secs()))));
         };
-        let reported = String::from_utf8_lossy(&output.stderr);
-        let first = reported.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let stderr_text = String::from_utf8_lossy(&output.stderr);
+        let first_line = stderr_text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         Ok(match output.status.code() {
             Some(0) => ToolResult::Done(String::from_utf8_lossy(&output.stdout).into_owned()),
-            Some(3) => ToolResult::Failed(Outcome::Unsupported(format!("{tool}: {first}"))),
-            Some(4) => return Err(failed(first.to_string())),
-            code => ToolResult::Failed(Outcome::Wrong(format!("{tool} ends with {code:?}: {first}"))),
+            Some(3) => ToolResult::Failed(Outcome::Unsupported(format!("{tool}: {first_line}"))),
+            Some(4) => return Err(io_error(first_line.to_string())),
+            code => ToolResult::Failed(Outcome::Wrong(format!("{tool} ends with {code:?}: {first_line}"))),
         })
     }
 
@@ -105,34 +106,35 @@ impl Bench {
     /// `folder` contains `k.tile` and `launch.json`.
     pub fn compare(&self, outputs: &[Output], folder: &Path) -> Result<Outcome> {
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
-        let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
-        let placed = path("placed.sched");
-        let printed = match self.execute("tile-run", &[CHECKS], &tile, folder, "tile")? {
+        let (tile_path, aa_path, as_path, sched_path, ptx_path) =
+            (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
+        let placed_path = path("placed.sched");
+        let printed = match self.execute("tile-run", &[CHECK_OPTION], &tile_path, folder, "tile")? {
             ToolResult::Done(printed) => printed,
             ToolResult::Failed(outcome) => return Ok(outcome),
         };
-        if let Some(message) = unexpected(outputs, &folder.join("tile"))? {
-            return Ok(Outcome::Wrong(format!("{UNEXPECTED}{message}")));
+        if let Some(message) = first_unexpected(outputs, &folder.join("tile"))? {
+            return Ok(Outcome::Wrong(format!("{UNEXPECTED_PREFIX}{message}")));
         }
-        let level = format!("-O{}", self.level);
-        let step = |tool, args, file, executor, runs| StageRun { tool, args, file, executor, runs };
-        let mut steps = vec![
-            step("tile-lower-aa", vec![&level, &tile, "-o", &aa], &aa, "tile-run", &[&[]]),
-            step("tile-lower-as", vec!["--gpu-name", &self.target, &aa, "-o", &atoms], &atoms, "tile-run", &[&[]]),
-            step("tile-sched", vec!["--stop-after=alloc", &atoms, "-o", &placed], &placed, "tile-run", &[&[]]),
-            step("tile-sched", vec![&placed, "-o", &sched], &sched, "tile-run", &[&[]]),
-            step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &[EARLY_DELIVERY, LATE_DELIVERY]),
+        let level_option = format!("-O{}", self.opt_level);
+        let stage_run = |tool, args, file, executor, runs| StageRun { tool, args, file, executor, runs };
+        let mut stage_runs = vec![
+            stage_run("tile-lower-aa", vec![&level_option, &tile_path, "-o", &aa_path], &aa_path, "tile-run", &[&[]]),
+            stage_run("tile-lower-as", vec!["--gpu-name", &self.target, &aa_path, "-o", &as_path], &as_path, "tile-run", &[&[]]),
+            stage_run("tile-sched", vec!["--stop-after=alloc", &as_path, "-o", &placed_path], &placed_path, "tile-run", &[&[]]),
+            stage_run("tile-sched", vec![&placed_path, "-o", &sched_path], &sched_path, "tile-run", &[&[]]),
+            stage_run("tile-ptx", vec![&sched_path, "-o", &ptx_path], &ptx_path, "tile-sim", &[EARLY_DELIVERY, LATE_DELIVERY]),
         ];
-        if ["0", "1"].contains(&&*self.level) {
+        if ["0", "1"].contains(&&*self.opt_level) {
             // Without pipelining, there is no intermediate phase and no asynchronous work.
-            steps[3].args[0] = &atoms;
-            steps[4].runs = &[EARLY_DELIVERY];
-            steps.remove(2);
+            stage_runs[3].args[0] = &as_path;
+            stage_runs[4].runs = &[EARLY_DELIVERY];
+            stage_runs.remove(2);
         }
-        for (step, forced) in [(1, &self.lowering), (2, &self.scheduling)] {
-            steps[step].args.splice(0..0, forced.iter().map(String::as_str));
+        for (index, options) in [(1, &self.lowering_options), (2, &self.scheduling_options)] {
+            stage_runs[index].args.splice(0..0, options.iter().map(String::as_str));
         }
-        for StageRun { tool, args, file, executor, runs } in steps {
+        for StageRun { tool, args, file, executor, runs } in stage_runs {
             if let ToolResult::Failed(outcome) = self.run(tool, &args)? {
                 return Ok(outcome);
             }
@@ -155,87 +157,92 @@ impl Bench {
         file: &str,
         folder: &Path,
     ) -> Result<Option<Outcome>> {
-        let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
-        let out = format!("out-{stage}");
-        let got = match self.execute(executor, options, file, folder, &out)? {
-            ToolResult::Done(got) => got,
+        let file_name = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
+        let out = format!("out-{file_name}");
+        let printed_by_stage = match self.execute(executor, options, file, folder, &out)? {
+            ToolResult::Done(printed_by_stage) => printed_by_stage,
             ToolResult::Failed(outcome) => return Ok(Some(outcome)),
         };
-        if let Some(difference) = difference(outputs, &folder.join("tile"), &folder.join(&out))? {
-            return Ok(Some(Outcome::Wrong(format!("{stage}: {difference}"))));
+        if let Some(difference) = first_difference(outputs, &folder.join("tile"), &folder.join(&out))? {
+            return Ok(Some(Outcome::Wrong(format!("{file_name}: {difference}"))));
         }
-        let same = sorted_lines(&got) == sorted_lines(printed);
-        Ok((!same).then(|| Outcome::Wrong(format!("{stage}: prints {got:?} instead of {printed:?}"))))
+        let is_same = sorted_lines(&printed_by_stage) == sorted_lines(printed);
+        Ok((!is_same).then(|| Outcome::Wrong(format!("{file_name}: prints {printed_by_stage:?} instead of {printed:?}"))))
     }
 
     fn execute(&self, executor: &str, options: &[&str], file: &str, folder: &Path, out: &str) -> Result<ToolResult> {
         let (launch, out) = (folder.join("launch.json"), folder.join(out));
         let (launch, out) = (launch.to_string_lossy(), out.to_string_lossy());
         let args = [&[file, "--launch", &*launch, "--out-dir", &*out], options].concat();
-        let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
+        let file_name = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
         Ok(match self.run(executor, &args)? {
-            ToolResult::Failed(Outcome::Wrong(message)) => ToolResult::Failed(Outcome::Wrong(format!("{stage}: {message}"))),
+            ToolResult::Failed(Outcome::Wrong(message)) => ToolResult::Failed(Outcome::Wrong(format!("{file_name}: {message}"))),
             ToolResult::Failed(Outcome::Unfinished(message)) => {
-                ToolResult::Failed(Outcome::Unfinished(format!("{stage}: {message}")))
+                ToolResult::Failed(Outcome::Unfinished(format!("{file_name}: {message}")))
             }
-            ran => ran,
+            result => result,
         })
     }
 }
 
-/// The lines in sorted order, because tile blocks may print in any order.
+/// Returns the lines of a text in sorted order. Reason: tile blocks may print in any order.
 fn sorted_lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-fn read(output: &Output, folder: &Path) -> Result<Vec<u8>> {
+fn read_output(output: &Output, folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join(format!("{}.bin", output.name));
     std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
 }
 
 /// Returns the first difference between the outputs of two runs.
-fn difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Result<Option<String>> {
+fn first_difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Result<Option<String>> {
     for output in outputs {
-        let differs = differs(output, &read(output, expected_dir)?, &read(output, got)?);
-        if differs.is_some() {
-            return Ok(differs);
+        let difference = describe_difference(output, &read_output(output, expected_dir)?, &read_output(output, got)?);
+        if difference.is_some() {
+            return Ok(difference);
         }
     }
     Ok(None)
 }
 
 /// Returns the first difference between the outputs and their expected contents.
-fn unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
+fn first_unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
     for output in outputs {
         let Some(expected) = &output.expected else { continue };
-        let differs = differs(output, expected, &read(output, got)?);
-        if differs.is_some() {
-            return Ok(differs);
+        let difference = describe_difference(output, expected, &read_output(output, got)?);
+        if difference.is_some() {
+            return Ok(difference);
         }
     }
     Ok(None)
 }
 
-fn differs(output: &Output, want: &[u8], got: &[u8]) -> Option<String> {
+/// Describes the elements that differ, or returns `None` if no element differs by more than the tolerance.
+fn describe_difference(output: &Output, want: &[u8], got: &[u8]) -> Option<String> {
     let Output { name, scalar, tolerance, .. } = output;
+    if want.len() != got.len() {
+        return Some(format!("{name}: {} bytes for {}", got.len(), want.len()));
+    }
     let size = scalar.bytes() as usize;
-    let pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
+    let element_pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
     let is_close_enough =
         |(want, got): (&[u8], &[u8])| want == got || is_within_tolerance(*scalar, bits_of(want), bits_of(got), *tolerance);
-    let different: Vec<usize> = pairs.enumerate().filter(|(_, pair)| !is_close_enough(*pair)).map(|(i, _)| i).collect();
-    let first = different.first()?;
-    let bits = |data: &[u8]| bits_of(&data[first * size..][..size]);
-    let (count, all) = (different.len(), want.len() / size);
+    let different_elements: Vec<usize> =
+        element_pairs.enumerate().filter(|(_, pair)| !is_close_enough(*pair)).map(|(i, _)| i).collect();
+    let first_index = *different_elements.first()?;
+    let bits = |data: &[u8]| bits_of(&data[first_index * size..][..size]);
+    let (count, element_count) = (different_elements.len(), want.len() / size);
     let (got, want) = (bits(got), bits(want));
-    Some(format!("{name} ({scalar}): {count} of {all} differ, first {first}: {got:#x} for {want:#x}"))
+    Some(format!("{name} ({scalar}): {count} of {element_count} differ, first {first_index}: {got:#x} for {want:#x}"))
 }
 
 fn bits_of(bytes: &[u8]) -> u64 {
-    let mut bits_of = [0; 8];
-    bits_of[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(bits_of)
+    let mut padded = [0; 8];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(padded)
 }
 
 /// Returns whether two floats are both NaN, or differ by at most the tolerance. Integers have no tolerance.

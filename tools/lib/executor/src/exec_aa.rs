@@ -1,11 +1,11 @@
-//! Executes `.aa` (TileAA): complete tiles as in Tile IR, with explicit memory operands and tokens.
+//! Executes `.aa` (TileAA) programs on complete (not distributed) tiles.
 
-use crate::check::stride_assumptions::{self, Use};
+use crate::check::stride_assumptions::{self, StrideUse};
 use crate::check::{Check, assume, facts};
-use crate::exec::access::{self, AccessAttrs, Request};
+use crate::exec::access::{self, AccessAttrs, AccessRequest};
 use crate::exec::combine::{self, CombinerBody};
 use crate::exec::{Control, Env, Program, Results};
-use crate::exec_core::{self, Context, Typed};
+use crate::exec_core::{self, CoreType, OpContext};
 use crate::tile::{Tile, mma};
 use crate::value::Value;
 use base::diag::Result;
@@ -22,15 +22,15 @@ pub(crate) struct AaProgram<'a> {
     pub(crate) function: &'a Function,
     pub(crate) debug: &'a DebugInfo,
     pub(crate) globals: BTreeMap<String, u64>,
-    /// The `assume` ops whose results only strides of tensor views use.
+    /// The `assume` ops whose results are used only as strides of tensor views.
     stride_assumes: BTreeSet<OpId>,
 }
 
-fn stride_use(op: &Op) -> Use<'_> {
-    if let Op::Core(core) = op { exec_core::stride_use(core) } else { Use::Other }
+fn stride_use(op: &Op) -> StrideUse<'_> {
+    if let Op::Core(core) = op { exec_core::stride_use(core) } else { StrideUse::Other }
 }
 
-impl Typed for Type {
+impl CoreType for Type {
     fn tile(&self) -> Option<(Elem, Shape)> {
         Type::tile(self).map(|(elem, shape)| (elem, shape.clone()))
     }
@@ -44,12 +44,12 @@ impl Typed for Type {
 
 impl<'a> AaProgram<'a> {
     pub(crate) fn new(function: &'a Function, debug: &'a DebugInfo, globals: BTreeMap<String, u64>) -> Self {
-        AaProgram { function, debug, globals, stride_assumes: stride_assumptions::assumptions(&function.body, stride_use) }
+        AaProgram { function, debug, globals, stride_assumes: stride_assumptions::stride_only_assumes(&function.body, stride_use) }
     }
 }
 
 impl AaProgram<'_> {
-    /// Returns whether tile blocks may synchronise or observe each other's writes, so that they must run in turns.
+    /// Returns whether tile blocks may synchronise or observe each other's writes. If so, they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
@@ -63,12 +63,12 @@ impl AaProgram<'_> {
     }
 
     fn mma(&self, kind: &Op, env: &Env<'_>) -> Option<Tile> {
-        let sign = |signed: bool| if signed { Signedness::Signed } else { Signedness::Unsigned };
+        let signedness = |signed: bool| if signed { Signedness::Signed } else { Signedness::Unsigned };
         Some(match *kind {
             Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, .. } => {
                 let (a, b, acc) = (env.tile(lhs), env.tile(rhs), env.tile(acc));
                 match acc.carrier().is_int() {
-                    true => mma::int_mma(a, sign(signed_lhs), b, sign(signed_rhs), acc),
+                    true => mma::int_mma(a, signedness(signed_lhs), b, signedness(signed_rhs), acc),
                     false => mma::float_mma(a, b, acc),
                 }
             }
@@ -79,53 +79,66 @@ impl AaProgram<'_> {
         })
     }
 
-    /// Returns the memory access of an op.
-    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, AccessAttrs)> {
-        let get = |id: &Id| env.tile(*id).clone();
-        let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
-        let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
+    /// Returns the memory access that an op performs, or `None` for other ops.
+    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(AccessRequest<'a>, AccessAttrs)> {
+        let tile_of = |id: &Id| env.tile(*id).clone();
+        let optional_tile = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
+        let tiles = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
         let loc = self.function.body.ops[op].loc;
         let access_attrs = |token: &Option<Id>, order: &Order| AccessAttrs::new(loc, *token, order);
         Some(match kind {
             Op::LoadView { view, index, token, order, in_bounds, .. } => {
-                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, access_attrs(token, order))
+                (AccessRequest::LoadView { view: env.view(*view), index: tiles(index), in_bounds }, access_attrs(token, order))
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, .. } => (
-                Request::StoreView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds },
+                AccessRequest::StoreView { tile: tile_of(tile), view: env.view(*view), index: tiles(index), in_bounds },
                 access_attrs(token, order),
             ),
             Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => (
-                Request::ReduceView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds, mode: *mode },
+                AccessRequest::ReduceView {
+                    tile: tile_of(tile),
+                    view: env.view(*view),
+                    index: tiles(index),
+                    in_bounds,
+                    mode: *mode,
+                },
                 access_attrs(token, order),
             ),
-            // The interpreter models one device, so a multicast reduction over devices is a plain load.
+            // The executor models one device, so a multicast load, which reduces over devices, is a plain load.
             Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
-                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, access_attrs(token, order))
+                (AccessRequest::LoadView { view: env.view(*view), index: tiles(index), in_bounds }, access_attrs(token, order))
             }
             Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => {
-                let (tile, view, index) = (get(tile), env.view(*view), all(index));
-                (Request::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() }, access_attrs(token, order))
+                let (tile, view, index) = (tile_of(tile), env.view(*view), tiles(index));
+                (
+                    AccessRequest::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() },
+                    access_attrs(token, order),
+                )
             }
             Op::Load { ptr, mask, other, token, order, .. } => {
-                let (elem, _) = self.types(op)[0].tile().expect("the verifier guarantees that a load gives a tile");
-                (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, access_attrs(token, order))
+                let (elem, _) = self.result_types(op)[0].tile().expect("the verifier guarantees that a load gives a tile");
+                (
+                    AccessRequest::Load { pointers: tile_of(ptr), elem, mask: optional_tile(mask), padding: optional_tile(other) },
+                    access_attrs(token, order),
+                )
             }
-            Op::Store { ptr, value, mask, token, order, .. } => {
-                (Request::Store { pointers: get(ptr), value: get(value), mask: some(mask) }, access_attrs(token, order))
-            }
+            Op::Store { ptr, value, mask, token, order, .. } => (
+                AccessRequest::Store { pointers: tile_of(ptr), value: tile_of(value), mask: optional_tile(mask) },
+                access_attrs(token, order),
+            ),
             Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
-                let (pointers, value, mask) = (get(ptr), get(value), some(mask));
-                (Request::ReadModifyWrite { pointers, value, mask, mode: *mode }, access_attrs(token, order))
+                let (pointers, value, mask) = (tile_of(ptr), tile_of(value), optional_tile(mask));
+                (AccessRequest::ReadModifyWrite { pointers, value, mask, mode: *mode }, access_attrs(token, order))
             }
             Op::AtomicCas { ptr, compare, value, mask, token, order } => {
-                let (pointers, compare, value, mask) = (get(ptr), get(compare), get(value), some(mask));
-                (Request::CompareAndSwap { pointers, compare, value, mask }, access_attrs(token, order))
+                let (pointers, compare, value, mask) = (tile_of(ptr), tile_of(compare), tile_of(value), optional_tile(mask));
+                (AccessRequest::CompareAndSwap { pointers, compare, value, mask }, access_attrs(token, order))
             }
             _ => return None,
         })
     }
 
-    fn types(&self, op: OpId) -> Vec<&Type> {
+    fn result_types(&self, op: OpId) -> Vec<&Type> {
         self.function.body.ops[op].results.iter().map(|id| self.function.body.ty(*id)).collect()
     }
 }
@@ -140,14 +153,14 @@ impl Program for AaProgram<'_> {
     fn debug(&self) -> &DebugInfo {
         self.debug
     }
-    fn ranks(&self) -> u32 {
+    fn ctas_per_tile_block(&self) -> u32 {
         self.function.attrs.cluster.unwrap_or(1)
     }
     fn uses_clc(&self) -> bool {
         core_dialect::rules::uses_clc(&self.function.body)
     }
     fn control<'a>(&self, op: &'a Op) -> Control<'a> {
-        if let Op::Core(core) = op { exec_core::control(core) } else { Control::None }
+        if let Op::Core(core) = op { exec_core::control_flow(core) } else { Control::None }
     }
     fn is_elementwise(&self, op: &Op) -> bool {
         matches!(op, Op::Core(core) if exec_core::is_elementwise(core))
@@ -157,7 +170,7 @@ impl Program for AaProgram<'_> {
     }
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
-        let results = self.compute(op, env)?;
+        let results = self.execute_op(op, env)?;
         if env.world.checks(Check::Facts) && !self.stride_assumes.contains(&op) {
             self.check_facts(op, &results, env);
         }
@@ -169,7 +182,8 @@ impl Program for AaProgram<'_> {
 }
 
 impl AaProgram<'_> {
-    fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+    /// Executes an op without the checks of facts and strides.
+    fn execute_op(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Some(mma) = self.mma(kind, env) {
             return Ok(smallvec![Value::Tile(mma)]);
@@ -177,7 +191,7 @@ impl AaProgram<'_> {
         match kind {
             Op::Core(Core::Assume { value, .. }) if self.stride_assumes.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Op::Core(core) => {
-                let context = Context { types: self.types(op), loc, debug: self.debug, globals: &self.globals };
+                let context = OpContext { types: self.result_types(op), loc, debug: self.debug, globals: &self.globals };
                 exec_core::execute(core, &context, env)
             }
             Op::Reduce { operands, dim, body, .. } => {
@@ -193,13 +207,13 @@ impl AaProgram<'_> {
         }
     }
 
-    /// Checks the assumptions and recorded facts about strides of dimensions with more than one element.
+    /// Checks the assumptions and recorded facts about the strides of dimensions with more than one element.
     fn check_strides(&self, op: OpId, strides: &[Id], results: &Results, env: &mut Env<'_>) {
         let Some(Value::Tensor(tensor)) = results.first() else { return };
         let body = &self.function.body;
         let Some(memref) = body.ty(body.result(op)).memref() else { return };
         for stride in exec_core::strides_in_use(memref, strides, &tensor.sizes) {
-            for (assumption, value) in stride_assumptions::chain(body, &self.stride_assumes, stride, stride_use) {
+            for (assumption, value) in stride_assumptions::assume_chain(body, &self.stride_assumes, stride, stride_use) {
                 let node = &body.ops[assumption];
                 if let Op::Core(Core::Assume { fact, .. }) = &node.kind
                     && env.world.checks(Check::Assume)
@@ -214,13 +228,13 @@ impl AaProgram<'_> {
         }
     }
 
-    /// Checks recorded facts. The fact table is sorted by value.
+    /// Checks the results of an op against the table of facts, which is sorted by value.
     fn check_facts(&self, op: OpId, results: &Results, env: &mut Env<'_>) {
         let (node, table) = (&self.function.body.ops[op], &self.function.attrs.facts);
         for (id, value) in node.results.iter().zip(results) {
-            let known = table.binary_search_by_key(id, |known| known.value).ok().map(|at| &table[at]);
-            if let (Some(known), Value::Tile(tile)) = (known, value)
-                && let Some(violation) = facts::violation(known, tile)
+            let entry = table.binary_search_by_key(id, |entry| entry.value).ok().map(|at| &table[at]);
+            if let (Some(entry), Value::Tile(tile)) = (entry, value)
+                && let Some(violation) = facts::violation(entry, tile)
             {
                 env.world.report(Check::Facts, node.loc, format!("the recorded fact about {id} does not hold: {violation}"));
             }

@@ -1,6 +1,6 @@
 //! Executes the core dialect, the ops that `.aa`, `.as` and `.sched` share, on complete tiles.
 
-use crate::check::stride_assumptions::Use;
+use crate::check::stride_assumptions::StrideUse;
 use crate::exec::{Control, Env, Results, effects};
 use crate::tile::{self, Tile, memory_bits, shape};
 use crate::value::{Tensor, Value, View};
@@ -15,15 +15,15 @@ use smallvec::smallvec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The types of a format, as far as core ops construct values of them.
-pub(crate) trait Typed {
+/// A type of a format, as core ops see it. Each method returns `None` for other kinds of types.
+pub(crate) trait CoreType {
     fn tile(&self) -> Option<(Elem, Shape)>;
     fn memref(&self) -> Option<&MemRef>;
     fn view(&self) -> Option<&core_dialect::tile::View>;
 }
 
-/// The context of an op.
-pub(crate) struct Context<'a, T> {
+/// The properties of an op that its execution needs, apart from its operands.
+pub(crate) struct OpContext<'a, T> {
     /// The result types.
     pub(crate) types: Vec<&'a T>,
     pub(crate) loc: Loc,
@@ -32,18 +32,19 @@ pub(crate) struct Context<'a, T> {
     pub(crate) globals: &'a BTreeMap<String, u64>,
 }
 
-impl<T: Typed> Context<'_, T> {
+impl<T: CoreType> OpContext<'_, T> {
     pub(crate) fn tile_type(&self) -> (Elem, Shape) {
         self.types[0].tile().expect("the verifier guarantees that the result is a tile")
     }
-    /// Returns a scalar with the type of result `index`.
-    fn integer(&self, index: usize, value: i64) -> Value {
+    /// Returns an integer with the type of result `index`.
+    fn integer_result(&self, index: usize, value: i64) -> Value {
         let (elem, _) = self.types[index].tile().expect("the verifier guarantees that the result is a scalar");
         Value::Tile(Tile::scalar(elem, value as u64 & elem.carrier().mask()))
     }
 }
 
-pub(crate) fn control(op: &Core) -> Control<'_> {
+/// Returns the control-flow effect of a core op.
+pub(crate) fn control_flow(op: &Core) -> Control<'_> {
     match op {
         Core::If { cond, then, otherwise } => Control::If { cond: *cond, then: *then, otherwise: *otherwise },
         Core::For { lower, upper, step, init, unsigned, body } => {
@@ -58,19 +59,21 @@ pub(crate) fn control(op: &Core) -> Control<'_> {
     }
 }
 
-/// Classifies how an op uses strides.
-pub(crate) fn stride_use(op: &Core) -> Use<'_> {
+/// Returns how an op uses its operands, with respect to strides.
+pub(crate) fn stride_use(op: &Core) -> StrideUse<'_> {
     match op {
-        Core::Assume { value, .. } => Use::Assume(*value),
-        Core::MakeMemRef { base, sizes, strides } => Use::Tensor { others: sizes.iter().chain([base]).copied().collect(), strides },
-        _ => Use::Other,
+        Core::Assume { value, .. } => StrideUse::Assume(*value),
+        Core::MakeMemRef { base, sizes, strides } => {
+            StrideUse::Tensor { other_operands: sizes.iter().chain([base]).copied().collect(), strides }
+        }
+        _ => StrideUse::Other,
     }
 }
 
 /// Returns the dynamic strides of dimensions with more than one element.
 pub(crate) fn strides_in_use<'a>(memref: &'a MemRef, strides: &'a [Id], sizes: &'a [i64]) -> impl Iterator<Item = Id> + 'a {
-    let open = (0..memref.strides.len()).filter(|dim| memref.strides[*dim].is_none());
-    open.zip(strides).filter(|(dim, _)| sizes[*dim] > 1).map(|(_, stride)| *stride)
+    let dynamic_dims = (0..memref.strides.len()).filter(|dim| memref.strides[*dim].is_none());
+    dynamic_dims.zip(strides).filter(|(dim, _)| sizes[*dim] > 1).map(|(_, stride)| *stride)
 }
 
 /// Returns whether the op may occur in a reduction body that runs for many elements at once.
@@ -78,18 +81,19 @@ pub(crate) fn is_elementwise(op: &Core) -> bool {
     op.is_elementwise() && !matches!(op, Core::Assume { .. }) || matches!(op, Core::Constant { .. } | Core::Yield { .. })
 }
 
-pub(crate) fn constant(value: &Dense, elem: Elem, shape: Shape) -> Tile {
+pub(crate) fn constant_tile(value: &Dense, elem: Elem, shape: Shape) -> Tile {
     match value {
         Dense::Splat(bits) => Tile::splat(shape, elem, *bits),
-        Dense::Elements(all) => Tile::new(shape, elem, Lanes::collect(elem.carrier(), all.iter().copied())),
+        Dense::Elements(elements) => Tile::new(shape, elem, Lanes::collect(elem.carrier(), elements.iter().copied())),
     }
 }
 
-fn tile(tile: Tile) -> Result<Results> {
+/// Returns a tile as the only result.
+fn tile_result(tile: Tile) -> Result<Results> {
     Ok(smallvec![Value::Tile(tile)])
 }
 
-pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut Env<'_>) -> Result<Results> {
+pub(crate) fn execute<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &mut Env<'_>) -> Result<Results> {
     match op {
         Core::Unary { .. }
         | Core::Binary { .. }
@@ -100,7 +104,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         | Core::Offset { .. }
         | Core::IntToPtr { .. }
         | Core::PtrToInt { .. }
-        | Core::PtrCast { .. } => tile(elementwise(op, context, env)),
+        | Core::PtrCast { .. } => tile_result(execute_elementwise(op, context, env)),
         Core::Constant { .. }
         | Core::Iota {}
         | Core::Broadcast { .. }
@@ -109,37 +113,37 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         | Core::Cat { .. }
         | Core::Extract { .. }
         | Core::Insert { .. }
-        | Core::Reinterpret { .. } => tile(rearranged(op, context, env)?),
+        | Core::Reinterpret { .. } => tile_result(execute_rearrangement(op, context, env)?),
         Core::Assume { value, fact } => effects::assume(*value, || Some(fact.clone()), context.loc, env),
-        Core::BlockId { axis } => tile(Tile::i32(env.state.block_position.index[*axis as usize].into())),
-        Core::BlockCount { axis } => tile(Tile::i32(env.state.block_position.grid[*axis as usize].into())),
-        Core::ClcBlockCount {} => tile(Tile::i32(env.state.stolen_blocks.len() as i64)),
+        Core::BlockId { axis } => tile_result(Tile::i32(env.state.block_position.index[*axis as usize].into())),
+        Core::BlockCount { axis } => tile_result(Tile::i32(env.state.block_position.grid[*axis as usize].into())),
+        Core::ClcBlockCount {} => tile_result(Tile::i32(env.state.processed_blocks.len() as i64)),
         Core::ClcBlockId { iteration, axis } => {
             let iteration = env.tile(*iteration).lanes().get(0) as usize;
             let index = env
                 .state
-                .stolen_blocks
+                .processed_blocks
                 .get(iteration)
                 .expect("the verifier guarantees that it is an iteration of the work-stealing loop");
-            tile(Tile::i32(index[*axis as usize].into()))
+            tile_result(Tile::i32(index[*axis as usize].into()))
         }
-        Core::ClusterRank {} => tile(Tile::i32(env.state.block_position.rank.into())),
+        Core::ClusterRank {} => tile_result(Tile::i32(env.state.block_position.rank.into())),
         Core::GlobalAddress { name } => match context.globals.get(name) {
-            Some(address) => tile(Tile::scalar(context.tile_type().0, *address)),
+            Some(address) => tile_result(Tile::scalar(context.tile_type().0, *address)),
             None => Err(Diagnostic::invalid("RUN030", format!("no global is named '{name}'"))),
         },
         Core::Alloca { count, align, .. } => {
             let (elem, _) = context.tile_type();
             let Elem::Ptr { pointee, .. } = elem else { panic!("the verifier guarantees that an allocation is a pointer") };
             let bytes = count.saturating_mul(memory_bits(pointee).into()).div_ceil(8);
-            tile(Tile::scalar(elem, env.world.allocate(bytes, *align)?))
+            tile_result(Tile::scalar(elem, env.world.allocate(bytes, *align)?))
         }
         Core::MakeToken {} => Ok(smallvec![Value::Token(START_TOKEN)]),
         Core::JoinTokens { tokens } => {
             let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
-            Ok(smallvec![Value::Token(env.world.join(&tokens))])
+            Ok(smallvec![Value::Token(env.world.join_tokens(&tokens))])
         }
-        // One grid runs at a time, and every pointer to an address refers to the same memory. There is nothing to wait for.
+        // Only one grid runs at a time, and every pointer to an address refers to the same memory. So these ops wait for nothing.
         Core::AliasFence { token } => Ok(smallvec![Value::Token(env.token(Some(*token)))]),
         Core::GridWait { token } | Core::GridLaunch { token } => Ok(smallvec![Value::Token(env.token(*token))]),
         Core::Assert { cond, message } => effects::assert(&env.tile(*cond).clone(), message, context.debug, context.loc, env),
@@ -149,7 +153,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         }
         Core::Print { format, args, token } => effects::print(format, &env.tiles(args), *token, env),
         Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
-            Ok(view_op(op, context, env))
+            Ok(execute_view_op(op, context, env))
         }
         Core::If { .. }
         | Core::For { .. }
@@ -161,7 +165,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
     }
 }
 
-pub(crate) fn elementwise<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Tile {
+fn execute_elementwise<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &Env<'_>) -> Tile {
     let tile = |id: &Id| env.tile(*id);
     match op {
         Core::Unary { kind, x } => tile::unary(*kind, tile(x)),
@@ -176,14 +180,14 @@ pub(crate) fn elementwise<T: Typed>(op: &Core, context: &Context<'_, T>, env: &E
     }
 }
 
-/// Executes ops that move elements, and constants.
-fn rearranged<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Result<Tile> {
-    let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
-    let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
+/// Executes ops that move elements without arithmetic, and constants.
+fn execute_rearrangement<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &Env<'_>) -> Result<Tile> {
+    let slice_index = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
+    let outside_tile = || Diagnostic::invalid("RUN032", "a slice outside the tile");
     Ok(match op {
         Core::Constant { value } => {
             let (elem, shape) = context.tile_type();
-            constant(value, elem, shape)
+            constant_tile(value, elem, shape)
         }
         Core::Iota {} => {
             let (elem, shape) = context.tile_type();
@@ -197,9 +201,11 @@ fn rearranged<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> R
         }
         Core::Cat { lhs, rhs, dim } => shape::cat(env.tile(*lhs), env.tile(*rhs), *dim as usize),
         Core::Extract { x, indices } => {
-            shape::extract(env.tile(*x), context.tile_type().1, &numbers(indices)).ok_or_else(outside)?
+            shape::extract(env.tile(*x), context.tile_type().1, &slice_index(indices)).ok_or_else(outside_tile)?
         }
-        Core::Insert { x, into, indices } => shape::insert(env.tile(*x), env.tile(*into), &numbers(indices)).ok_or_else(outside)?,
+        Core::Insert { x, into, indices } => {
+            shape::insert(env.tile(*x), env.tile(*into), &slice_index(indices)).ok_or_else(outside_tile)?
+        }
         Core::Reinterpret { x } => {
             let (elem, shape) = context.tile_type();
             shape::reinterpret(env.tile(*x), shape, elem)
@@ -208,22 +214,23 @@ fn rearranged<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> R
     })
 }
 
-fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Results {
-    let integers = |values: &[i64]| values.iter().enumerate().map(|(i, value)| context.integer(i, *value)).collect();
+/// Executes ops that create or query memrefs and views.
+fn execute_view_op<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &Env<'_>) -> Results {
+    let integers = |values: &[i64]| values.iter().enumerate().map(|(i, value)| context.integer_result(i, *value)).collect();
     match op {
         Core::MakeMemRef { base, sizes, strides } => {
             let memref = context.types[0].memref().expect("the verifier guarantees that the result is a memref");
             // Extents are unsigned; strides may be negative.
             let mut sizes = sizes.iter().map(|id| env.tile(*id).first().min(i64::MAX as u64) as i64);
             let mut strides = strides.iter().map(|id| env.tile(*id).first_signed());
-            let fill = |known: &[Option<u64>], given: &mut dyn Iterator<Item = i64>| -> Vec<i64> {
-                known.iter().map(|value| value.map_or_else(|| given.next().unwrap_or(0), |value| value as i64)).collect()
+            let fill_dynamic = |extents: &[Option<u64>], dynamic: &mut dyn Iterator<Item = i64>| -> Vec<i64> {
+                extents.iter().map(|extent| extent.map_or_else(|| dynamic.next().unwrap_or(0), |extent| extent as i64)).collect()
             };
             smallvec![Value::Tensor(Arc::new(Tensor {
                 base: env.tile(*base).first(),
                 elem: memref.elem,
-                sizes: fill(&memref.sizes, &mut sizes),
-                strides: fill(&memref.strides, &mut strides),
+                sizes: fill_dynamic(&memref.sizes, &mut sizes),
+                strides: fill_dynamic(&memref.strides, &mut strides),
             }))]
         }
         Core::MakeView { memref } => {
@@ -242,9 +249,9 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
     }
 }
 
-/// Returns the bytes of a global's initial value.
+/// Returns the bytes of the initial value of a global.
 pub(crate) fn global_bytes(global: &core_dialect::tile::Global) -> Vec<u8> {
     let shape: Shape = [global.count as u32].into_iter().collect();
     debug_assert_eq!(element_count(&shape) as u64, global.count);
-    shape::to_bytes(&constant(&global.value, Elem::Scalar(global.elem), shape))
+    shape::to_bytes(&constant_tile(&global.value, Elem::Scalar(global.elem), shape))
 }

@@ -1,14 +1,14 @@
-//! A program (a file of any of the four formats) and its kernels.
+//! Program files of the four formats `.tile`, `.aa`, `.as` and `.sched`, and their kernels.
 
 use crate::exec_aa::AaProgram;
-use crate::exec_as::{self, DistributedProgram, Step};
-use crate::exec_core::{Typed, global_bytes};
+use crate::exec_as::{self, DistributedOp, DistributedProgram};
+use crate::exec_core::{CoreType, global_bytes};
 use crate::exec_sched;
-use crate::exec_tile::{TileProgram, elem};
+use crate::exec_tile::{TileProgram, core_elem};
 use crate::listing::Listing;
 use crate::memory::{Memory, Segment};
 use crate::observe::Observer;
-use crate::run::{Outcome, Request, Watch, run};
+use crate::run::{LaunchRequest, Outcome, RunOptions, run};
 use crate::tile::Tile;
 use crate::tile::shape::to_bytes;
 use base::diag::{Diagnostic, Result};
@@ -24,10 +24,10 @@ use std::collections::BTreeMap;
 use tileir::Type;
 
 /// Base address of the program's globals.
-const GLOBALS: u64 = 0x4000_0000_0000_0000;
+const GLOBALS_BASE: u64 = 0x4000_0000_0000_0000;
 
-/// A program: a file of any of the four formats.
-pub enum Input {
+/// A program, in any of the four formats.
+pub enum ProgramFile {
     Tile(File<tileir::Module>),
     Aa(File<tileaa::Module>),
     As(File<tileas::Module>),
@@ -36,77 +36,78 @@ pub enum Input {
 
 /// One kernel of a program.
 pub struct Kernel<'a> {
-    input: &'a Input,
+    input: &'a ProgramFile,
     index: usize,
     pub name: String,
     /// The types of its parameters, which are scalars or pointers.
     pub(crate) types: Vec<Elem>,
 }
 
-impl Input {
+impl ProgramFile {
     /// Reads a program. The file contents determine the format.
-    pub fn read(session: &mut Session) -> Result<Input> {
+    pub fn read(session: &mut Session) -> Result<ProgramFile> {
         let input = session.input()?;
-        Input::decode(session, &input)
+        ProgramFile::decode(session, &input)
     }
 
-    /// Reads a program without running the hazard checker on a `.sched` file.
-    pub fn read_unchecked(session: &mut Session) -> Result<Input> {
+    /// Reads a program. Does not run the hazard checker on a `.sched` file.
+    pub fn read_unchecked(session: &mut Session) -> Result<ProgramFile> {
         let input = session.input()?;
         match sniff(&input.bytes) {
             Sniffed::Stage { format, .. } if format == sched::Module::FORMAT => {
-                session.decode(&input).map(|file| Input::Sched(sched::UncheckedModule::file(file)))
+                session.decode(&input).map(|file| ProgramFile::Sched(sched::UncheckedModule::into_module_file(file)))
             }
-            _ => Input::decode(session, &input),
+            _ => ProgramFile::decode(session, &input),
         }
     }
 
-    pub fn decode(session: &mut Session, input: &common::Input) -> Result<Input> {
+    /// Decodes and verifies an input of the session.
+    pub fn decode(session: &mut Session, input: &common::Input) -> Result<ProgramFile> {
         input.refuse_truncated()?;
         let producer = session.producer();
-        session.timed("decode", |_| Input::open(&input.bytes, &input.name, &producer))
+        session.timed("decode", |_| ProgramFile::open(&input.bytes, &input.name, &producer))
     }
 
     /// Decodes and verifies a program. `name` is for messages.
-    pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<Input> {
+    pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<ProgramFile> {
         let format = if let Sniffed::Stage { format, .. } = sniff(bytes) { format } else { String::new() };
         match format.as_str() {
-            tileaa::Module::FORMAT => File::read(bytes, name).map(Input::Aa),
-            tileas::Module::FORMAT => File::read(bytes, name).map(Input::As),
-            sched::Module::FORMAT => File::read(bytes, name).map(Input::Sched),
+            tileaa::Module::FORMAT => File::read(bytes, name).map(ProgramFile::Aa),
+            tileas::Module::FORMAT => File::read(bytes, name).map(ProgramFile::As),
+            sched::Module::FORMAT => File::read(bytes, name).map(ProgramFile::Sched),
             // Any other input is Tile IR bytecode or its text form.
-            _ => tileir::import::open(bytes, name, producer).map(Input::Tile),
+            _ => tileir::import::open(bytes, name, producer).map(ProgramFile::Tile),
         }
     }
 
     /// Returns the names of the kernels.
-    pub fn names(&self) -> Vec<&str> {
-        fn all<O, T, A>(functions: &[Function<O, T, A>]) -> Vec<&str> {
+    pub fn kernel_names(&self) -> Vec<&str> {
+        fn names_of<O, T, A>(functions: &[Function<O, T, A>]) -> Vec<&str> {
             functions.iter().map(|function| function.name.as_str()).collect()
         }
         match self {
-            Input::Tile(file) => {
+            ProgramFile::Tile(file) => {
                 let module = &file.payload;
                 module.functions.iter().map(|function| module.string(function.name)).collect()
             }
-            Input::Aa(file) => all(&file.payload.functions),
-            Input::As(file) => all(&file.payload.functions),
-            Input::Sched(file) => all(&file.payload.functions),
+            ProgramFile::Aa(file) => names_of(&file.payload.functions),
+            ProgramFile::As(file) => names_of(&file.payload.functions),
+            ProgramFile::Sched(file) => names_of(&file.payload.functions),
         }
     }
 
     /// Returns the target of the file. Formats before `.as` have none.
     pub fn target(&self) -> Option<Target> {
         match self {
-            Input::Tile(_) | Input::Aa(_) => None,
-            Input::As(file) => file.envelope.target,
-            Input::Sched(file) => file.envelope.target,
+            ProgramFile::Tile(_) | ProgramFile::Aa(_) => None,
+            ProgramFile::As(file) => file.envelope.target,
+            ProgramFile::Sched(file) => file.envelope.target,
         }
     }
 
     /// Returns the named kernel, or the only kernel.
     pub fn kernel(&self, name: Option<&str>) -> Result<Kernel<'_>> {
-        let names = self.names();
+        let names = self.kernel_names();
         let index = match (name, &names[..]) {
             (_, []) => return Err(Diagnostic::invalid("RUN067", "the file has no kernel")),
             (Some(name), _) => names.iter().position(|known| *known == name).ok_or_else(|| {
@@ -119,131 +120,142 @@ impl Input {
             }
         };
         let types = match self {
-            Input::Tile(file) => {
+            ProgramFile::Tile(file) => {
                 let function = &file.payload.functions[index];
-                scalars(function.params(), |id| match file.payload.ty(*function.body.ty(id)) {
-                    Type::Tile { element, shape } if shape.is_empty() => Some(elem(*element)),
+                param_elems(function.params(), |id| match file.payload.ty(*function.body.ty(id)) {
+                    Type::Tile { element, shape } if shape.is_empty() => Some(core_elem(*element)),
                     _ => None,
                 })
             }
-            Input::Aa(file) => parameters(&file.payload.functions[index]),
-            Input::As(file) => parameters(&file.payload.functions[index]),
-            Input::Sched(file) => parameters(&file.payload.functions[index]),
+            ProgramFile::Aa(file) => core_param_types(&file.payload.functions[index]),
+            ProgramFile::As(file) => core_param_types(&file.payload.functions[index]),
+            ProgramFile::Sched(file) => core_param_types(&file.payload.functions[index]),
         };
         Ok(Kernel { input: self, index, name: names[index].to_string(), types: types? })
     }
 }
 
-fn parameters<O: Operation, T: Typed, A>(function: &Function<O, T, A>) -> Result<Vec<Elem>> {
-    scalars(function.params(), |id| {
+/// Returns the parameter types of a kernel of a format after `.tile`.
+fn core_param_types<O: Operation, T: CoreType, A>(function: &Function<O, T, A>) -> Result<Vec<Elem>> {
+    param_elems(function.params(), |id| {
         let (elem, shape) = function.body.ty(id).tile()?;
         shape.is_empty().then_some(elem)
     })
 }
 
-fn scalars(ids: &[Value], ty: impl Fn(Value) -> Option<Elem>) -> Result<Vec<Elem>> {
-    let wrong = |id: Value| Diagnostic::unsupported("RUN062", format!("parameter {id} is neither a scalar nor a pointer"));
-    ids.iter().map(|id| ty(*id).ok_or_else(|| wrong(*id))).collect()
+/// Returns the element type of each parameter: a scalar or a pointer. A parameter for which `ty` returns `None` is an error.
+fn param_elems(ids: &[Value], ty: impl Fn(Value) -> Option<Elem>) -> Result<Vec<Elem>> {
+    let unsupported_param =
+        |id: Value| Diagnostic::unsupported("RUN062", format!("parameter {id} is neither a scalar nor a pointer"));
+    ids.iter().map(|id| ty(*id).ok_or_else(|| unsupported_param(*id))).collect()
 }
 
 impl Kernel<'_> {
     /// Returns the parameter types in the form that launch descriptions use.
     pub fn param_types(&self) -> Vec<ParamType> {
-        let of = |ty: &Elem| match ty {
+        let param_type = |ty: &Elem| match ty {
             Elem::Scalar(scalar) => ParamType::Scalar(*scalar),
             Elem::Ptr { pointee, .. } => ParamType::Pointer(Some(*pointee)),
         };
-        self.types.iter().map(of).collect()
+        self.types.iter().map(param_type).collect()
     }
 
-    /// Returns the ops of the kernel.
+    /// Returns the listing of the kernel's ops.
     pub fn listing(&self) -> Listing {
-        fn of<O: Operation, T, A>(functions: &[Function<O, T, A>], index: usize) -> Listing {
+        fn listing_of<O: Operation, T, A>(functions: &[Function<O, T, A>], index: usize) -> Listing {
             Listing::new(&functions[index].body, functions[index].region)
         }
         match self.input {
-            Input::Tile(file) => {
+            ProgramFile::Tile(file) => {
                 let function = &file.payload.functions[self.index];
                 Listing::new(&function.body, function.region)
             }
-            Input::Aa(file) => of(&file.payload.functions, self.index),
-            Input::As(file) => of(&file.payload.functions, self.index),
-            Input::Sched(file) => of(&file.payload.functions, self.index),
+            ProgramFile::Aa(file) => listing_of(&file.payload.functions, self.index),
+            ProgramFile::As(file) => listing_of(&file.payload.functions, self.index),
+            ProgramFile::Sched(file) => listing_of(&file.payload.functions, self.index),
         }
     }
 
     /// Returns the debug information of the file.
     pub fn debug(&self) -> &DebugInfo {
         match self.input {
-            Input::Tile(file) => &file.envelope.debug,
-            Input::Aa(file) => &file.envelope.debug,
-            Input::As(file) => &file.envelope.debug,
-            Input::Sched(file) => &file.envelope.debug,
+            ProgramFile::Tile(file) => &file.envelope.debug,
+            ProgramFile::Aa(file) => &file.envelope.debug,
+            ProgramFile::As(file) => &file.envelope.debug,
+            ProgramFile::Sched(file) => &file.envelope.debug,
         }
     }
 
     /// Runs the kernel on the arguments of a launch until it ends or faults.
-    pub fn run(&self, call: &Call, watch: Watch, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<Outcome> {
+    pub fn run(
+        &self,
+        call: &Call,
+        run_options: RunOptions,
+        print: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome> {
         let mut memory = Memory::default();
         for buffer in &call.launch.buffers {
             let contents = buffer.contents.clone();
             memory.add(Segment { name: buffer.name.clone(), address: buffer.address, contents, constant: false });
         }
-        self.run_on(memory, &Request::of(call), watch, print, observer)
+        self.run_on(memory, &LaunchRequest::of(call), run_options, print, observer)
     }
 
     /// Runs the kernel on memory that the caller provides until it ends or faults.
     pub fn run_on(
         &self,
         mut memory: Memory,
-        request: &Request,
-        watch: Watch,
+        request: &LaunchRequest,
+        run_options: RunOptions,
         print: &mut dyn FnMut(&str),
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
         match self.input {
-            Input::Tile(file) => {
+            ProgramFile::Tile(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(tile_globals(&file.payload), &mut memory);
                 let program = TileProgram::new(&file.payload, function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), request, memory, watch, print, observer)
+                run(&program, function.region, &self.types, program.synchronises(), request, memory, run_options, print, observer)
             }
-            Input::Aa(file) => {
+            ProgramFile::Aa(file) => {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let program = AaProgram::new(function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), request, memory, watch, print, observer)
+                run(&program, function.region, &self.types, program.synchronises(), request, memory, run_options, print, observer)
             }
-            Input::As(file) => {
+            ProgramFile::As(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
-                let source = exec_as::source(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
-                self.run_distributed(source, globals, memory, request, watch, print, observer)
+                let source = exec_as::source_function(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
+                self.run_distributed(source, globals, memory, request, run_options, print, observer)
             }
-            Input::Sched(file) => {
+            ProgramFile::Sched(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
                 let phase = Phase::of(&file.envelope).expect("the verifier guarantees that the phase is known");
-                let source = exec_sched::source(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
-                self.run_distributed(source, globals, memory, request, watch, print, observer)
+                let source =
+                    exec_sched::source_function(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
+                self.run_distributed(source, globals, memory, request, run_options, print, observer)
             }
         }
     }
 
-    fn run_distributed<O: Step>(
+    fn run_distributed<O: DistributedOp>(
         &self,
-        source: exec_as::Source<'_, O>,
+        source: exec_as::SourceFunction<'_, O>,
         globals: BTreeMap<String, u64>,
         memory: Memory,
-        request: &Request,
-        watch: Watch,
+        request: &LaunchRequest,
+        run_options: RunOptions,
         print: &mut dyn FnMut(&str),
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
         let region = source.region;
         let program = DistributedProgram::new(source, globals)?;
-        run(&program, region, &self.types, program.synchronises(), request, memory, watch, print, observer)
+        run(&program, region, &self.types, program.synchronises(), request, memory, run_options, print, observer)
     }
 }
 
+/// A global with its initial bytes.
 struct GlobalData {
     name: String,
     data: Vec<u8>,
@@ -251,7 +263,7 @@ struct GlobalData {
     constant: bool,
 }
 
-/// Returns the globals of the formats after `.tile`.
+/// Returns the globals of a format after `.tile`.
 fn dense_globals(globals: &[core_dialect::tile::Global]) -> impl Iterator<Item = GlobalData> {
     globals.iter().map(|global| GlobalData {
         name: global.name.clone(),
@@ -264,7 +276,7 @@ fn dense_globals(globals: &[core_dialect::tile::Global]) -> impl Iterator<Item =
 fn tile_globals(module: &tileir::Module) -> impl Iterator<Item = GlobalData> {
     module.globals.iter().map(|global| {
         let (element, shape) = module.tile(global.ty);
-        let elem = elem(element);
+        let elem = core_elem(element);
         let lanes = numerics::arith::Lanes::collect(elem.carrier(), module.elements(global.value, global.ty));
         let tile = Tile::new(shape.iter().map(|dim| *dim as u32).collect(), elem, lanes);
         let name = module.string(global.name).to_string();
@@ -274,13 +286,13 @@ fn tile_globals(module: &tileir::Module) -> impl Iterator<Item = GlobalData> {
 
 /// Allocates globals in memory. Returns their addresses.
 fn place_globals(globals: impl Iterator<Item = GlobalData>, memory: &mut Memory) -> BTreeMap<String, u64> {
-    let mut next = GLOBALS;
-    let mut places = BTreeMap::new();
+    let mut next_free = GLOBALS_BASE;
+    let mut addresses = BTreeMap::new();
     for GlobalData { name, data, align, constant } in globals {
-        let address = next.next_multiple_of(align.clamp(16, 1 << 20).next_power_of_two());
-        next = address + data.len() as u64 + 1;
+        let address = next_free.next_multiple_of(align.clamp(16, 1 << 20).next_power_of_two());
+        next_free = address + data.len() as u64 + 1;
         memory.add(Segment { name: format!("@{name}"), address, contents: data.into(), constant });
-        places.insert(name, address);
+        addresses.insert(name, address);
     }
-    places
+    addresses
 }

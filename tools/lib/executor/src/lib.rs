@@ -1,8 +1,9 @@
 //! Reference interpreter for Tile IR on the CPU. It defines the semantics of programs in this project and shares no lowering code
-//! with the stages. It is a library because two tools execute Tile IR: `tile-run` for results, `tile-debug` for stepping.
+//! with the stages. It is a library because several programs execute Tile IR: `tile-run`, `tile-debug`, and the CUDA driver
+//! stand-in.
 //!
-//! [`Input`] is a file of any of the four formats, [`Kernel`] one of its kernels. [`Kernel::run`] executes the kernel and notifies
-//! an [`Observer`] before and after each op.
+//! [`ProgramFile`] is a file of any of the four formats, [`Kernel`] one of its kernels. [`Kernel::run`] executes the kernel and
+//! notifies an [`Observer`] before and after each op.
 //!
 //! Where the Tile IR specification leaves freedom, the interpreter chooses deterministically:
 //!
@@ -43,22 +44,22 @@ mod world;
 
 pub use check::{Check, Finding};
 pub use exec::BlockPosition;
-pub use input::{Input, Kernel};
-pub use listing::{Listing, Row};
+pub use input::{Kernel, ProgramFile};
+pub use listing::{Listing, ListingRow};
 pub use memory::{Memory, Segment};
 pub use observe::{Moment, NoopObserver, Observer};
-pub use print::{short_float, shortened};
-pub use run::{Outcome, Request, Watch};
+pub use print::{format_tile, short_float};
+pub use run::{LaunchRequest, Outcome, RunOptions};
 pub use tile::Tile;
 pub use tile::shape::from_bytes;
 pub use trace::Trace;
 pub use value::{Tensor, Value, View};
 
-/// Stack size of the threads that run tile blocks. Nested reductions recurse.
-const STACK: usize = 64 << 20;
+/// Stack size of the threads that run tile blocks, in bytes. It is large because nested reductions recurse.
+const STACK_BYTES: usize = 64 << 20;
 
 /// Prepares the threads that run tile blocks. Callers call it once, before the first run.
 pub fn prepare_threads() {
-    // Building fails only if a global pool already exists, which is not the case here.
-    let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();
+    // `build_global` fails only if a global pool exists already. No caller has created one.
+    let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK_BYTES).build_global();
 }

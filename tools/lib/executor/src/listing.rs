@@ -1,11 +1,11 @@
-//! The ops of a kernel of any format in program order: the static view that debuggers display.
+//! The ops of a kernel of any format in program order, as the debugger displays them.
 
 use base::ir::Operation;
 use base::{Block, Body, Loc, Op, Region, Value};
 
 /// An op and its position in the listing.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ListingRow {
     pub op: Op,
     pub mnemonic: &'static str,
     pub operands: Vec<Value>,
@@ -13,7 +13,7 @@ pub struct Row {
     pub loc: Loc,
     /// Nesting depth of the op.
     pub depth: usize,
-    /// The row of the enclosing op.
+    /// The row of the op whose region contains this op.
     pub owner: Option<usize>,
     pub block: Block,
     /// Arguments of the op's block: function parameters, or the induction variable and loop-carried values.
@@ -23,16 +23,16 @@ pub struct Row {
 /// The ops of a kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    pub rows: Vec<Row>,
-    /// Number of values; value ids are below it.
-    pub values: usize,
+    pub rows: Vec<ListingRow>,
+    /// Number of values of the function. Every value id is smaller.
+    pub value_count: usize,
     /// Maps each op to its row.
     row_of: Vec<usize>,
 }
 
 impl Listing {
     pub(crate) fn new<O: Operation, T>(body: &Body<O, T>, region: Region) -> Listing {
-        let mut listing = Listing { rows: Vec::new(), values: body.values.len(), row_of: vec![usize::MAX; body.ops.len()] };
+        let mut listing = Listing { rows: Vec::new(), value_count: body.values.len(), row_of: vec![usize::MAX; body.ops.len()] };
         // The stack is explicit because the input controls the nesting depth.
         let mut stack: Vec<(Op, Block, usize, Option<usize>)> = Vec::new();
         let push = |stack: &mut Vec<_>, region: Region, depth: usize, owner: Option<usize>| {
@@ -48,7 +48,7 @@ impl Listing {
             for inner in node.kind.regions().into_iter().rev() {
                 push(&mut stack, inner, depth + 1, Some(row));
             }
-            listing.rows.push(Row {
+            listing.rows.push(ListingRow {
                 op,
                 mnemonic: node.kind.mnemonic(),
                 operands: node.kind.operands().to_vec(),
@@ -63,29 +63,29 @@ impl Listing {
         listing
     }
 
-    /// Returns the row of an op.
+    /// Returns the index of the row of an op.
     pub fn row(&self, op: Op) -> usize {
         self.row_of[op.0 as usize]
     }
 
     /// Returns the values that are in scope at a row, in definition order.
-    pub fn visible(&self, row: usize) -> Vec<Value> {
-        let mut levels = Vec::new();
-        let mut at = Some(row);
-        while let Some(row) = at {
-            let Row { owner, block, arguments, .. } = &self.rows[row];
+    pub fn visible_values(&self, row: usize) -> Vec<Value> {
+        let mut scopes = Vec::new();
+        let mut next = Some(row);
+        while let Some(row) = next {
+            let ListingRow { owner, block, arguments, .. } = &self.rows[row];
             let first = owner.map_or(0, |owner| owner + 1);
-            let before = self.rows[first..row].iter().filter(|other| other.block == *block).flat_map(|row| &row.results);
-            levels.push(arguments.iter().chain(before).copied().collect::<Vec<_>>());
-            at = *owner;
+            let earlier_results = self.rows[first..row].iter().filter(|other| other.block == *block).flat_map(|row| &row.results);
+            scopes.push(arguments.iter().chain(earlier_results).copied().collect::<Vec<_>>());
+            next = *owner;
         }
-        levels.into_iter().rev().flatten().collect()
+        scopes.into_iter().rev().flatten().collect()
     }
 
-    /// Formats an op as a line: results, mnemonic and operands.
-    pub fn text(&self, row: usize) -> String {
+    /// Formats the op of a row as one line: results, mnemonic and operands.
+    pub fn op_text(&self, row: usize) -> String {
         let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
-        let Row { mnemonic, operands, results, .. } = &self.rows[row];
+        let ListingRow { mnemonic, operands, results, .. } = &self.rows[row];
         let result_list = if results.is_empty() { String::new() } else { format!("{} = ", list(results)) };
         let operand_list = if operands.is_empty() { String::new() } else { format!(" {}", list(operands)) };
         format!("{result_list}{mnemonic}{operand_list}")

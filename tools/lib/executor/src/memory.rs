@@ -1,7 +1,7 @@
 //! The simulated memory: segments at fixed addresses.
 //!
-//! Tile blocks that do not synchronise run on an [`Overlay`] each, which buffers their writes. The writes are applied in block
-//! order. So the result does not depend on the number of host threads, even for a program with a race.
+//! Each tile block that does not synchronise runs on its own [`Overlay`], which buffers its writes. The scheduler applies the
+//! writes in block order. So the result does not depend on the number of host threads, even for a program with a race.
 
 use base::diag::{Diagnostic, Result};
 use common::launch::Contents;
@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 
 /// Base address of memory that tile blocks allocate. Each block has its own range, so addresses do not depend on scheduling.
 const LOCAL_BASE: u64 = 0x5000_0000_0000_0000;
-const LOCAL_RANGE: u64 = 1 << 36;
-/// Limit on the memory that one tile block allocates.
-const LOCAL_LIMIT: u64 = 1 << 28;
-const PAGE: u64 = 4096;
+/// The bytes of the address range of each tile block.
+const LOCAL_RANGE_BYTES: u64 = 1 << 36;
+/// Limit on the bytes that one tile block has allocated at a time.
+const MAX_LOCAL_BYTES: u64 = 1 << 28;
+const PAGE_BYTES: u64 = 4096;
 
+/// A buffer, a global, or memory that a tile block allocated.
 #[derive(Clone, Debug)]
 pub struct Segment {
     pub name: String,
@@ -33,8 +35,8 @@ impl Segment {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     segments: BTreeMap<u64, Segment>,
-    /// Modification count. The scheduler detects deadlocks with it.
-    pub(crate) changes: u64,
+    /// The number of writes that changed bytes. The scheduler detects deadlocks with it.
+    pub(crate) change_count: u64,
 }
 
 impl Memory {
@@ -47,6 +49,7 @@ impl Memory {
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.values()
     }
+    /// Returns the last segment that starts at or before an address. The address may be after the end of the segment.
     pub fn segment(&self, address: u64) -> Option<&Segment> {
         self.segments.range(..=address).next_back().map(|(_, segment)| segment)
     }
@@ -57,7 +60,7 @@ impl Memory {
             Some(segment) if address.checked_add(length as u64).is_some_and(|end| end <= segment.end()) => {
                 Ok((segment, (address - segment.address) as usize))
             }
-            near => Err(outside(address, length, near)),
+            preceding => Err(out_of_bounds_error(address, length, preceding)),
         }
     }
 
@@ -70,20 +73,20 @@ impl Memory {
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         let (segment, at) = self.find(address, bytes.len())?;
         if segment.constant {
-            return Err(constant(segment, address));
+            return Err(constant_write_error(segment, address));
         }
         let start = segment.address;
-        let place = self.segments.get_mut(&start).expect("just found").contents.get(at..at + bytes.len());
-        if place != bytes {
-            place.copy_from_slice(bytes);
-            self.changes += 1;
+        let old_bytes = self.segments.get_mut(&start).expect("just found").contents.bytes_mut(at..at + bytes.len());
+        if old_bytes != bytes {
+            old_bytes.copy_from_slice(bytes);
+            self.change_count += 1;
         }
         Ok(())
     }
 }
 
-fn outside(address: u64, length: usize, near: Option<&Segment>) -> Box<Diagnostic> {
-    let message = match near {
+fn out_of_bounds_error(address: u64, length: usize, preceding: Option<&Segment>) -> Box<Diagnostic> {
+    let message = match preceding {
         Some(segment) if address < segment.end() + (1 << 32) => format!(
             "an access of {length} bytes at byte {} of '{}', whose size is {}",
             address - segment.address,
@@ -95,39 +98,41 @@ fn outside(address: u64, length: usize, near: Option<&Segment>) -> Box<Diagnosti
     Diagnostic::invalid("RUN001", message)
 }
 
-fn constant(segment: &Segment, address: u64) -> Box<Diagnostic> {
+fn constant_write_error(segment: &Segment, address: u64) -> Box<Diagnostic> {
     Diagnostic::invalid("RUN002", format!("a write to byte {} of the constant '{}'", address - segment.address, segment.name))
 }
 
-/// Memory that tile blocks allocate. It stays valid until the allocating region ends.
+/// The memory that one tile block has allocated. An allocation stays valid until the allocating region ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Locals {
-    next: u64,
-    stack: Vec<u64>,
+pub(crate) struct LocalAllocations {
+    /// The offset of the next allocation in the address range of the tile block.
+    next_offset: u64,
+    /// The addresses of the live allocations, oldest first.
+    addresses: Vec<u64>,
 }
 
-impl Locals {
+impl LocalAllocations {
     /// Allocates a segment for a tile block. The address depends only on the block and its live allocations.
     pub(crate) fn allocate(&mut self, memory: &mut Memory, block: u64, bytes: u64, align: u64) -> Result<u64> {
-        let start = self.next.next_multiple_of(align.max(1));
+        let start = self.next_offset.next_multiple_of(align.max(1));
         let end = start.saturating_add(bytes.max(1));
-        if end > LOCAL_LIMIT {
-            return Err(Diagnostic::unsupported("RUN003", format!("a tile block allocates more than {LOCAL_LIMIT} bytes")));
+        if end > MAX_LOCAL_BYTES {
+            return Err(Diagnostic::unsupported("RUN003", format!("a tile block allocates more than {MAX_LOCAL_BYTES} bytes")));
         }
-        let address = LOCAL_BASE + (block + 1) * LOCAL_RANGE + start;
-        self.next = end;
-        self.stack.push(address);
+        let address = LOCAL_BASE + (block + 1) * LOCAL_RANGE_BYTES + start;
+        self.next_offset = end;
+        self.addresses.push(address);
         let name = format!("memory allocated by block {block}");
         memory.add(Segment { name, address, contents: vec![0; bytes as usize].into(), constant: false });
         Ok(address)
     }
-    pub(crate) fn mark(&self) -> usize {
-        self.stack.len()
+    pub(crate) fn allocation_mark(&self) -> usize {
+        self.addresses.len()
     }
     /// Frees the allocations since the mark.
-    pub(crate) fn release(&mut self, memory: &mut Memory, mark: usize) {
-        for address in self.stack.drain(mark..) {
-            self.next = (address - LOCAL_BASE) % LOCAL_RANGE;
+    pub(crate) fn release_allocations(&mut self, memory: &mut Memory, mark: usize) {
+        for address in self.addresses.drain(mark..) {
+            self.next_offset = (address - LOCAL_BASE) % LOCAL_RANGE_BYTES;
             memory.remove(address);
         }
     }
@@ -137,13 +142,15 @@ impl Locals {
 pub(crate) struct Overlay<'a> {
     base: &'a Memory,
     pages: BTreeMap<u64, Page>,
-    /// Memory that this tile block allocated.
+    /// The memory that the tile block allocated.
     pub(crate) locals: Memory,
 }
 
+/// The writes of a tile block to one page of memory.
 struct Page {
-    data: Box<[u8; PAGE as usize]>,
-    written: Box<[bool; PAGE as usize]>,
+    data: Box<[u8; PAGE_BYTES as usize]>,
+    /// Whether the tile block wrote each byte.
+    written: Box<[bool; PAGE_BYTES as usize]>,
 }
 
 impl<'a> Overlay<'a> {
@@ -175,10 +182,10 @@ impl<'a> Overlay<'a> {
         }
         let (segment, _) = self.base.find(address, bytes.len())?;
         if segment.constant {
-            return Err(constant(segment, address));
+            return Err(constant_write_error(segment, address));
         }
         for_each_page(address, bytes.len(), |number, within, range| {
-            let new = || Page { data: Box::new([0; PAGE as usize]), written: Box::new([false; PAGE as usize]) };
+            let new = || Page { data: Box::new([0; PAGE_BYTES as usize]), written: Box::new([false; PAGE_BYTES as usize]) };
             let page = self.pages.entry(number).or_insert_with(new);
             page.data[within.clone()].copy_from_slice(&bytes[range]);
             page.written[within].fill(true);
@@ -193,7 +200,7 @@ impl<'a> Overlay<'a> {
             let mut at = 0;
             for run in page.written.chunk_by(|a, b| a == b) {
                 if run[0] {
-                    out.push((number * PAGE + at as u64, page.data[at..at + run.len()].to_vec()));
+                    out.push((number * PAGE_BYTES + at as u64, page.data[at..at + run.len()].to_vec()));
                 }
                 at += run.len();
             }
@@ -202,14 +209,15 @@ impl<'a> Overlay<'a> {
     }
 }
 
-/// Calls `f` for each page that a range touches: page number, range in the page, range of the bytes.
+/// Calls `f` for each page of an address range, with the page number, the byte range within the page, and the byte range within the
+/// address range.
 fn for_each_page(address: u64, length: usize, mut f: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
     let mut done = 0;
     while done < length {
         let at = address + done as u64;
-        let within = (at % PAGE) as usize;
-        let count = (PAGE as usize - within).min(length - done);
-        f(at / PAGE, within..within + count, done..done + count);
+        let within = (at % PAGE_BYTES) as usize;
+        let count = (PAGE_BYTES as usize - within).min(length - done);
+        f(at / PAGE_BYTES, within..within + count, done..done + count);
         done += count;
     }
 }
@@ -224,7 +232,7 @@ mod tests {
         memory
     }
 
-    fn held(memory: &Memory) -> Vec<u8> {
+    fn contents_of(memory: &Memory) -> Vec<u8> {
         let mut bytes = vec![0; 200];
         memory.read(4000, &mut bytes).unwrap();
         bytes
@@ -235,15 +243,15 @@ mod tests {
         let mut memory = memory();
         let mut overlay = Overlay::new(&memory);
         overlay.write(4090, &[255; 10]).unwrap();
-        let mut seen = [0; 14];
-        overlay.read(4088, &mut seen).unwrap();
-        assert_eq!(seen, [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100, 101]);
+        let mut read_bytes = [0; 14];
+        overlay.read(4088, &mut read_bytes).unwrap();
+        assert_eq!(read_bytes, [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100, 101]);
         let writes = overlay.into_writes();
-        assert_eq!(held(&memory)[90], 90);
+        assert_eq!(contents_of(&memory)[90], 90);
         for (address, bytes) in writes {
             memory.write(address, &bytes).unwrap();
         }
-        assert_eq!(held(&memory)[88..101], [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100]);
+        assert_eq!(contents_of(&memory)[88..101], [88, 89, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 100]);
     }
 
     #[test]
@@ -256,12 +264,12 @@ mod tests {
 
     #[test]
     fn allocations_are_released_in_stack_order() {
-        let (mut memory, mut locals) = (Memory::default(), Locals::default());
+        let (mut memory, mut locals) = (Memory::default(), LocalAllocations::default());
         let first = locals.allocate(&mut memory, 3, 100, 16).unwrap();
-        let mark = locals.mark();
+        let mark = locals.allocation_mark();
         let second = locals.allocate(&mut memory, 3, 8, 64).unwrap();
         assert!(second >= first + 100 && second.is_multiple_of(64));
-        locals.release(&mut memory, mark);
+        locals.release_allocations(&mut memory, mark);
         assert!(memory.read(second, &mut [0]).is_err() && memory.read(first, &mut [0]).is_ok());
         assert_eq!(locals.allocate(&mut memory, 3, 8, 64).unwrap(), second);
     }

@@ -1,7 +1,7 @@
 //! Observers of a run: `--trace` prints ops, and a debugger stops at them.
 
 use crate::check::Finding;
-use crate::exec::{BlockPosition, Program, State};
+use crate::exec::{BlockPosition, CtaState, Program};
 use crate::value::Value;
 use crate::world::World;
 use base::diag::{Diagnostic, Result};
@@ -10,23 +10,23 @@ use base::{DebugInfo, Loc, Op, Value as Id};
 
 /// Receives an event for each op. An error from an observer ends the run.
 pub trait Observer {
-    /// Returns whether the observer wants events. Without an active observer, tile blocks run in parallel. With one, they run one
-    /// after another in a fixed order.
+    /// Returns whether the observer receives events. With an active observer, tile blocks run one after another in a fixed order.
+    /// Otherwise, tile blocks that cannot synchronise run in parallel.
     fn is_active(&self) -> bool {
         true
     }
     /// Called before an op executes.
-    fn before(&mut self, _moment: &Moment<'_>) -> Result<()> {
+    fn before_op(&mut self, _moment: &Moment<'_>) -> Result<()> {
         Ok(())
     }
-    /// Called after an op produced its results. A loop produces them when it ends.
-    fn after(&mut self, _moment: &Moment<'_>, _results: &[Value]) -> Result<()> {
+    /// Called after an op produced its results. A loop produces its results when it ends.
+    fn after_op(&mut self, _moment: &Moment<'_>, _results: &[Value]) -> Result<()> {
         Ok(())
     }
-    /// Called if an op fails, which ends the run. The enclosing ops are reported after it, innermost first.
-    fn failed(&mut self, _moment: &Moment<'_>, _error: &Diagnostic) {}
-    /// Called at the end of a tile block.
-    fn ended(&mut self, _place: BlockPosition) -> Result<()> {
+    /// Called if an op fails, which ends the run. Calls for the enclosing ops follow, innermost first.
+    fn op_failed(&mut self, _moment: &Moment<'_>, _error: &Diagnostic) {}
+    /// Called at the end of a CTA.
+    fn block_ended(&mut self, _block_position: BlockPosition) -> Result<()> {
         Ok(())
     }
 }
@@ -41,29 +41,29 @@ impl Observer for NoopObserver {
     }
 }
 
-/// A point in a run, with the state that is visible there.
+/// An op that is about to execute or has executed, with the state of its CTA.
 pub struct Moment<'a> {
     pub op: Op,
-    state: &'a State,
+    state: &'a CtaState,
     world: &'a dyn World,
-    program: &'a dyn Watched,
+    program: &'a dyn ObservedProgram,
 }
 
 impl<'a> Moment<'a> {
-    pub(crate) fn new<P: Program>(op: Op, program: &'a P, state: &'a State, world: &'a dyn World) -> Moment<'a> {
+    pub(crate) fn new<P: Program>(op: Op, program: &'a P, state: &'a CtaState, world: &'a dyn World) -> Moment<'a> {
         Moment { op, state, world, program }
     }
 
     pub fn block_position(&self) -> BlockPosition {
         self.state.block_position
     }
-    /// The current warp role, in a program that has warp roles.
+    /// Returns the index of the current warp role; 0 in a program without warp roles.
     pub fn warp_role(&self) -> usize {
         self.state.warp_role
     }
-    /// Nesting depth of the reduction bodies that are running.
-    pub fn bodies(&self) -> u32 {
-        self.state.depth
+    /// Returns how many nested reductions are running: 0 outside reduction bodies.
+    pub fn reduction_depth(&self) -> u32 {
+        self.state.reduction_depth
     }
     pub fn mnemonic(&self) -> &'static str {
         self.program.mnemonic(self.op)
@@ -79,17 +79,17 @@ impl<'a> Moment<'a> {
     }
     /// Returns a value in display form, or `None` before its definition.
     pub fn value(&self, id: Id) -> Option<Value> {
-        self.state.defined_value(id).map(|value| self.program.shown(id, value))
+        self.state.defined_value(id).map(|value| self.program.display_value(id, value))
     }
     /// Converts a result to display form.
-    pub fn shown(&self, id: Id, value: &Value) -> Value {
-        self.program.shown(id, value)
+    pub fn display_value(&self, id: Id, value: &Value) -> Value {
+        self.program.display_value(id, value)
     }
-    /// Reads bytes of memory. The checker does not count it as an access.
+    /// Reads bytes of memory without an access that `--check` records.
     pub fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
         self.world.peek(address, out)
     }
-    /// Returns the text that the CTA printed in its current turn.
+    /// Returns the text that the CTA printed since the scheduler last collected its output.
     pub fn printed(&self) -> &str {
         &self.state.printed
     }
@@ -100,15 +100,15 @@ impl<'a> Moment<'a> {
 }
 
 /// The object-safe part of [`Program`] that observers need.
-trait Watched {
+trait ObservedProgram {
     fn mnemonic(&self, op: Op) -> &'static str;
     fn loc(&self, op: Op) -> Loc;
     fn debug(&self) -> &DebugInfo;
     fn results(&self, op: Op) -> &[Id];
-    fn shown(&self, id: Id, value: &Value) -> Value;
+    fn display_value(&self, id: Id, value: &Value) -> Value;
 }
 
-impl<P: Program> Watched for P {
+impl<P: Program> ObservedProgram for P {
     fn mnemonic(&self, op: Op) -> &'static str {
         self.body().ops[op].kind.mnemonic()
     }
@@ -121,7 +121,7 @@ impl<P: Program> Watched for P {
     fn results(&self, op: Op) -> &[Id] {
         &self.body().ops[op].results
     }
-    fn shown(&self, id: Id, value: &Value) -> Value {
-        Program::shown(self, id, value)
+    fn display_value(&self, id: Id, value: &Value) -> Value {
+        Program::display_value(self, id, value)
     }
 }

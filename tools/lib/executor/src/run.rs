@@ -1,8 +1,8 @@
 //! Runs a kernel of any format on its arguments.
 
-use crate::check::{Check, Checked};
+use crate::check::{Check, CheckedWorld};
 use crate::exec::Program;
-use crate::exec::schedule::{Blocks, Job, changes};
+use crate::exec::schedule::{BlockSelection, KernelRun, change_count};
 use crate::memory::Memory;
 use crate::observe::Observer;
 use crate::tile::Tile;
@@ -16,88 +16,99 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// A launch on memory that the caller provides.
-pub struct Request {
+pub struct LaunchRequest {
     /// Tile blocks per dimension.
     pub grid: [u32; 3],
-    /// The blocks to run; `None` is the full grid.
+    /// The tile blocks to run; `None` runs the full grid.
     pub blocks: Option<Vec<[u32; 3]>>,
-    /// The parameters: numbers sign-extended, floats as their bits, pointers as addresses.
-    pub values: Vec<i64>,
+    /// The arguments: integers sign-extended, floats as their bits, pointers as addresses.
+    pub arguments: Vec<i64>,
     /// The names of the segments that are uninitialised before the run.
-    pub uninitialised: BTreeSet<String>,
-    /// Ranges of addresses in other segments that are uninitialised before the run.
-    pub unwritten: Vec<(u64, u64)>,
+    pub uninitialised_segments: BTreeSet<String>,
+    /// The address ranges of other segments that are uninitialised before the run, each with its start and its end.
+    pub uninitialised_ranges: Vec<(u64, u64)>,
 }
 
-impl Request {
-    pub(crate) fn of(call: &Call) -> Request {
-        let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty());
-        let uninitialised = empty.map(|buffer| buffer.name.clone()).collect();
-        Request { grid: call.grid, blocks: call.blocks.clone(), values: call.values.clone(), uninitialised, unwritten: Vec::new() }
+impl LaunchRequest {
+    pub(crate) fn of(call: &Call) -> LaunchRequest {
+        let without_contents = call.launch.buffers.iter().filter(|buffer| buffer.is_uninitialized());
+        let uninitialised_segments = without_contents.map(|buffer| buffer.name.clone()).collect();
+        LaunchRequest {
+            grid: call.grid,
+            blocks: call.blocks.clone(),
+            arguments: call.values.clone(),
+            uninitialised_segments,
+            uninitialised_ranges: Vec::new(),
+        }
     }
 }
 
-/// Execution parameters of a run.
-pub struct Watch {
-    /// Op budget of each tile block.
-    pub limit: u64,
-    /// Seed of the warp-role scheduler.
+/// The limits, checks and seed of a run.
+pub struct RunOptions {
+    /// Maximum number of ops that each CTA executes.
+    pub max_ops: u64,
+    /// Seed of the interleaving of warp roles, and of the number of tile blocks that a CTA steals.
     pub seed: u64,
     pub checks: BTreeSet<Check>,
-    /// The run fails after this time.
+    /// The time at which the run fails.
     pub deadline: Option<Instant>,
 }
 
 /// The result of a run.
 pub struct Outcome {
     pub memory: Memory,
-    /// The ranges of addresses that the program wrote, if checks ran.
-    pub written: Vec<(u64, u64)>,
+    /// The address ranges that the program wrote, each with its start and its end; empty without checks.
+    pub written_ranges: Vec<(u64, u64)>,
     /// The findings of `--check`.
     pub findings: Vec<Diagnostic>,
     /// The fault that ended the run early.
     pub failure: Option<Box<Diagnostic>>,
 }
 
-/// Runs a program. `needs_interleaving`: tile blocks may wait for each other.
+/// Runs a program. `needs_interleaving`: tile blocks may synchronise with each other.
 pub(crate) fn run<P: Program>(
     program: &P,
     region: Region,
     types: &[Elem],
     needs_interleaving: bool,
-    request: &Request,
+    request: &LaunchRequest,
     mut memory: Memory,
-    watch: Watch,
+    run_options: RunOptions,
     print: &mut dyn FnMut(&str),
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
-    let bits = |(value, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *value as u64 & ty.carrier().mask()));
-    let values = request.values.iter().zip(types).map(bits).collect();
-    let turns = needs_interleaving || observer.is_active();
-    let blocks = Blocks::new(request.grid, request.blocks.clone(), program.ranks());
-    let job = Job {
+    let scalar_value = |(bits, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *bits as u64 & ty.carrier().mask()));
+    let arguments = request.arguments.iter().zip(types).map(scalar_value).collect();
+    let blocks = BlockSelection::new(request.grid, request.blocks.clone(), program.ctas_per_tile_block());
+    let kernel_run = KernelRun {
         program,
         region,
-        arguments: values,
+        arguments,
         blocks,
-        limit: watch.limit,
-        deadline: watch.deadline,
-        seed: watch.seed,
+        max_ops: run_options.max_ops,
+        deadline: run_options.deadline,
+        seed: run_options.seed,
         uses_clc: !observer.is_active(),
     };
-    if !watch.checks.is_empty() {
-        let mut world = Checked::new(memory, watch.checks, &request.uninitialised, &request.unwritten);
-        let result = job.interleaved(&mut world, |world| world.memory().changes, print, observer);
+    if !run_options.checks.is_empty() {
+        let mut world =
+            CheckedWorld::new(memory, run_options.checks, &request.uninitialised_segments, &request.uninitialised_ranges);
+        let result = kernel_run.run_interleaved(&mut world, |world| world.memory().change_count, print, observer);
         let findings = world.diagnostics(program.debug());
-        return Ok(Outcome { findings, failure: result.err(), written: world.written(), memory: world.into_memory() });
+        return Ok(Outcome {
+            findings,
+            failure: result.err(),
+            written_ranges: world.written_ranges(),
+            memory: world.into_memory(),
+        });
     }
-    let failure = if turns {
+    let failure = if needs_interleaving || observer.is_active() {
         let mut world = SharedWorld::new(memory);
-        let result = job.interleaved(&mut world, changes, print, observer);
+        let result = kernel_run.run_interleaved(&mut world, change_count, print, observer);
         memory = world.memory;
         result.err()
     } else {
-        job.in_parallel(&mut memory, print).err()
+        kernel_run.run_in_parallel(&mut memory, print).err()
     };
-    Ok(Outcome { memory, written: Vec::new(), findings: Vec::new(), failure })
+    Ok(Outcome { memory, written_ranges: Vec::new(), findings: Vec::new(), failure })
 }

@@ -1,4 +1,4 @@
-//! The run-time values of SSA values.
+//! The values that SSA values have at run time.
 
 use crate::tile::Tile;
 use crate::world::Token;
@@ -7,6 +7,7 @@ use core_dialect::tile::{Shape, ViewKind};
 use numerics::Scalar;
 use std::sync::Arc;
 
+/// The run-time value of an SSA value.
 #[derive(Clone, Debug)]
 pub enum Value {
     Tile(Tile),
@@ -35,26 +36,27 @@ pub struct View {
 }
 
 impl View {
-    /// Returns the number of tiles along each tile dimension. Along the sparse dimension of a gather, it is the number of rows.
+    /// Returns the extents of the index space: along each tile dimension, the number of tile origins in the tensor. In a gather,
+    /// each row and each element of a dense dimension is an origin.
     pub fn index_space(&self) -> Vec<i64> {
         let extent = |t: usize| self.tensor.sizes[self.dim_map[t]].max(0);
         (0..self.tile.len()).map(|t| (extent(t) as u64).div_ceil(self.kind.step(&self.tile, t).into()) as i64).collect()
     }
 }
 
-/// Returns the bits that a load gives outside the tensor; zero if the view specifies no padding.
+/// Returns the bits of an element that a load reads outside the tensor; zero if the view specifies no padding.
 pub(crate) fn padding_bits(padding: Option<Padding>, ty: Scalar) -> u64 {
-    let float = |value: f64| {
-        let even = numerics::arith::Rounding::NearestEven;
-        numerics::float::encode(ty, value, even, numerics::float::Overflow::Ieee)
+    let encode = |value: f64| {
+        let rounding = numerics::arith::Rounding::NearestEven;
+        numerics::float::encode(ty, value, rounding, numerics::float::OverflowResult::Ieee)
     };
     match padding {
         None => 0,
         Some(Padding::Zero) if ty.is_int() => 0,
-        Some(Padding::Zero) => float(0.0),
-        Some(Padding::NegZero) => float(-0.0),
-        Some(Padding::Nan) => float(f64::NAN),
-        Some(Padding::PosInf) => float(f64::INFINITY),
-        Some(Padding::NegInf) => float(f64::NEG_INFINITY),
+        Some(Padding::Zero) => encode(0.0),
+        Some(Padding::NegZero) => encode(-0.0),
+        Some(Padding::Nan) => encode(f64::NAN),
+        Some(Padding::PosInf) => encode(f64::INFINITY),
+        Some(Padding::NegInf) => encode(f64::NEG_INFINITY),
     }
 }

@@ -1,7 +1,7 @@
-//! The environment of a tile block: memory and the checker that observes its accesses.
+//! The environment of a tile block: memory, and the checker that `--check` adds.
 
 use crate::check::{Check, Finding};
-use crate::memory::{Locals, Memory, Overlay};
+use crate::memory::{LocalAllocations, Memory, Overlay};
 use base::Loc;
 use base::diag::Result;
 use core_dialect::memory::{MemoryOrdering, MemoryScope};
@@ -11,7 +11,7 @@ pub(crate) type Token = u32;
 /// The token without dependencies.
 pub(crate) const START_TOKEN: Token = 0;
 
-/// A dynamic memory access.
+/// One execution of an op that accesses memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) loc: Loc,
@@ -34,29 +34,32 @@ impl Access {
     }
 }
 
+/// The memory that a tile block accesses.
 pub(crate) trait World {
-    /// Switches to the given tile block.
-    fn enter(&mut self, block: u64);
+    /// Selects the tile block that later calls refer to.
+    fn enter_block(&mut self, block: u64);
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()>;
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()>;
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64>;
-    /// Returns the allocation mark of the tile block; `release` frees later allocations.
-    fn mark(&self) -> usize;
-    fn release(&mut self, mark: usize);
+    /// Returns the number of live allocations of the tile block. `release_allocations` frees the later ones.
+    fn allocation_mark(&self) -> usize;
+    fn release_allocations(&mut self, mark: usize);
 
-    /// Begins an access. It contains all reads and writes up to `end`.
-    fn begin(&mut self, _access: Access) {}
+    /// Begins an access. All reads and writes until `end_access` belong to it.
+    fn begin_access(&mut self, _access: Access) {}
     /// Ends the access and returns its token.
-    fn end(&mut self) -> Token {
+    fn end_access(&mut self) -> Token {
         START_TOKEN
     }
-    /// Joins tokens.
-    fn join(&mut self, _tokens: &[Token]) -> Token {
+    /// Returns a token that depends on all given tokens.
+    fn join_tokens(&mut self, _tokens: &[Token]) -> Token {
         START_TOKEN
     }
+    /// Returns whether `--check` enables a check.
     fn checks(&self, _check: Check) -> bool {
         false
     }
+    /// Records a finding of a check.
     fn report(&mut self, _check: Check, _loc: Loc, _message: String) {}
     /// Returns the findings so far.
     fn findings(&self) -> &[Finding] {
@@ -66,11 +69,13 @@ pub(crate) trait World {
     fn peek(&self, address: u64, out: &mut [u8]) -> Result<()>;
 }
 
-/// Memory that all tile blocks modify in turn.
+/// The world of tile blocks that run in turns: each tile block observes the writes of the others.
 #[derive(Default)]
 pub(crate) struct SharedWorld {
     pub(crate) memory: Memory,
-    locals: std::collections::BTreeMap<u64, Locals>,
+    /// The allocations of each tile block.
+    locals: std::collections::BTreeMap<u64, LocalAllocations>,
+    /// The current tile block.
     block: u64,
 }
 
@@ -84,7 +89,7 @@ impl SharedWorld {
 }
 
 impl World for SharedWorld {
-    fn enter(&mut self, block: u64) {
+    fn enter_block(&mut self, block: u64) {
         self.block = block;
     }
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
@@ -99,12 +104,12 @@ impl World for SharedWorld {
     fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
         self.memory.read(address, out)
     }
-    fn mark(&self) -> usize {
-        self.locals.get(&self.block).map_or(0, Locals::mark)
+    fn allocation_mark(&self) -> usize {
+        self.locals.get(&self.block).map_or(0, LocalAllocations::allocation_mark)
     }
-    fn release(&mut self, mark: usize) {
+    fn release_allocations(&mut self, mark: usize) {
         if let Some(locals) = self.locals.get_mut(&self.block) {
-            locals.release(&mut self.memory, mark);
+            locals.release_allocations(&mut self.memory, mark);
             if mark == 0 {
                 self.locals.remove(&self.block);
             }
@@ -115,18 +120,18 @@ impl World for SharedWorld {
 /// The world of a tile block that runs in parallel with other tile blocks and does not observe their writes.
 pub(crate) struct IsolatedWorld<'a> {
     pub(crate) memory: Overlay<'a>,
-    locals: Locals,
+    locals: LocalAllocations,
     block: u64,
 }
 
 impl<'a> IsolatedWorld<'a> {
     pub(crate) fn new(memory: &'a Memory) -> IsolatedWorld<'a> {
-        IsolatedWorld { memory: Overlay::new(memory), locals: Locals::default(), block: 0 }
+        IsolatedWorld { memory: Overlay::new(memory), locals: LocalAllocations::default(), block: 0 }
     }
 }
 
 impl World for IsolatedWorld<'_> {
-    fn enter(&mut self, block: u64) {
+    fn enter_block(&mut self, block: u64) {
         self.block = block;
     }
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
@@ -141,10 +146,10 @@ impl World for IsolatedWorld<'_> {
     fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
         self.memory.read(address, out)
     }
-    fn mark(&self) -> usize {
-        self.locals.mark()
+    fn allocation_mark(&self) -> usize {
+        self.locals.allocation_mark()
     }
-    fn release(&mut self, mark: usize) {
-        self.locals.release(&mut self.memory.locals, mark);
+    fn release_allocations(&mut self, mark: usize) {
+        self.locals.release_allocations(&mut self.memory.locals, mark);
     }
 }

@@ -9,12 +9,12 @@ const LINE_BYTES: u32 = 128;
 /// Upper bound on the bytes per lane of one instruction; also the bytes of a matrix row.
 const SEGMENT_BYTES: u32 = 16;
 
-/// The wavefronts of one instruction.
+/// The shared-memory wavefronts of one load or store instruction of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Wavefronts {
     /// The number of wavefronts that the instruction takes.
     pub takes: u32,
-    /// The minimum for the same number of distinct words.
+    /// The minimum number of wavefronts for the same number of distinct words, without bank conflicts.
     pub least: u32,
 }
 
@@ -27,13 +27,13 @@ pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<
     match atom {
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans)?;
-            let rows: Option<Vec<u32>> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
-            Some(count_wavefronts(&[&rows?], SEGMENT_BYTES))
+            let row_addresses: Option<Vec<u32>> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
+            Some(count_wavefronts(&[&row_addresses?], SEGMENT_BYTES))
         }
         CopyAtom::ByteMatrix => {
             let matrices = info.byte_matrices(layout)?;
-            let rows: Option<Vec<u32>> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
-            Some(count_wavefronts(&rows?.chunks(8).collect::<Vec<_>>(), SEGMENT_BYTES))
+            let row_addresses: Option<Vec<u32>> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
+            Some(count_wavefronts(&row_addresses?.chunks(8).collect::<Vec<_>>(), SEGMENT_BYTES))
         }
         CopyAtom::Vector { vector_bits } => vector_wavefronts(layout, address, bytes << vector_bits.min(4)),
         CopyAtom::Async { bytes } => vector_wavefronts(layout, address, bytes),
@@ -42,13 +42,14 @@ pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<
 
 fn vector_wavefronts(layout: &Layout, address: impl Fn(u32) -> Option<u32>, width: u32) -> Option<Wavefronts> {
     let width = width.clamp(1, SEGMENT_BYTES);
-    let lanes: Option<Vec<u32>> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
+    let lane_addresses: Option<Vec<u32>> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
     // The hardware serves lanes in groups whose bytes fit one line.
-    let groups: Vec<&[u32]> = lanes.as_ref()?.chunks((LINE_BYTES / width.max(4)) as usize).collect();
+    let groups: Vec<&[u32]> = lane_addresses.as_ref()?.chunks((LINE_BYTES / width.max(4)) as usize).collect();
     Some(count_wavefronts(&groups, width))
 }
 
-/// Returns the wavefronts for groups of lanes that the hardware serves together. `addresses` are in bytes.
+/// Returns the wavefronts of an access. Each group has the byte addresses of lanes that the hardware serves together. `width`:
+/// bytes per lane.
 fn count_wavefronts(groups: &[&[u32]], width: u32) -> Wavefronts {
     let mut wavefronts = Wavefronts { takes: 0, least: 0 };
     for addresses in groups {
@@ -84,14 +85,14 @@ mod tests {
     fn a_column_conflicts_unless_it_is_swizzled() {
         // Lanes 0 to 31 hold the first column of 32x32 words.
         let layout = Layout { register: vec![1, 2, 4, 8, 16], lane: vec![32, 64, 128, 256, 512], warp: vec![] };
-        let one = CopyAtom::Vector { vector_bits: 0 };
+        let scalar_access = CopyAtom::Vector { vector_bits: 0 };
         let plain = buffer("f32", &[32, 32], (0..10).map(|bit| 1 << bit).collect());
-        assert_eq!(wavefronts(&plain, &layout, one), Some(Wavefronts { takes: 32, least: 1 }));
+        assert_eq!(wavefronts(&plain, &layout, scalar_access), Some(Wavefronts { takes: 32, least: 1 }));
         let swizzled = buffer("f32", &[32, 32], (0..10).map(|bit| if bit < 5 { 1 << bit } else { 33 << (bit - 5) }).collect());
-        assert_eq!(wavefronts(&swizzled, &layout, one), Some(Wavefronts { takes: 1, least: 1 }));
+        assert_eq!(wavefronts(&swizzled, &layout, scalar_access), Some(Wavefronts { takes: 1, least: 1 }));
         // Accesses of 16 bytes per lane take at least four wavefronts.
-        let four = CopyAtom::Vector { vector_bits: 2 };
-        assert_eq!(wavefronts(&plain, &layout, four), Some(Wavefronts { takes: 32, least: 4 }));
+        let vector_access = CopyAtom::Vector { vector_bits: 2 };
+        assert_eq!(wavefronts(&plain, &layout, vector_access), Some(Wavefronts { takes: 32, least: 4 }));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use base::text::TypeText;
 use core_dialect::tile::{Shape, print_shape};
 use std::collections::BTreeMap;
 use tileas::layout::{Layout, LayoutId, solve};
-use tileas::verify::Program;
+use tileas::verify::TileAsOp;
 use tileas::{FunctionAttrs, Op, Type};
 
 /// The tiles of one type that use one layout.
@@ -31,14 +31,14 @@ pub struct Uses(BTreeMap<LayoutId, Vec<Use>>);
 
 impl Uses {
     /// Adds the uses of a function's values and copies.
-    pub fn add<O: Operation + Program>(&mut self, body: &Body<O, Type>, attrs: &FunctionAttrs) {
+    pub fn add<O: Operation + TileAsOp>(&mut self, body: &Body<O, Type>, attrs: &FunctionAttrs) {
         for value in body.values.values() {
             if let Type::Tile { elem, shape, layout } = &value.ty {
                 self.add_use(*layout, shape, elem.print());
             }
         }
         for op in body.ops.values() {
-            if let Some(Op::CopyView { buffer, layout, .. }) = op.kind.program() {
+            if let Some(Op::CopyView { buffer, layout, .. }) = op.kind.tileas_op() {
                 let info = &attrs.buffers[*buffer];
                 self.add_use(*layout, &info.shape, info.elem.print());
             }
@@ -47,8 +47,8 @@ impl Uses {
 
     fn add_use(&mut self, layout: LayoutId, shape: &Shape, elem: String) {
         let uses = self.0.entry(layout).or_default();
-        match uses.iter_mut().find(|known| known.shape == *shape && known.elem == elem) {
-            Some(known) => known.count += 1,
+        match uses.iter_mut().find(|existing| existing.shape == *shape && existing.elem == elem) {
+            Some(existing) => existing.count += 1,
             None => uses.push(Use { shape: shape.clone(), elem, count: 1 }),
         }
     }
@@ -69,11 +69,11 @@ pub struct Holder {
 /// Returns the first thread that holds an element. Other threads may hold copies.
 pub fn holder(layout: &Layout, element: u32) -> Option<Holder> {
     let bases: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
-    let number = solve(&bases, element)? as u64;
-    let (registers, lanes) = (layout.register.len(), layout.lane.len());
-    let bits_from = |from: usize, bits: usize| (number >> from & ((1 << bits) - 1)) as u32;
-    let warp = bits_from(registers + lanes, layout.warp.len());
-    Some(Holder { warp, lane: bits_from(registers, lanes), register: bits_from(0, registers) })
+    let input = solve(&bases, element)? as u64;
+    let (register_bits, lane_bits) = (layout.register.len(), layout.lane.len());
+    let bits_from = |from: usize, bits: usize| (input >> from & ((1 << bits) - 1)) as u32;
+    let warp = bits_from(register_bits + lane_bits, layout.warp.len());
+    Some(Holder { warp, lane: bits_from(register_bits, lane_bits), register: bits_from(0, register_bits) })
 }
 
 #[cfg(test)]

@@ -17,15 +17,15 @@ pub struct LiveRange {
 /// Returns the buffer accesses of a function, each with its op and the op's number in program order.
 pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)> {
     let ops = function.body.walk(function.region);
-    let of = |(number, op): (usize, base::ir::Op)| {
+    let accesses_of_op = |(number, op): (usize, base::ir::Op)| {
         let accesses = function.body.ops[op].kind.effects().buffers;
         accesses.into_iter().map(move |access| (number, op, access)).collect::<Vec<_>>()
     };
-    ops.into_iter().enumerate().flat_map(of).collect()
+    ops.into_iter().enumerate().flat_map(accesses_of_op).collect()
 }
 
-/// A part of a function that one group of warps executes sequentially: the prologue, which all warps execute, or the body of a
-/// warp role. Warp roles run concurrently.
+/// The ops of a function that one group of warps executes sequentially: the prologue, which all warps execute, or the body of a
+/// warp role. `first` and `last` are op numbers in program order. Warp roles run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleSpan {
     pub warp_role: Option<WarpRole>,
@@ -33,7 +33,7 @@ pub struct RoleSpan {
     pub last: usize,
 }
 
-/// Returns the parts of a function. A function without warp roles has one part.
+/// Returns the prologue and the warp roles of a function. Without warp roles, the prologue is the complete function.
 pub fn role_spans(function: &Function) -> Vec<RoleSpan> {
     let body = &function.body;
     let ops = body.walk(function.region);
@@ -49,30 +49,34 @@ pub fn role_spans(function: &Function) -> Vec<RoleSpan> {
     role_spans
 }
 
-/// Returns the live ranges of a function's buffers, one per part that needs the buffer. Some buffers are live for a complete
-/// loop: multi-stage buffers, and buffers that carry data to the next iteration.
+/// Returns the live ranges of a function's buffers: one for each prologue or warp role that accesses the buffer. Multi-stage
+/// buffers, and buffers that carry data to the next iteration, are live for the complete loop.
 pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
     let accesses = accesses(function);
-    let loops = loops(function);
+    let loops = loop_spans(function);
     let mut live_ranges: BTreeMap<Buffer, Vec<LiveRange>> = BTreeMap::new();
-    for part in role_spans(function) {
-        let inside = |number: usize| (part.first..=part.last).contains(&number);
-        let mut in_part: BTreeMap<Buffer, LiveRange> = BTreeMap::new();
+    for role_span in role_spans(function) {
+        let inside = |number: usize| (role_span.first..=role_span.last).contains(&number);
+        let mut ranges_in_span: BTreeMap<Buffer, LiveRange> = BTreeMap::new();
         for (number, _, access) in accesses.iter().filter(|(number, ..)| inside(*number)) {
-            in_part.entry(access.buffer).or_insert(LiveRange { first: *number, last: *number }).last = *number;
+            ranges_in_span.entry(access.buffer).or_insert(LiveRange { first: *number, last: *number }).last = *number;
         }
         for (first, last) in loops.iter().copied().filter(|(first, _)| inside(*first)) {
-            for (buffer, live_range) in &mut in_part {
-                let inside = |(number, _, access): &&(usize, base::ir::Op, BufferAccess)| {
+            for (buffer, live_range) in &mut ranges_in_span {
+                let is_access_in_loop = |(number, _, access): &&(usize, base::ir::Op, BufferAccess)| {
                     access.buffer == *buffer && (first..=last).contains(number)
                 };
                 let staged_buffer = function.attrs.placements.get(*buffer).is_some_and(|placement| placement.depth > 1);
-                if accesses.iter().find(inside).is_some_and(|(_, _, access)| staged_buffer || is_carried(function, *access)) {
+                if accesses
+                    .iter()
+                    .find(is_access_in_loop)
+                    .is_some_and(|(_, _, access)| staged_buffer || is_carried(function, *access))
+                {
                     *live_range = LiveRange { first: live_range.first.min(first), last: live_range.last.max(last) };
                 }
             }
         }
-        in_part.into_iter().for_each(|(buffer, live_range)| live_ranges.entry(buffer).or_default().push(live_range));
+        ranges_in_span.into_iter().for_each(|(buffer, live_range)| live_ranges.entry(buffer).or_default().push(live_range));
     }
     live_ranges
 }
@@ -91,17 +95,17 @@ fn is_carried(function: &Function, access: BufferAccess) -> bool {
 }
 
 /// Returns the first and last op of each loop, inner loops before outer ones.
-fn loops(function: &Function) -> Vec<(usize, usize)> {
+fn loop_spans(function: &Function) -> Vec<(usize, usize)> {
     let body = &function.body;
     let ops = body.walk(function.region);
-    let number: BTreeMap<base::ir::Op, usize> = ops.iter().enumerate().map(|(number, op)| (*op, number)).collect();
+    let op_numbers: BTreeMap<base::ir::Op, usize> = ops.iter().enumerate().map(|(number, op)| (*op, number)).collect();
     let is_loop = |op: &&base::ir::Op| {
         use core_dialect::core_ops::Core;
         matches!(Op::core(&body.ops[**op].kind), Some(Core::For { .. } | Core::Loop { .. }))
     };
     let span = |op: &base::ir::Op| {
         let inside = body.ops[*op].kind.regions().into_iter().flat_map(|region| body.walk(region));
-        (number[op], inside.map(|op| number[&op]).max().unwrap_or(number[op]))
+        (op_numbers[op], inside.map(|op| op_numbers[&op]).max().unwrap_or(op_numbers[op]))
     };
     ops.iter().rev().filter(is_loop).map(span).collect()
 }

@@ -3,11 +3,11 @@
 use crate::exec::Flow;
 use crate::fault::{Fault, Result};
 use crate::happens_before::VectorClock;
-use crate::lanes::{Lanes, WARP, mask_of};
+use crate::lanes::{Lanes, WARP_SIZE, mask_of};
 use crate::machine::{Cluster, Cta, Machine};
 use crate::program::{BarrierOp, VoteMode};
 use crate::record::Event;
-use crate::warp::{Ticket, Wait, Warp};
+use crate::warp::{ArrivalToken, Wait, Warp};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Barrier {
@@ -15,13 +15,14 @@ pub(crate) struct Barrier {
     arrived: u32,
     /// Thread count of the barrier; `None` means all threads that have not exited.
     expected: Option<u32>,
+    /// Number of completed phases.
     generation: u64,
     /// Number of threads that arrived in the last complete phase.
     last_arrivals: u32,
-    /// Votes of the arrived threads, and the result of the last complete phase.
+    /// The votes of the threads that have arrived, and the votes of the last complete phase.
     votes: Votes,
     result: Votes,
-    /// The merged vector clocks of all arrivals so far, and their state at the end of the last complete phase.
+    /// The merged vector clock of all arrivals so far, and its value at the end of the last complete phase.
     arrival_clock: VectorClock,
     completed_clock: VectorClock,
 }
@@ -41,7 +42,7 @@ pub(crate) struct ClusterBarrier {
 }
 
 impl ClusterBarrier {
-    fn complete(&mut self) {
+    fn complete_phase(&mut self) {
         self.arrived = 0;
         self.generation += 1;
         self.completed_clock.clone_from(&self.arrival_clock);
@@ -49,7 +50,7 @@ impl ClusterBarrier {
 }
 
 impl Barrier {
-    fn complete(&mut self) {
+    fn complete_phase(&mut self) {
         self.last_arrivals = std::mem::take(&mut self.arrived);
         self.expected = None;
         self.generation += 1;
@@ -60,17 +61,17 @@ impl Barrier {
 
 /// Returns the thread count of a barrier of all threads: 32 per warp that has not ended. `running` adds the warp that executes now,
 /// because the scheduler removes it from the CTA for its time slice.
-fn live_threads(cta: &Cta, running: bool) -> u32 {
+fn count_live_threads(cta: &Cta, running: bool) -> u32 {
     32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
 }
 
 impl Cta {
     /// A warp ended. Barriers that wait for all remaining threads may now be complete.
     pub(crate) fn warp_ended(&mut self) {
-        let live_threads = live_threads(self, false);
+        let live_threads = count_live_threads(self, false);
         for barrier in &mut self.barriers {
             if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= live_threads {
-                barrier.complete();
+                barrier.complete_phase();
             }
         }
     }
@@ -78,15 +79,15 @@ impl Cta {
 
 impl Cluster {
     pub(crate) fn warp_ended(&mut self) {
-        let live_threads: u32 = self.ctas.iter().map(|cta| live_threads(cta, false)).sum();
+        let live_threads: u32 = self.ctas.iter().map(|cta| count_live_threads(cta, false)).sum();
         if self.barrier.arrived > 0 && self.barrier.arrived >= live_threads {
-            self.barrier.complete();
+            self.barrier.complete_phase();
         }
     }
 }
 
 impl Machine<'_> {
-    pub(crate) fn barrier(
+    pub(crate) fn execute_barrier(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -96,7 +97,7 @@ impl Machine<'_> {
         mask: u32,
     ) -> Result<Flow> {
         let live = warp.live_lanes();
-        if op.aligned && mask != live && warp.splits[split].ticket.is_none() {
+        if op.aligned && mask != live && warp.splits[split].arrival_token.is_none() {
             return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
         }
         let lane = mask.trailing_zeros() as usize;
@@ -104,7 +105,7 @@ impl Machine<'_> {
         let actor = self.actor(cta, warp);
         let order = &mut cluster.happens_before;
         let cta = &mut cluster.ctas[cta];
-        let live_threads = live_threads(cta, true);
+        let live_threads = count_live_threads(cta, true);
         let Some(barrier) = cta.barriers.get_mut(id as usize) else {
             return Err(Fault::new("SIM050", format!("there is no barrier {id}; a CTA has 16")));
         };
@@ -122,13 +123,13 @@ impl Machine<'_> {
             }
         };
         let expected = threads.unwrap_or(live_threads);
-        if let Some(ticket) = warp.splits[split].ticket {
-            if barrier.generation == ticket.generation {
+        if let Some(arrival_token) = warp.splits[split].arrival_token {
+            if barrier.generation == arrival_token.generation {
                 return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
             }
-            warp.splits[split].ticket = None;
-            let (threads, arrivals) = (barrier.last_arrivals, if ticket.whole_warp { 32 } else { 0 });
-            self.record_event(|| Event::Barrier { id, threads, arrivals, awaited_phase: Some(ticket.generation) });
+            warp.splits[split].arrival_token = None;
+            let (threads, arrivals) = (barrier.last_arrivals, if arrival_token.whole_warp { 32 } else { 0 });
+            self.record_event(|| Event::Barrier { id, threads, arrivals, awaited_phase: Some(arrival_token.generation) });
             order.acquire_from(actor, &barrier.completed_clock);
             let result = barrier.result;
             write_reduction_result(warp, op, result, mask);
@@ -144,7 +145,7 @@ impl Machine<'_> {
         let generation = barrier.generation;
         let whole_warp = mask == live;
         let arrivals = if whole_warp { 32 } else { mask.count_ones() };
-        order.publish(actor, &mut barrier.arrival_clock);
+        order.publish_clock(actor, &mut barrier.arrival_clock);
         barrier.expected = threads;
         barrier.arrived += arrivals;
         if let Some((_, predicate, _)) = op.reduce {
@@ -161,7 +162,7 @@ impl Machine<'_> {
         if barrier.arrived == expected {
             let awaited_phase = (!op.arrive_only).then_some(generation);
             self.record_event(|| Event::Barrier { id, threads: expected, arrivals, awaited_phase });
-            barrier.complete();
+            barrier.complete_phase();
             order.acquire_from(actor, &barrier.completed_clock);
             let result = barrier.result;
             write_reduction_result(warp, op, result, mask);
@@ -172,7 +173,7 @@ impl Machine<'_> {
             return Ok(Flow::Next);
         }
         let arrived = barrier.arrived;
-        warp.splits[split].ticket = Some(Ticket { generation, whole_warp });
+        warp.splits[split].arrival_token = Some(ArrivalToken { generation, whole_warp });
         if !whole_warp {
             // The other threads of the warp continue meanwhile.
             self.record_partial_instruction(Event::Barrier { id, threads: expected, arrivals, awaited_phase: None });
@@ -180,38 +181,38 @@ impl Machine<'_> {
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
     }
 
-    pub(crate) fn cluster_barrier(
+    pub(crate) fn execute_cluster_barrier(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
         warp: &mut Warp,
-        arrive: bool,
+        is_arrival: bool,
         mask: u32,
     ) -> Result<Flow> {
         let live = warp.live_lanes();
         if mask != live {
             return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
         }
-        if arrive {
-            if warp.cluster_ticket.is_some() {
+        if is_arrival {
+            if warp.cluster_arrival_generation.is_some() {
                 return Err(Fault::new("SIM051", "a warp arrives twice at the cluster barrier without a wait in between"));
             }
-            warp.cluster_ticket = Some(cluster.barrier.generation);
+            warp.cluster_arrival_generation = Some(cluster.barrier.generation);
             let actor = self.actor(cta, warp);
-            cluster.happens_before.publish(actor, &mut cluster.barrier.arrival_clock);
+            cluster.happens_before.publish_clock(actor, &mut cluster.barrier.arrival_clock);
             cluster.barrier.arrived += 32;
             // The running warp is temporarily removed from its CTA.
-            let live_threads: u32 = 32 + cluster.ctas.iter().map(|cta| live_threads(cta, false)).sum::<u32>();
+            let live_threads: u32 = 32 + cluster.ctas.iter().map(|cta| count_live_threads(cta, false)).sum::<u32>();
             if cluster.barrier.arrived >= live_threads {
-                cluster.barrier.complete();
+                cluster.barrier.complete_phase();
             }
             return Ok(Flow::Next);
         }
-        match warp.cluster_ticket {
+        match warp.cluster_arrival_generation {
             None => Err(Fault::new("SIM051", "a warp waits at the cluster barrier without a preceding arrival")),
-            Some(ticket) if ticket == cluster.barrier.generation => Ok(Flow::Wait(Wait::ClusterBarrier)),
+            Some(generation) if generation == cluster.barrier.generation => Ok(Flow::Wait(Wait::ClusterBarrier)),
             Some(_) => {
-                warp.cluster_ticket = None;
+                warp.cluster_arrival_generation = None;
                 let actor = self.actor(cta, warp);
                 cluster.happens_before.acquire_from(actor, &cluster.barrier.completed_clock);
                 Ok(Flow::Next)
@@ -227,6 +228,6 @@ fn write_reduction_result(warp: &mut Warp, op: &BarrierOp, votes: Votes, mask: u
         VoteMode::Any | VoteMode::Uniform => u64::from(votes.yes > 0),
         VoteMode::Ballot => votes.yes.into(),
     };
-    let values: Lanes = [value; WARP];
-    warp.set(dst, mask, &values, 0);
+    let values: Lanes = [value; WARP_SIZE];
+    warp.write_result(dst, mask, &values, 0);
 }

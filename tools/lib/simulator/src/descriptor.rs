@@ -5,10 +5,10 @@ use crate::tensor_map::Swizzle;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    start: u32,
-    /// The "leading" and the "stride" byte offsets.
-    leading: u32,
-    stride: u32,
+    start_address: u32,
+    /// The leading-dimension and the stride-dimension byte offset.
+    leading_offset: u32,
+    stride_offset: u32,
     swizzle: Swizzle,
 }
 
@@ -20,20 +20,20 @@ pub(crate) enum Major {
 }
 
 impl Descriptor {
-    fn fields(bits: u64, swizzle: Swizzle) -> Descriptor {
+    fn decode_fields(bits: u64, swizzle: Swizzle) -> Descriptor {
         let field = |from: u32| ((bits >> from & 0x3fff) << 4) as u32;
-        Descriptor { start: field(0), leading: field(16), stride: field(32), swizzle }
+        Descriptor { start_address: field(0), leading_offset: field(16), stride_offset: field(32), swizzle }
     }
     /// Decodes a `wgmma` descriptor.
-    pub(crate) fn wgmma(bits: u64) -> Result<Descriptor> {
+    pub(crate) fn decode_wgmma(bits: u64) -> Result<Descriptor> {
         let swizzle = [Swizzle::None, Swizzle::Bytes128, Swizzle::Bytes64, Swizzle::Bytes32][(bits >> 62) as usize];
         if bits >> 49 & 7 != 0 {
             return Err(Fault::unsupported("a matrix descriptor with a base offset"));
         }
-        Ok(Descriptor::fields(bits, swizzle))
+        Ok(Descriptor::decode_fields(bits, swizzle))
     }
     /// Decodes a `tcgen05` descriptor.
-    pub(crate) fn tcgen05(bits: u64) -> Result<Descriptor> {
+    pub(crate) fn decode_tcgen05(bits: u64) -> Result<Descriptor> {
         let swizzle = match bits >> 61 {
             0 => Swizzle::None,
             1 => Swizzle::Bytes128Atom32,
@@ -48,7 +48,7 @@ impl Descriptor {
         if bits >> 49 & 7 != 0 || bits >> 52 & 1 != 0 {
             return Err(Fault::unsupported("a matrix descriptor with a base offset or an absolute leading offset"));
         }
-        Ok(Descriptor::fields(bits, swizzle))
+        Ok(Descriptor::decode_fields(bits, swizzle))
     }
 
     /// Returns the bytes from one row to the next.
@@ -64,19 +64,25 @@ impl Descriptor {
     /// Returns the address of 16 contiguous bytes. K-major: row `index` along M or N, at byte `offset` along K. MN-major: row
     /// `index` along K, at byte `offset` along M or N.
     pub(crate) fn chunk_address(self, major: Major, index: u32, offset: u32) -> u32 {
-        let row = self.row_pitch();
-        let group = if self.swizzle == Swizzle::Bytes128Atom32 { 4 } else { 8 };
+        let row_bytes = self.row_pitch();
+        let rows_per_group = if self.swizzle == Swizzle::Bytes128Atom32 { 4 } else { 8 };
         let linear = match (major, self.swizzle) {
-            (Major::K, Swizzle::None) => index / 8 * self.stride + index % 8 * 16 + offset / 16 * self.leading,
-            (Major::K, _) => index / 8 * self.stride + index % 8 * row + offset,
-            (Major::Mn, Swizzle::None) => offset / 16 * self.stride + index % 8 * 16 + index / 8 * self.leading,
-            (Major::Mn, _) => offset / row * self.leading + index / group * self.stride + index % group * row + offset % row,
+            (Major::K, Swizzle::None) => index / 8 * self.stride_offset + index % 8 * 16 + offset / 16 * self.leading_offset,
+            (Major::K, _) => index / 8 * self.stride_offset + index % 8 * row_bytes + offset,
+            (Major::Mn, Swizzle::None) => offset / 16 * self.stride_offset + index % 8 * 16 + index / 8 * self.leading_offset,
+            (Major::Mn, _) => {
+                offset / row_bytes * self.leading_offset
+                    + index / rows_per_group * self.stride_offset
+                    + index % rows_per_group * row_bytes
+                    + offset % row_bytes
+            }
         };
-        self.swizzle.apply(self.start.wrapping_add(linear) & 0x3_ffff)
+        self.swizzle.apply(self.start_address.wrapping_add(linear) & 0x3_ffff)
     }
 }
 
-/// Reads a matrix of `mn` by `k` elements of `bytes` bytes. Calls `put(mn, k, bits)` for each element.
+/// Reads a matrix of `mn` by `k` elements of `bytes` bytes. Calls `put(row, k, bits)` for each element, where `row` is the index
+/// along M or N.
 pub(crate) fn read_matrix<'a>(
     descriptor: Descriptor,
     major: Major,
@@ -84,12 +90,12 @@ pub(crate) fn read_matrix<'a>(
     mut read_chunk: impl FnMut(u32) -> Result<&'a [u8]>,
     mut put: impl FnMut(usize, usize, u64),
 ) -> Result<()> {
-    let per = 16 / bytes;
-    let (rows, along) = if major == Major::K { (mn, k) } else { (k, mn) };
+    let elements_per_chunk = 16 / bytes;
+    let (rows, contiguous_extent) = if major == Major::K { (mn, k) } else { (k, mn) };
     for row in 0..rows {
-        for start in (0..along).step_by(per) {
+        for start in (0..contiguous_extent).step_by(elements_per_chunk) {
             let data = read_chunk(descriptor.chunk_address(major, row as u32, (start * bytes) as u32))?;
-            for (index, element) in data.chunks_exact(bytes).enumerate().take(along - start) {
+            for (index, element) in data.chunks_exact(bytes).enumerate().take(contiguous_extent - start) {
                 let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 match major {
                     Major::K => put(row, start + index, bits),
@@ -108,20 +114,20 @@ mod tests {
     /// Row 9, byte 32 of a 128-byte row: the second group of eight rows, 16-byte unit 2 ^ 1.
     #[test]
     fn k_major_rows() {
-        let descriptor = Descriptor::wgmma(0x4000_0040_0001_0000 | 0x4000 >> 4).unwrap();
+        let descriptor = Descriptor::decode_wgmma(0x4000_0040_0001_0000 | 0x4000 >> 4).unwrap();
         assert_eq!(descriptor.chunk_address(Major::K, 9, 32), 0x4000 + 1024 + 128 + 0x30);
-        let plain = Descriptor::wgmma(0x0000_0010_0008_0000 | 0x4000 >> 4).unwrap();
+        let plain = Descriptor::decode_wgmma(0x0000_0010_0008_0000 | 0x4000 >> 4).unwrap();
         assert_eq!(plain.chunk_address(Major::K, 9, 16), 0x4000 + 256 + 16 + 128);
     }
 
     /// MN-major: 64 elements of 16 bits form a row, and the next 64 are one leading offset away.
     #[test]
     fn mn_major_blocks() {
-        let descriptor = Descriptor::wgmma(0x4000_0040_0200_0000 | 0x4000 >> 4).unwrap();
+        let descriptor = Descriptor::decode_wgmma(0x4000_0040_0200_0000 | 0x4000 >> 4).unwrap();
         assert_eq!(descriptor.chunk_address(Major::Mn, 9, 128 + 16), 0x4000 + 8192 + 1024 + 128);
-        let tcgen05 = Descriptor::tcgen05(0x4000_4040_0200_0000 | 0x4000 >> 4).unwrap();
+        let tcgen05 = Descriptor::decode_tcgen05(0x4000_4040_0200_0000 | 0x4000 >> 4).unwrap();
         assert_eq!(tcgen05, descriptor);
-        let wide = Descriptor::tcgen05(0x2000_4020_0200_0000).unwrap();
+        let wide = Descriptor::decode_tcgen05(0x2000_4020_0200_0000).unwrap();
         assert_eq!(wide.chunk_address(Major::Mn, 5, 32), 512 + 128);
     }
 }

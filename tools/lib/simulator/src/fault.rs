@@ -10,8 +10,9 @@ pub struct Fault {
     pub kind: Kind,
     pub code: &'static str,
     pub message: String,
-    /// The lanes at fault; 0 if the fault is not specific to lanes.
+    /// Bit mask of the lanes at fault; 0 if the fault is not specific to lanes.
     pub lanes: u32,
+    /// The line of the PTX text; 0 if it is unknown.
     pub line: u32,
     pub notes: Vec<String>,
 }
@@ -20,7 +21,7 @@ impl Fault {
     pub fn new(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Invalid, code, message: message.into(), lanes: 0, line: 0, notes: Vec::new() })
     }
-    /// A usage error: the request does not match the file.
+    /// Returns a usage error: the command line does not match the file.
     pub fn usage(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Usage, ..*Fault::new(code, message) })
     }
@@ -31,6 +32,7 @@ impl Fault {
         self.lanes = lanes;
         self
     }
+    /// Sets the line, unless the fault already has one.
     pub fn line(mut self: Box<Self>, line: u32) -> Box<Fault> {
         if self.line == 0 {
             self.line = line;
@@ -42,11 +44,11 @@ impl Fault {
         self
     }
 
-    /// Converts the fault to a diagnostic about a line of the file.
+    /// Converts the fault to a diagnostic about a line of the PTX file. `source` is the text of the file.
     pub fn diagnostic(&self, file: &str, source: &str) -> Box<Diagnostic> {
         let mut diagnostic = Diagnostic::new(self.kind, self.code, &self.message);
-        if let Some(place) = SourceLocations::of(source).at(self.line) {
-            diagnostic = diagnostic.note(format!("in the source: {place}"));
+        if let Some(location) = SourceLocations::of(source).at(self.line) {
+            diagnostic = diagnostic.note(format!("in the source: {location}"));
         }
         if self.line > 0 {
             let excerpt = source.lines().nth(self.line as usize - 1).unwrap_or("").trim_end();

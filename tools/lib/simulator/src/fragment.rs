@@ -3,8 +3,9 @@
 //! In all these layouts, lane `l` has group `l / 4` and position `l % 4`. A register holds `per = 32 / bits` neighbouring elements
 //! (one if they have 64 bits). The functions return the row and column of element `part` of register `index` of a lane.
 
-/// The A fragment of `mma`: lane groups are rows, register pairs are 8 rows apart, and `k` runs along the positions.
-pub(crate) fn a(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
+/// The A fragment of `mma`: the lane group selects the row, and K runs along the positions. With 16 rows, the two registers of a
+/// pair are 8 rows apart.
+pub(crate) fn a_position(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
     let (group, position) = (lane / 4, lane % 4);
     if rows == 8 {
         return (group, index * 4 * per + position * per + part);
@@ -13,33 +14,33 @@ pub(crate) fn a(lane: usize, index: usize, part: usize, per: usize, rows: usize)
 }
 
 /// The B fragment of `mma`, as (k, n).
-pub(crate) fn b(lane: usize, index: usize, part: usize, per: usize) -> (usize, usize) {
+pub(crate) fn b_position(lane: usize, index: usize, part: usize, per: usize) -> (usize, usize) {
     (index * 4 * per + lane % 4 * per + part, lane / 4)
 }
 
 /// The C and D fragments of `mma` with one element per register.
-pub(crate) fn c(lane: usize, index: usize) -> (usize, usize) {
+pub(crate) fn c_position(lane: usize, index: usize) -> (usize, usize) {
     (lane / 4 + 8 * (index / 2), 2 * (lane % 4) + index % 2)
 }
 
 /// The C and D fragments of `mma` with two elements per register.
-pub(crate) fn c_packed(lane: usize, index: usize, part: usize) -> (usize, usize) {
+pub(crate) fn c_packed_position(lane: usize, index: usize, part: usize) -> (usize, usize) {
     (lane / 4 + 8 * index, 2 * (lane % 4) + part)
 }
 
 /// A register of an 8x8 matrix of 16-bit elements for `ldmatrix` and `stmatrix`.
-pub(crate) fn matrix8(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
+pub(crate) fn matrix8x8_position(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
     let (row, column) = (lane / 4, 2 * (lane % 4) + part);
     if transposed { (column, row) } else { (row, column) }
 }
 
 /// Register `index` (0 or 1) of a transposed 16x16 byte matrix.
-pub(crate) fn matrix16(lane: usize, index: usize, part: usize) -> (usize, usize) {
+pub(crate) fn matrix16x16_position(lane: usize, index: usize, part: usize) -> (usize, usize) {
     (4 * (lane % 4) + part, lane / 4 + 8 * index)
 }
 
 /// A register of a transposed 16x8 byte matrix for `stmatrix`.
-pub(crate) fn matrix16x8(lane: usize, part: usize) -> (usize, usize) {
+pub(crate) fn matrix16x8_position(lane: usize, part: usize) -> (usize, usize) {
     (4 * (lane % 4) + part, lane / 4)
 }
 
@@ -50,24 +51,24 @@ mod tests {
 
     /// Samples from the figures of the PTX ISA: (lane, register, part) -> (row, column).
     #[test]
-    fn figures_of_the_isa() {
+    fn positions_match_figures_of_the_isa() {
         // m16n8k16, 16 bits: a0,a1 | a2,a3 | a4,a5 | a6,a7.
-        assert_eq!([0, 1, 2, 3].map(|r| a(5, r, 1, 2, 16)), [(1, 3), (9, 3), (1, 11), (9, 11)]);
-        assert_eq!([0, 1].map(|r| b(5, r, 1, 2)), [(3, 1), (11, 1)]);
-        assert_eq!([0, 1, 2, 3].map(|r| c(5, r)), [(1, 2), (1, 3), (9, 2), (9, 3)]);
-        assert_eq!([0, 1].map(|r| c_packed(5, r, 1)), [(1, 3), (9, 3)]);
+        assert_eq!([0, 1, 2, 3].map(|r| a_position(5, r, 1, 2, 16)), [(1, 3), (9, 3), (1, 11), (9, 11)]);
+        assert_eq!([0, 1].map(|r| b_position(5, r, 1, 2)), [(3, 1), (11, 1)]);
+        assert_eq!([0, 1, 2, 3].map(|r| c_position(5, r)), [(1, 2), (1, 3), (9, 2), (9, 3)]);
+        assert_eq!([0, 1].map(|r| c_packed_position(5, r, 1)), [(1, 3), (9, 3)]);
         // m16n8k8, tf32.
-        assert_eq!([0, 1, 2, 3].map(|r| a(6, r, 0, 1, 16)), [(1, 2), (9, 2), (1, 6), (9, 6)]);
-        assert_eq!([0, 1].map(|r| b(6, r, 0, 1)), [(2, 1), (6, 1)]);
+        assert_eq!([0, 1, 2, 3].map(|r| a_position(6, r, 0, 1, 16)), [(1, 2), (9, 2), (1, 6), (9, 6)]);
+        assert_eq!([0, 1].map(|r| b_position(6, r, 0, 1)), [(2, 1), (6, 1)]);
         // m16n8k32, 8 bits.
-        assert_eq!([0, 1, 2, 3].map(|r| a(31, r, 3, 4, 16)), [(7, 15), (15, 15), (7, 31), (15, 31)]);
-        assert_eq!([0, 1].map(|r| b(31, r, 3, 4)), [(15, 7), (31, 7)]);
+        assert_eq!([0, 1, 2, 3].map(|r| a_position(31, r, 3, 4, 16)), [(7, 15), (15, 15), (7, 31), (15, 31)]);
+        assert_eq!([0, 1].map(|r| b_position(31, r, 3, 4)), [(15, 7), (31, 7)]);
         // m16n8k64, 4 bits.
-        assert_eq!([0, 1, 2, 3].map(|r| a(4, r, 7, 8, 16)), [(1, 7), (9, 7), (1, 39), (9, 39)]);
+        assert_eq!([0, 1, 2, 3].map(|r| a_position(4, r, 7, 8, 16)), [(1, 7), (9, 7), (1, 39), (9, 39)]);
         // m8n8k4, 64 bits.
-        assert_eq!((a(7, 0, 0, 1, 8), b(7, 0, 0, 1)), ((1, 3), (3, 1)));
-        assert_eq!((matrix8(9, 1, false), matrix8(9, 1, true)), ((2, 3), (3, 2)));
-        assert_eq!((matrix16(9, 0, 3), matrix16(9, 1, 3)), ((7, 2), (7, 10)));
+        assert_eq!((a_position(7, 0, 0, 1, 8), b_position(7, 0, 0, 1)), ((1, 3), (3, 1)));
+        assert_eq!((matrix8x8_position(9, 1, false), matrix8x8_position(9, 1, true)), ((2, 3), (3, 2)));
+        assert_eq!((matrix16x16_position(9, 0, 3), matrix16x16_position(9, 1, 3)), ((7, 2), (7, 10)));
     }
 
     #[test]
@@ -84,13 +85,13 @@ mod tests {
             (seen.iter().map(|p| p.0).max().unwrap() + 1, seen.iter().map(|p| p.1).max().unwrap() + 1, seen.len())
         };
         for (per, k) in [(1, 8), (2, 16), (4, 32), (8, 64)] {
-            assert_eq!(all(4, per, &|l, r, p| a(l, r, p, per, 16)), (16, k, 16 * k));
-            assert_eq!(all(2, per, &|l, r, p| b(l, r, p, per)), (k, 8, 8 * k));
+            assert_eq!(all(4, per, &|l, r, p| a_position(l, r, p, per, 16)), (16, k, 16 * k));
+            assert_eq!(all(2, per, &|l, r, p| b_position(l, r, p, per)), (k, 8, 8 * k));
         }
-        assert_eq!(all(4, 1, &|l, r, _| c(l, r)), (16, 8, 128));
-        assert_eq!(all(2, 2, &|l, r, p| c_packed(l, r, p)), (16, 8, 128));
-        assert_eq!(all(1, 2, &|l, _, p| matrix8(l, p, true)), (8, 8, 64));
-        assert_eq!(all(2, 4, &|l, r, p| matrix16(l, r, p)), (16, 16, 256));
-        assert_eq!(all(1, 4, &|l, _, p| matrix16x8(l, p)), (16, 8, 128));
+        assert_eq!(all(4, 1, &|l, r, _| c_position(l, r)), (16, 8, 128));
+        assert_eq!(all(2, 2, &|l, r, p| c_packed_position(l, r, p)), (16, 8, 128));
+        assert_eq!(all(1, 2, &|l, _, p| matrix8x8_position(l, p, true)), (8, 8, 64));
+        assert_eq!(all(2, 4, &|l, r, p| matrix16x16_position(l, r, p)), (16, 16, 256));
+        assert_eq!(all(1, 4, &|l, _, p| matrix16x8_position(l, p)), (16, 8, 128));
     }
 }

@@ -5,8 +5,8 @@
 //! all earlier reads. A write that changes the value must also be ordered after the last write; rewriting an equal value is common
 //! and harmless.
 //!
-//! Time is counted in accesses. Shadow words have four bytes. If warps write parts of one word without order, the word is no longer
-//! checked.
+//! Time is counted in accesses. A shadow word describes four bytes. If warps write parts of one word without order, reads of the
+//! word are unchecked until the next write of the full word.
 
 use crate::fault::{Fault, Result};
 use crate::program::Program;
@@ -27,21 +27,22 @@ pub(crate) struct HappensBefore {
     warps_per_cta: usize,
     /// Number of warps of the cluster; 0 disables the analysis.
     pub(crate) warp_count: usize,
+    /// The vector clocks of all warps, one after another.
     pub(crate) vector_clocks: Vec<u32>,
-    /// The current time.
+    /// The current time: the number of accesses so far.
     clock: u32,
-    /// By CTA.
-    memory: Vec<ShadowWords>,
+    /// The shadow words of each CTA's shared memory.
+    shadow_words: Vec<ShadowWords>,
     /// The vector clocks that arrivals at an mbarrier published in the current phase, and in completed phases. The key is the CTA
     /// and the address.
     mbarriers: BTreeMap<(usize, u32), (VectorClock, VectorClock)>,
-    /// Clocks published by atomic operations.
+    /// The vector clock that atomic operations have published.
     atomics: VectorClock,
-    pub(crate) tensor: TmemHappensBefore,
-    /// Whether a missing order is recorded in `first_fault` instead of ending the run. The analysis stops after the first one.
+    pub(crate) tmem: TmemHappensBefore,
+    /// Whether the first missing order is recorded in `first_fault` instead of ending the run. The analysis stops after it.
     pub(crate) lenient: bool,
     pub(crate) first_fault: Option<Box<Fault>>,
-    /// For each CTA and each remote warp that used its barriers: the time and line of the last use.
+    /// The time and line of the last use of an mbarrier by a warp of another CTA. The key is the CTA of the mbarrier and the warp.
     remote_uses: BTreeMap<(usize, usize), (u32, u32)>,
 }
 
@@ -61,7 +62,7 @@ struct Writer {
     mixed: bool,
 }
 
-/// The warp and line that perform an access.
+/// The warp that performs an access, and the line of its instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Actor {
     pub(crate) cta: usize,
@@ -69,7 +70,7 @@ pub(crate) struct Actor {
     pub(crate) line: u32,
 }
 
-fn merge(into: &mut [u32], from: &[u32]) {
+fn merge_vector_clock(into: &mut [u32], from: &[u32]) {
     for (to, &time) in into.iter_mut().zip(from) {
         *to = time.max(*to);
     }
@@ -77,21 +78,21 @@ fn merge(into: &mut [u32], from: &[u32]) {
 
 impl HappensBefore {
     pub(crate) fn new(program: &Program, ctas: usize, lenient: bool) -> HappensBefore {
-        let warps_per_cta = program.threads.div_ceil(32) as usize;
+        let warps_per_cta = program.cta_threads.div_ceil(32) as usize;
         let warp_count = warps_per_cta * ctas;
         if warp_count > WARP_LIMIT {
             return HappensBefore::default();
         }
         let words = (program.shared_bytes as usize).div_ceil(4);
-        let memory =
+        let shadow_words =
             (0..ctas).map(|_| ShadowWords { writers: vec![Writer::default(); words], reads: vec![(0, 0); words * warp_count] });
         HappensBefore {
             warps_per_cta,
             warp_count,
             vector_clocks: vec![0; warp_count * COMPONENTS * warp_count],
-            tensor: TmemHappensBefore::new(warp_count, ctas),
+            tmem: TmemHappensBefore::new(warp_count, ctas),
             clock: 0,
-            memory: memory.collect(),
+            shadow_words: shadow_words.collect(),
             lenient,
             ..HappensBefore::default()
         }
@@ -101,7 +102,7 @@ impl HappensBefore {
         actor.cta * self.warps_per_cta + actor.warp
     }
     pub(crate) fn describe_warp(&self, id: usize) -> String {
-        match self.memory.len() {
+        match self.shadow_words.len() {
             1 => format!("warp {id}"),
             _ => format!("warp {} of CTA {}", id % self.warps_per_cta, id / self.warps_per_cta),
         }
@@ -122,17 +123,17 @@ impl HappensBefore {
         let width = COMPONENTS * self.warp_count;
         id * width..(id + 1) * width
     }
-    /// Publishes the warp's clock.
-    pub(crate) fn publish(&mut self, actor: Actor, to: &mut VectorClock) {
+    /// Publishes the warp's vector clock: merges it into `to`.
+    pub(crate) fn publish_clock(&mut self, actor: Actor, to: &mut VectorClock) {
         to.resize(COMPONENTS * self.warp_count, 0);
         if self.lenient {
             self.tensor_fence(actor, true);
         }
-        merge(to, self.advance_clock(actor));
+        merge_vector_clock(to, self.advance_clock(actor));
     }
     /// Merges published vector clocks into the warp's own.
     pub(crate) fn acquire_from(&mut self, actor: Actor, from: &[u32]) {
-        merge(self.advance_clock(actor), from);
+        merge_vector_clock(self.advance_clock(actor), from);
         if self.lenient {
             self.tensor_fence(actor, false);
         }
@@ -142,7 +143,7 @@ impl HappensBefore {
 
     /// A warp uses an mbarrier. The use must be ordered after the initialisation; a remote CTA must not end before the use.
     pub(crate) fn check_mbarrier_use(&mut self, actor: Actor, location: (usize, u32)) -> Result<()> {
-        self.read(actor, location.0, location.1, 8)?;
+        self.check_read(actor, location.0, location.1, 8)?;
         if self.warp_count > 0 && location.0 != actor.cta {
             let id = self.warp_id(actor);
             let time = self.advance_clock(actor)[id];
@@ -159,15 +160,16 @@ impl HappensBefore {
         let late = self.remote_uses.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > is_ordered_after(*id));
         let Some(((_, id), (_, line))) = late.map(|(key, value)| (*key, *value)) else { return Ok(()) };
         let message = format!("CTA {cta} ends, but is not ordered after {} using its barrier", self.describe_warp(id));
-        self.report(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
+        self.report_fault(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
     }
 
-    pub(crate) fn arrive(&mut self, actor: Actor, location: (usize, u32)) {
+    /// A warp arrives at an mbarrier and publishes its vector clock for the current phase.
+    pub(crate) fn arrive_at_mbarrier(&mut self, actor: Actor, location: (usize, u32)) {
         let mut entry = std::mem::take(&mut self.mbarriers.entry(location).or_default().0);
-        self.publish(actor, &mut entry);
+        self.publish_clock(actor, &mut entry);
         self.mbarriers.entry(location).or_default().0 = entry;
     }
-    /// The data of an asynchronous copy arrived at a barrier. `time` is the time of its issue.
+    /// The data of an asynchronous copy has arrived, and the copy signals an mbarrier. `time` is the time of its issue.
     pub(crate) fn arrive_copy(&mut self, actor: Actor, time: u32, location: (usize, u32)) {
         if self.warp_count > 0 {
             let id = self.warp_id(actor);
@@ -185,20 +187,23 @@ impl HappensBefore {
             current_phase[at] = commit.max(current_phase[at]);
         }
     }
+    /// An mbarrier completes its current phase.
     pub(crate) fn complete_phase(&mut self, location: (usize, u32)) {
         if let Some((current_phase, completed_phases)) = self.mbarriers.get_mut(&location) {
             completed_phases.resize(COMPONENTS * self.warp_count, 0);
-            merge(completed_phases, current_phase);
+            merge_vector_clock(completed_phases, current_phase);
         }
     }
-    pub(crate) fn acquire(&mut self, actor: Actor, location: (usize, u32)) {
+    /// A warp has waited for an mbarrier. It merges the vector clocks of all completed phases.
+    pub(crate) fn acquire_mbarrier(&mut self, actor: Actor, location: (usize, u32)) {
         if let Some((_, completed_phases)) = self.mbarriers.get(&location) {
             let completed_phases = completed_phases.clone();
             self.acquire_from(actor, &completed_phases);
         }
     }
 
-    pub(crate) fn report(&mut self, fault: Box<Fault>, actor: Actor) -> Result<()> {
+    /// Returns a missing order as an error, or records it if the analysis is lenient.
+    pub(crate) fn report_fault(&mut self, fault: Box<Fault>, actor: Actor) -> Result<()> {
         if !self.lenient {
             return Err(fault);
         }
@@ -209,22 +214,22 @@ impl HappensBefore {
     // Accesses.
 
     fn word_range(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
-        let all = self.memory.get(cta).map_or(0, |words| words.writers.len());
+        let all = self.shadow_words.get(cta).map_or(0, |words| words.writers.len());
         let end = (address.saturating_add(length) as usize).div_ceil(4).min(all);
         (address as usize / 4).min(end)..end
     }
 
     /// Checks a read by a warp or by asynchronous work that it issued.
-    pub(crate) fn read(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<()> {
+    pub(crate) fn check_read(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<()> {
         let words = self.word_range(cta, address, length);
         if self.warp_count == 0 || words.is_empty() {
             return Ok(());
         }
         let id = self.warp_id(actor);
         self.clock += 1;
-        let memory = &mut self.memory[cta];
+        let shadow_words = &mut self.shadow_words[cta];
         for word in words {
-            let writer = memory.writers[word];
+            let writer = shadow_words.writers[word];
             if writer.time > self.vector_clocks[id * COMPONENTS * self.warp_count + usize::from(writer.warp)]
                 && usize::from(writer.warp) != id
                 && !writer.mixed
@@ -232,9 +237,9 @@ impl HappensBefore {
                 let (reader, other) = (self.describe_warp(id), self.describe_warp(writer.warp.into()));
                 let message = format!("{reader} reads shared memory at {:#x} without a barrier after {other} wrote it", word * 4);
                 let fault = Fault::new("SIM035", message).note(format!("the write is in line {}", writer.line));
-                return self.report(fault, actor);
+                return self.report_fault(fault, actor);
             }
-            memory.reads[word * self.warp_count + id] = (self.clock, actor.line);
+            shadow_words.reads[word * self.warp_count + id] = (self.clock, actor.line);
         }
         Ok(())
     }
@@ -247,23 +252,23 @@ impl HappensBefore {
         }
         let id = self.warp_id(actor);
         let start = self.clock_range(id).start;
-        let first = address as usize / 4;
+        let first_word = address as usize / 4;
         for word in self.word_range(cta, address, data.len() as u32) {
-            let Writer { time, line, warp, mixed } = self.memory[cta].writers[word];
-            let bytes = (word - first) * 4..(word - first) * 4 + 4;
+            let Writer { time, line, warp, mixed } = self.shadow_words[cta].writers[word];
+            let bytes = (word - first_word) * 4..(word - first_word) * 4 + 4;
             let is_unordered = time > self.vector_clocks[start + usize::from(warp)] && usize::from(warp) != id && !mixed;
             if is_unordered && before.get(bytes.clone()) != data.get(bytes) {
                 let (own, other) = (self.describe_warp(id), self.describe_warp(warp.into()));
                 let message =
                     format!("{own} writes shared memory at {:#x} without a barrier after {other} wrote another value", word * 4);
-                return self.report(Fault::new("SIM036", message).note(format!("the other write is in line {line}")), actor);
+                return self.report_fault(Fault::new("SIM036", message).note(format!("the other write is in line {line}")), actor);
             }
         }
         Ok(())
     }
 
     /// Checks a write by a warp or by asynchronous work that it issued. Returns the time of the write.
-    pub(crate) fn write(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<u32> {
+    pub(crate) fn check_write(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<u32> {
         let words = self.word_range(cta, address, length);
         if self.warp_count == 0 || words.is_empty() {
             return Ok(0);
@@ -272,9 +277,9 @@ impl HappensBefore {
         self.clock += 1;
         let row = self.clock_range(id);
         let own_clock = &self.vector_clocks[row.start..row.start + self.warp_count];
-        let memory = &mut self.memory[cta];
+        let shadow_words = &mut self.shadow_words[cta];
         for word in words {
-            let reads = &memory.reads[word * self.warp_count..(word + 1) * self.warp_count];
+            let reads = &shadow_words.reads[word * self.warp_count..(word + 1) * self.warp_count];
             let is_unordered = |(other, (read, own_clock)): (usize, (&(u32, u32), &u32))| other != id && read.0 > *own_clock;
             if let Some(reader) = reads.iter().zip(own_clock).enumerate().position(is_unordered) {
                 let line = reads[reader].1;
@@ -285,9 +290,9 @@ impl HappensBefore {
                     self.describe_warp(reader)
                 );
                 let fault = Fault::new("SIM036", message).note(format!("the read is in line {line}"));
-                return self.report(fault, actor).map(|()| 0);
+                return self.report_fault(fault, actor).map(|()| 0);
             }
-            let writer = &mut memory.writers[word];
+            let writer = &mut shadow_words.writers[word];
             let unordered_write = writer.time > own_clock[usize::from(writer.warp)] && usize::from(writer.warp) != id;
             *writer = Writer {
                 time: self.clock,
@@ -299,16 +304,16 @@ impl HappensBefore {
         Ok(self.clock)
     }
     /// Records an atomic operation on shared memory. Atomics need no order among each other.
-    pub(crate) fn atomic(&mut self, cta: usize, address: u32) {
+    pub(crate) fn record_atomic(&mut self, cta: usize, address: u32) {
         for word in self.word_range(cta, address, 4) {
-            self.memory[cta].writers[word].mixed = true;
+            self.shadow_words[cta].writers[word].mixed = true;
         }
     }
     /// Orders warps by atomic operations: the warp publishes its vector clock and merges the vector clocks that warps published
     /// before.
-    pub(crate) fn synchronise(&mut self, actor: Actor) {
+    pub(crate) fn synchronise_by_atomic(&mut self, actor: Actor) {
         let mut atomics = std::mem::take(&mut self.atomics);
-        self.publish(actor, &mut atomics);
+        self.publish_clock(actor, &mut atomics);
         self.acquire_from(actor, &atomics);
         self.atomics = atomics;
     }

@@ -10,63 +10,70 @@ use std::path::Path;
 
 /// External sources of tensor maps.
 #[derive(Clone, Copy, Default)]
-pub struct Maps<'a> {
+pub struct TensorMapSources<'a> {
     /// A file with consecutive 128-byte maps.
     pub file: Option<&'a Path>,
     /// A host object whose callback creates the maps.
     pub host_object: Option<&'a Path>,
 }
 
-pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Maps) -> base::diag::Result<Vec<u8>> {
+/// Returns the bytes of all parameters of a launch.
+pub fn parameter_bytes(
+    program: &Program,
+    module: &ptx::Module,
+    call: &Call,
+    maps: TensorMapSources,
+) -> base::diag::Result<Vec<u8>> {
     let mut bytes = vec![0; program.param_bytes as usize];
-    for (slot, value) in program.visible_params().zip(&call.values) {
-        let size = slot.bytes as usize;
-        bytes[slot.offset as usize..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
+    for (param, value) in program.visible_params().zip(&call.values) {
+        let size = param.bytes as usize;
+        bytes[param.offset as usize..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
     }
-    complete(program, module, &call.values, bytes, maps)
+    fill_hidden_parameters(program, module, &call.values, bytes, maps)
 }
 
-/// Fills the hidden parameters in the bytes of all parameters. `values` are the visible ones.
-pub fn complete(
+/// Fills the hidden parameters in `bytes`, which holds all parameters. `values` are the visible parameters.
+pub fn fill_hidden_parameters(
     program: &Program,
     module: &ptx::Module,
     values: &[i64],
     mut bytes: Vec<u8>,
-    maps: Maps,
+    maps: TensorMapSources,
 ) -> base::diag::Result<Vec<u8>> {
-    // A hidden pointer refers to per-CTA memory. It exists for drivers that provide none.
-    let given = |slot: &&ParamField| program.cta_memory > 0 && slot.bytes == 8;
-    let hidden = || program.hidden_params().filter(|slot| !given(slot));
+    // A hidden pointer of a kernel with per-CTA memory is for drivers that provide no such memory. The simulator provides it, so
+    // the pointer stays 0.
+    let is_cta_memory_pointer = |param: &&ParamField| program.cta_memory_bytes > 0 && param.bytes == 8;
+    let hidden = || program.hidden_params().filter(|param| !is_cta_memory_pointer(param));
     if hidden().next().is_none() {
         return Ok(bytes);
     }
     if let Some(path) = maps.file {
         let file = common::read_file(Some(path))?.bytes;
         let mut rest = &file[..];
-        for slot in hidden() {
-            let Some((map, after)) = rest.split_at_checked(slot.bytes as usize) else {
-                return Err(missing(&slot.name, "the tensor-map file is too short").diagnostic("", ""));
+        for param in hidden() {
+            let Some((map, after)) = rest.split_at_checked(param.bytes as usize) else {
+                return Err(missing_tensor_map(&param.name, "the tensor-map file is too short").diagnostic("", ""));
             };
-            bytes[slot.offset as usize..][..map.len()].copy_from_slice(map);
+            bytes[param.offset as usize..][..map.len()].copy_from_slice(map);
             rest = after;
         }
         return Ok(bytes);
     }
     if let Some(object) = maps.host_object {
-        return native::call(object, program, &module.target, bytes);
+        return native::call_callback(object, program, &module.target, bytes);
     }
     let recipes = Recipe::all(module.envelope.iter().map(String::as_str))?;
-    for slot in hidden() {
-        let recipe = recipes.iter().find(|recipe| recipe.entry == program.entry && recipe.param == slot.name);
-        let Some(recipe) = recipe.filter(|_| slot.bytes as usize == tensormap::BYTES) else {
+    for param in hidden() {
+        let recipe = recipes.iter().find(|recipe| recipe.entry == program.entry && recipe.param == param.name);
+        let Some(recipe) = recipe.filter(|_| param.bytes as usize == tensormap::BYTES) else {
             let why = "the PTX has no recipe for it; use --tensor-maps or --host-object";
-            return Err(missing(&slot.name, why).diagnostic("", ""));
+            return Err(missing_tensor_map(&param.name, why).diagnostic("", ""));
         };
-        bytes[slot.offset as usize..][..slot.bytes as usize].copy_from_slice(&recipe.map.encode(values)?);
+        bytes[param.offset as usize..][..param.bytes as usize].copy_from_slice(&recipe.map.encode(values)?);
     }
     Ok(bytes)
 }
 
-fn missing(name: &str, why: &str) -> Box<Fault> {
+fn missing_tensor_map(name: &str, why: &str) -> Box<Fault> {
     Fault::new("SIM002", format!("there is no tensor map for hidden parameter '{name}': {why}"))
 }

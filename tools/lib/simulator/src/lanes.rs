@@ -2,16 +2,17 @@
 //!
 //! Values are zero-extended to 64 bits for every register type. A predicate is 0 or 1.
 
-pub const WARP: usize = 32;
-pub(crate) const ALL: u32 = u32::MAX;
-pub type Lanes = [u64; WARP];
+pub const WARP_SIZE: usize = 32;
+pub(crate) const ALL_LANES: u32 = u32::MAX;
+pub type Lanes = [u64; WARP_SIZE];
 
 /// The function of an element-wise instruction with up to four sources.
 pub type LaneFn = Box<dyn Fn(&[&Lanes; 4], &mut Lanes) + Send + Sync>;
 
+/// Returns the instruction function that applies `f` to each lane of one source. `map2` to `map4` take more sources.
 pub(crate) fn map1(f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
-        for lane in 0..WARP {
+        for lane in 0..WARP_SIZE {
             out[lane] = f(sources[0][lane]);
         }
     })
@@ -19,7 +20,7 @@ pub(crate) fn map1(f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> LaneFn {
 
 pub(crate) fn map2(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
-        for lane in 0..WARP {
+        for lane in 0..WARP_SIZE {
             out[lane] = f(sources[0][lane], sources[1][lane]);
         }
     })
@@ -27,7 +28,7 @@ pub(crate) fn map2(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> LaneF
 
 pub(crate) fn map3(f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
-        for lane in 0..WARP {
+        for lane in 0..WARP_SIZE {
             out[lane] = f(sources[0][lane], sources[1][lane], sources[2][lane]);
         }
     })
@@ -35,7 +36,7 @@ pub(crate) fn map3(f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> 
 
 pub(crate) fn map4(f: impl Fn(u64, u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
-        for lane in 0..WARP {
+        for lane in 0..WARP_SIZE {
             out[lane] = f(sources[0][lane], sources[1][lane], sources[2][lane], sources[3][lane]);
         }
     })

@@ -2,8 +2,9 @@
 //!
 //! `decode` lowers a parsed module to a program of one entry: registers become slots, labels become indices, and element-wise
 //! instructions become closures. `machine` runs clusters of CTAs; warps take turns. `exec` executes one instruction for the
-//! converged lanes of a warp. Asynchronous work (`pending`) completes at its issue. With late delivery, it completes when the
-//! issuer waits for it or when no warp can continue. `hidden` provides tensor maps that a launch does not specify.
+//! converged lanes of a warp. With early delivery, asynchronous work (`pending`) completes at its issue. With late delivery, it
+//! completes when the issuer waits for it or when no warp can continue. `hidden` provides tensor maps that a launch does not
+//! specify.
 //!
 //! Faults, each reported with line, warp and lanes:
 //!
@@ -16,7 +17,7 @@
 //! | SIM035, SIM036 | shared-memory race |
 //! | SIM037 | missing `wgmma.fence` between a register access and a `wgmma` |
 //! | SIM038 | TMEM access without the fences, barriers or commits that order it |
-//! | SIM040, SIM041 | deadlock; instruction limit |
+//! | SIM040 to SIM042 | deadlock; instruction limit; time limit |
 //! | SIM050 to SIM055 | misuse of a barrier, a collective or an mbarrier |
 //! | SIM060, SIM061 | trap; branch to an invalid target |
 //! | SIM070 to SIM072, SIM080 to SIM083 | invalid tensor map or descriptor; misuse of tensor memory |
@@ -49,12 +50,12 @@ mod tmem;
 mod tmem_happens_before;
 mod warp;
 
-pub use decode::{Sizes, decode};
+pub use decode::{LaunchSizes, decode};
 pub use fault::{Fault, Result};
-pub use lanes::{LaneFn, Lanes, WARP};
-pub use machine::{Delivery, Machine, Options, Races};
+pub use lanes::{LaneFn, Lanes, WARP_SIZE};
+pub use machine::{Delivery, ExecutionMode, Machine, Options, Races};
 pub use memory::Global;
-pub use mma_arith::{Accumulator, Kind};
-pub use record::{Event, MbarrierAddress, Record, Recording, Stream};
+pub use mma_arith::{AccumulatorType, MmaElement};
+pub use record::{Event, MbarrierAddress, Record, Recording, WarpTrace};
 pub use source_locations::{SourceLocation, SourceLocations};
 pub use tmem::TmemShape;

@@ -1,15 +1,15 @@
 //! The grid: clusters of CTAs of warps, and their scheduling.
 //!
 //! A warp runs until it waits or its time slice ends. Clusters run one after another. If the resident clusters make no progress,
-//! another is admitted, so kernels whose CTAs wait for each other complete. The schedule is deterministic; `--schedule-seed`
-//! selects another one.
+//! the machine admits another cluster, so kernels whose clusters wait for each other complete. The schedule is deterministic;
+//! `--schedule-seed` selects another schedule.
 
 use crate::barrier::{Barrier, ClusterBarrier};
 use crate::exec::wgmma::WarpGroupMmas;
 use crate::exec::{Flow, Mbarrier, map_to_cta};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
-use crate::lanes::{Lanes, WARP};
+use crate::lanes::{Lanes, WARP_SIZE};
 use crate::memory::Global;
 use crate::parallel;
 use crate::pending::Pending;
@@ -25,13 +25,13 @@ use std::time::Instant;
 
 /// Time slice of a warp, in instructions.
 const TIME_SLICE: u32 = 200;
-/// Instructions after which another cluster is admitted even if the resident ones make progress.
+/// Warp instructions after which the machine admits another cluster although the resident clusters make progress.
 const ADMISSION_INTERVAL: u64 = 20_000_000;
 /// Fault code for exceeding the instruction limit.
 const INSTRUCTION_LIMIT_FAULT: &str = "SIM041";
 /// Upper bound on resident clusters.
 const MAX_RESIDENT_CLUSTERS: usize = 64;
-/// Upper bound on the bytes that resident clusters occupy.
+/// Upper bound on the host memory of resident clusters, in bytes.
 const MAX_RESIDENT_BYTES: u64 = 4 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +50,26 @@ pub enum Races {
     Ignore,
 }
 
+/// The work of the machine besides the recording of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecutionMode {
+    /// Computes MMAs, and checks the order of fences and the use of undefined values.
+    Full,
+    /// Computes no MMAs, and does not check fences and undefined values. Reason: a timing run needs neither.
+    TimingOnly,
+}
+
 #[derive(Clone, Copy)]
 pub struct Options {
     pub delivery: Delivery,
     pub races: Races,
+    /// Selects a pseudo-random schedule of the warps. `None`: the warps run in order of CTA and warp index.
     pub seed: Option<u64>,
+    /// The run fails after this number of warp instructions.
     pub instruction_limit: u64,
     /// The run fails after this time.
     pub deadline: Option<Instant>,
-    /// Whether MMAs are computed and the rules that a timing run does not need are checked: fence order and undefined values.
-    pub check_rules: bool,
+    pub mode: ExecutionMode,
 }
 
 pub struct Machine<'p> {
@@ -67,20 +77,21 @@ pub struct Machine<'p> {
     pub(crate) options: Options,
     pub global: Global,
     pub(crate) params: Vec<u8>,
-    /// The program's output.
+    /// The text that the program printed with `vprintf`.
     pub printed: Vec<u8>,
     /// Execution count of each instruction.
-    pub(crate) executed: Vec<u64>,
+    pub(crate) execution_counts: Vec<u64>,
     /// Taken count of each branch.
     pub(crate) branches_taken: Vec<u64>,
-    pub(crate) total: u64,
+    /// Total number of executed warp instructions.
+    pub(crate) warp_instructions: u64,
     /// Failed mbarrier waits of each instruction.
     pub(crate) failed_waits: Vec<u64>,
     pub(crate) grid: [u32; 3],
     /// The clusters that are not launched yet.
-    pub(crate) waiting: ClusterIds,
+    pub(crate) unlaunched: ClusterIds,
     pub(crate) recorder: Option<Box<Recorder>>,
-    random: u64,
+    random_state: u64,
     /// The current instruction and its line.
     pub(crate) pc: u32,
     line: u32,
@@ -88,7 +99,7 @@ pub struct Machine<'p> {
     pub(crate) traffic: Vec<Traffic>,
     /// The first race, if races are not errors.
     pub race: Option<Box<Fault>>,
-    /// Violations of rules that NVIDIA's compilers do not follow, the first of each rule. Empty if violations are errors.
+    /// Violations of rules that NVIDIA's compilers do not follow, one for each fault code. Empty if such violations are errors.
     pub breaches: Vec<Box<Fault>>,
 }
 
@@ -108,7 +119,7 @@ pub(crate) struct Cta {
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
     pub(crate) tmem: Tmem,
     pub(crate) warps: Vec<Warp>,
-    /// For each warp, the time of its last fence between the generic and the async proxy.
+    /// For each warp, the value of `Shared::write_count` at its last fence between the generic and the async proxy.
     pub(crate) proxy_fence_times: Vec<u32>,
     /// The collective MMA state of each warp group.
     pub(crate) warp_groups: BTreeMap<usize, WarpGroupMmas>,
@@ -116,22 +127,22 @@ pub(crate) struct Cta {
 
 impl<'p> Machine<'p> {
     pub fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
-        let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
-        let (executed, branches_taken) = (vec![0; program.code.len()], vec![0; program.code.len()]);
+        let random_state = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
+        let (execution_counts, branches_taken) = (vec![0; program.code.len()], vec![0; program.code.len()]);
         Machine {
             program,
             options,
             global,
             params,
             printed: Vec::new(),
-            executed,
+            execution_counts,
             branches_taken,
-            total: 0,
+            warp_instructions: 0,
             failed_waits: vec![0; program.code.len()],
             grid,
-            waiting: ClusterIds::default(),
+            unlaunched: ClusterIds::default(),
             recorder: None,
-            random,
+            random_state,
             pc: 0,
             line: 0,
             traffic: Vec::new(),
@@ -141,7 +152,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Reports the violation of a rule that NVIDIA's compilers do not follow either. It is an error only if races are errors.
-    pub(crate) fn breach(&mut self, fault: Box<Fault>) -> Result<()> {
+    pub(crate) fn report_breach(&mut self, fault: Box<Fault>) -> Result<()> {
         if self.options.races == Races::Error {
             return Err(fault);
         }
@@ -165,20 +176,21 @@ impl<'p> Machine<'p> {
         self.run_chunks(all)
     }
 
-    /// Runs the clusters that contain the given CTAs. If the grid counts clusters, each position is that of a cluster.
-    pub fn run_blocks(&mut self, blocks: &[[u32; 3]]) -> Result<()> {
+    /// Runs the clusters that contain the CTAs at the given positions. If the grid counts clusters, the positions are cluster
+    /// positions.
+    pub fn run_blocks(&mut self, positions: &[[u32; 3]]) -> Result<()> {
         let all = self.cluster_ids()?;
-        let numbers = self.cluster_numbers(blocks)?;
+        let numbers = self.cluster_numbers(positions)?;
         self.run_chunks(ClusterIds { end: numbers.len() as u64, selected: Some(numbers.into()), ..all })
     }
 
-    /// Returns the numbers of the clusters that contain the given CTAs.
-    pub fn cluster_numbers(&self, blocks: &[[u32; 3]]) -> Result<Vec<u64>> {
+    /// Returns the numbers of these clusters, x fastest. The positions are those of [`Machine::run_blocks`].
+    pub fn cluster_numbers(&self, positions: &[[u32; 3]]) -> Result<Vec<u64>> {
         let all = self.cluster_ids()?;
-        let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster };
+        let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster_dim };
         let mut numbers: Vec<u64> = Vec::new();
-        for block in blocks {
-            let [x, y, z]: [u64; 3] = std::array::from_fn(|axis| u64::from(block[axis] / size[axis]));
+        for position in positions {
+            let [x, y, z]: [u64; 3] = std::array::from_fn(|axis| u64::from(position[axis] / size[axis]));
             let number = (z * u64::from(all.extent[1]) + y) * u64::from(all.extent[0]) + x;
             if !numbers.contains(&number) {
                 numbers.push(number);
@@ -187,6 +199,7 @@ impl<'p> Machine<'p> {
         Ok(numbers)
     }
 
+    /// Runs clusters: in parallel chunks if [`parallel::split_grid`] permits it, otherwise on this machine.
     fn run_chunks(&mut self, clusters: ClusterIds) -> Result<()> {
         match parallel::split_grid(self, &clusters) {
             Some(chunks) => parallel::run(self, chunks),
@@ -196,53 +209,53 @@ impl<'p> Machine<'p> {
 
     /// Runs the given clusters of the grid.
     pub(crate) fn run_clusters(&mut self, clusters: ClusterIds) -> Result<()> {
-        self.waiting = clusters;
+        self.unlaunched = clusters;
         let max_resident = self.max_resident()?;
         let mut running: Vec<Cluster> = Vec::new();
         let mut last_admission = 0;
         loop {
-            let slow = self.total - last_admission > ADMISSION_INTERVAL && running.len() < max_resident;
-            if (running.is_empty() || slow)
-                && let Some(id) = self.waiting.next()
+            let is_admission_due = self.warp_instructions - last_admission > ADMISSION_INTERVAL && running.len() < max_resident;
+            if (running.is_empty() || is_admission_due)
+                && let Some(id) = self.unlaunched.next()
             {
                 running.push(self.new_cluster(id));
-                last_admission = self.total;
+                last_admission = self.warp_instructions;
             }
             if running.is_empty() {
                 return Ok(());
             }
             let mut progress = false;
             for cluster in &mut running {
-                progress |= self.run_iteration(cluster).map_err(|fault| self.waiting.describe(fault))?;
+                progress |= self.run_time_slices(cluster).map_err(|fault| self.unlaunched.add_progress_note(fault))?;
             }
             for cluster in running.iter_mut().filter(|cluster| cluster.is_done()) {
                 // No warp waits for the remaining asynchronous work, but its stores must reach memory.
-                while self.deliver(cluster)? {}
+                while self.complete_oldest(cluster)? {}
                 if let Some(cta) = cluster.ctas.iter().find(|cta| cta.tmem.is_allocated()) {
                     return Err(Fault::new("SIM083", format!("CTA {} ends without freeing its tensor memory", cta.rank)));
                 }
                 self.race = self.race.take().or(cluster.happens_before.first_fault.take());
                 for fault in cluster.ctas.iter_mut().filter_map(|cta| cta.shared.first_unfenced.take()) {
-                    self.breach(fault)?;
+                    self.report_breach(fault)?;
                 }
             }
             running.retain(|cluster| !cluster.is_done());
             for cluster in &mut running {
-                progress |= !progress && self.deliver(cluster)?;
+                progress |= !progress && self.complete_oldest(cluster)?;
             }
             if progress || running.is_empty() {
                 continue;
             }
-            match self.waiting.next() {
+            match self.unlaunched.next() {
                 Some(id) if running.len() < max_resident => running.push(self.new_cluster(id)),
-                _ => return Err(deadlock(self.program, &running)),
+                _ => return Err(deadlock_fault(self.program, &running)),
             }
         }
     }
 
-    /// Creates a machine that runs a chunk of the grid on a copy of global memory. The copy tracks its writes.
-    pub(crate) fn machine_for_chunk(&self, number: u64) -> Machine<'p> {
-        let seed = self.options.seed.map(|seed| seed.wrapping_add(number << 32));
+    /// Creates a machine that runs a chunk of the grid on a copy of global memory. The copy records which bytes it writes.
+    pub(crate) fn machine_for_chunk(&self, chunk_index: u64) -> Machine<'p> {
+        let seed = self.options.seed.map(|seed| seed.wrapping_add(chunk_index << 32));
         let options = Options { seed, ..self.options };
         let traffic = self.traffic.clone();
         Machine {
@@ -255,7 +268,7 @@ impl<'p> Machine<'p> {
     pub(crate) fn merge_chunk(&mut self, chunk: Machine) {
         self.global.apply_tracked_writes(&chunk.global);
         self.printed.extend(chunk.printed);
-        self.total += chunk.total;
+        self.warp_instructions += chunk.warp_instructions;
         self.race = self.race.take().or(chunk.race);
         for fault in chunk.breaches {
             if self.breaches.iter().all(|known| known.code != fault.code) {
@@ -263,7 +276,7 @@ impl<'p> Machine<'p> {
             }
         }
         let add = |to: &mut Vec<u64>, from: Vec<u64>| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-        add(&mut self.executed, chunk.executed);
+        add(&mut self.execution_counts, chunk.execution_counts);
         add(&mut self.branches_taken, chunk.branches_taken);
         add(&mut self.failed_waits, chunk.failed_waits);
         self.traffic.iter_mut().zip(&chunk.traffic).for_each(|(to, from)| to.add(from));
@@ -272,20 +285,20 @@ impl<'p> Machine<'p> {
     /// Returns the upper bound on resident clusters for this program.
     fn max_resident(&self) -> Result<usize> {
         let program = self.program;
-        let warps = u64::from(program.threads.div_ceil(32));
-        let ctas = u64::from(program.cluster.iter().product::<u32>());
-        let registers = u64::from(program.slots) * 8 * WARP as u64;
-        // The happens-before analysis keeps each warp's last read of each word.
-        let order = u64::from(program.shared_bytes) * 2 * (warps * ctas + 2).min(64);
-        let warp = registers + u64::from(program.local_bytes) * WARP as u64;
-        match MAX_RESIDENT_BYTES / (ctas * (warps * warp + u64::from(program.shared_bytes) + order)).max(1) {
+        let warps = u64::from(program.cta_threads.div_ceil(32));
+        let ctas = u64::from(program.cluster_dim.iter().product::<u32>());
+        let register_bytes = u64::from(program.slot_count) * 8 * WARP_SIZE as u64;
+        // The happens-before analysis stores the last read of each word by each warp.
+        let happens_before_bytes = u64::from(program.shared_bytes) * 2 * (warps * ctas + 2).min(64);
+        let warp_bytes = register_bytes + u64::from(program.local_bytes) * WARP_SIZE as u64;
+        match MAX_RESIDENT_BYTES / (ctas * (warps * warp_bytes + u64::from(program.shared_bytes) + happens_before_bytes)).max(1) {
             0 => Err(Fault::unsupported("a cluster whose registers and local memory exceed 4 GiB")),
             count => Ok(MAX_RESIDENT_CLUSTERS.min(count as usize)),
         }
     }
 
     pub(crate) fn cluster_ids(&self) -> Result<ClusterIds> {
-        let size = self.program.cluster;
+        let size = self.program.cluster_dim;
         let divide = |axis: usize| -> Result<u32> {
             if self.program.grid_of_clusters {
                 return Ok(self.grid[axis]);
@@ -302,20 +315,20 @@ impl<'p> Machine<'p> {
     }
 
     pub(crate) fn new_cluster(&mut self, id: [u32; 3]) -> Cluster {
-        let size = self.program.cluster;
+        let size = self.program.cluster_dim;
         let count = size.iter().product::<u32>();
-        let warps = self.program.threads.div_ceil(32) as usize;
+        let warps = self.program.cta_threads.div_ceil(32) as usize;
         let ctas = (0..count).map(|rank| {
             let within = [rank % size[0], rank / size[0] % size[1], rank / (size[0] * size[1])];
-            let memory = match self.program.cta_memory {
+            let memory = match self.program.cta_memory_bytes {
                 0 => None,
                 bytes => self.global.allocate(bytes, 128),
             };
             let cta_position = CtaPosition { id, within, rank, size, memory: memory.unwrap_or(0) };
             let warps = (0..warps).map(|warp| {
-                let threads = self.program.threads - warp as u32 * 32;
+                let threads = self.program.cta_threads - warp as u32 * 32;
                 let mut new = Warp::new(self.program, warp, threads, |special| self.special_value(special, warp, &cta_position));
-                if !self.options.check_rules {
+                if self.options.mode == ExecutionMode::TimingOnly {
                     new.assume_defined();
                 }
                 new
@@ -340,31 +353,31 @@ impl<'p> Machine<'p> {
         let clusters = |axis: usize| {
             if self.program.grid_of_clusters { self.grid[axis] } else { self.grid[axis] / size[axis] }
         };
-        let value = |dimension: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(dimension.into())); WARP];
+        let value = |dimension: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(dimension.into())); WARP_SIZE];
         match special {
             Special::Tid(dimension) => {
-                let [x, y, z] = self.program.block;
-                let (before, extent) = [(1, x), (x, y), (x * y, z)][usize::from(dimension)];
-                std::array::from_fn(|lane| u64::from((warp * 32 + lane) as u32 / before % extent))
+                let [x, y, z] = self.program.block_dim;
+                let (stride, extent) = [(1, x), (x, y), (x * y, z)][usize::from(dimension)];
+                std::array::from_fn(|lane| u64::from((warp * 32 + lane) as u32 / stride % extent))
             }
-            Special::Ntid(dimension) => value(dimension, &|axis| self.program.block[axis]),
-            Special::Zero => [0; WARP],
-            Special::One => [1; WARP],
+            Special::Ntid(dimension) => value(dimension, &|axis| self.program.block_dim[axis]),
+            Special::Zero => [0; WARP_SIZE],
+            Special::One => [1; WARP_SIZE],
             Special::Ctaid(dimension) => value(dimension, &|axis| cta_position.id[axis] * size[axis] + cta_position.within[axis]),
             Special::Nctaid(dimension) => value(dimension, &|axis| clusters(axis) * size[axis]),
             Special::ClusterId(dimension) => value(dimension, &|axis| cta_position.id[axis]),
             Special::NclusterId(dimension) => value(dimension, &clusters),
             Special::ClusterCtaid(dimension) => value(dimension, &|axis| cta_position.within[axis]),
             Special::ClusterNctaid(dimension) => value(dimension, &|axis| size[axis]),
-            Special::ClusterCtarank => [cta_position.rank.into(); WARP],
-            Special::ClusterNctarank => [size.iter().product::<u32>().into(); WARP],
-            Special::SharedAddress(address) => [map_to_cta(address.into(), cta_position.rank.into()); WARP],
+            Special::ClusterCtarank => [cta_position.rank.into(); WARP_SIZE],
+            Special::ClusterNctarank => [size.iter().product::<u32>().into(); WARP_SIZE],
+            Special::SharedAddress(address) => [map_to_cta(address.into(), cta_position.rank.into()); WARP_SIZE],
             Special::LaneId => std::array::from_fn(|lane| lane as u64),
-            Special::WarpId => [warp as u64; WARP],
-            Special::NwarpId => [self.program.threads.div_ceil(32).into(); WARP],
-            Special::LaneMask(which) => std::array::from_fn(|lane| {
+            Special::WarpId => [warp as u64; WARP_SIZE],
+            Special::NwarpId => [self.program.cta_threads.div_ceil(32).into(); WARP_SIZE],
+            Special::LaneMask(relation) => std::array::from_fn(|lane| {
                 let (eq, lt) = (1u32 << lane, (1u32 << lane) - 1);
-                u64::from(match which {
+                u64::from(match relation {
                     LaneMask::Eq => eq,
                     LaneMask::Le => lt | eq,
                     LaneMask::Lt => lt,
@@ -372,13 +385,14 @@ impl<'p> Machine<'p> {
                     LaneMask::Gt => !(lt | eq),
                 })
             }),
-            Special::SharedSize => [self.program.shared_bytes.into(); WARP],
-            Special::DynamicShared => [self.program.dynamic_shared.into(); WARP],
-            Special::CtaMemory => [cta_position.memory; WARP],
-            Special::CtaMemorySize => [self.program.cta_memory; WARP],
+            Special::SharedSize => [self.program.shared_bytes.into(); WARP_SIZE],
+            Special::DynamicShared => [self.program.dynamic_shared_bytes.into(); WARP_SIZE],
+            Special::CtaMemory => [cta_position.memory; WARP_SIZE],
+            Special::CtaMemorySize => [self.program.cta_memory_bytes; WARP_SIZE],
         }
     }
 
+    /// Returns the happens-before analysis of a new cluster. It is off if races are ignored, or after the first recorded race.
     fn new_happens_before(&self, ctas: usize) -> HappensBefore {
         match self.options.races {
             _ if self.race.is_some() => HappensBefore::default(),
@@ -398,7 +412,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Gives every warp of a cluster a time slice. Returns whether any warp made progress.
-    pub(crate) fn run_iteration(&mut self, cluster: &mut Cluster) -> Result<bool> {
+    pub(crate) fn run_time_slices(&mut self, cluster: &mut Cluster) -> Result<bool> {
         let mut order: Vec<(usize, usize)> =
             (0..cluster.ctas.len()).flat_map(|cta| (0..cluster.ctas[cta].warps.len()).map(move |warp| (cta, warp))).collect();
         if self.options.seed.is_some() {
@@ -422,10 +436,10 @@ impl<'p> Machine<'p> {
     }
 
     fn random_below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % limit
+        self.random_state ^= self.random_state << 13;
+        self.random_state ^= self.random_state >> 7;
+        self.random_state ^= self.random_state << 17;
+        self.random_state % limit
     }
 
     /// Runs a warp for a time slice. Returns the number of executed instructions.
@@ -441,19 +455,19 @@ impl<'p> Machine<'p> {
                 }
                 0
             } else {
-                match warp.pick() {
+                match warp.pick_split() {
                     Some(index) => index,
                     None => break,
                 }
             };
             let Split { pc, mask, .. } = warp.splits[index];
             let Some(instr) = self.program.code.get(pc as usize) else {
-                warp.exit(index, mask);
+                warp.exit_lanes(index, mask);
                 continue;
             };
             (self.pc, self.line) = (pc, instr.line);
             if let Some(recorder) = &mut self.recorder {
-                recorder.begin(cta, warp.index);
+                recorder.begin_instruction(cta, warp.index);
             }
             let flow = self.execute(cluster, cta, warp, index, instr).map_err(|fault| {
                 let cta_position = format!(
@@ -463,16 +477,16 @@ impl<'p> Machine<'p> {
                 fault.line(instr.line).note(cta_position)
             })?;
             if let Some(recorder) = &mut self.recorder {
-                recorder.end(pc, !matches!(flow, Flow::Wait(_)));
+                recorder.end_instruction(pc, !matches!(flow, Flow::Wait(_)));
             }
             match flow {
                 Flow::Next => warp.splits[index].pc += 1,
                 Flow::Branch { target, taken } => {
                     self.branches_taken[pc as usize] += u64::from(taken != 0);
-                    warp.branch(index, target, taken);
+                    warp.branch_lanes(index, target, taken);
                 }
                 Flow::Exit(lanes) => {
-                    warp.exit(index, lanes);
+                    warp.exit_lanes(index, lanes);
                     if warp.is_done() {
                         cluster.ctas[cta].warp_ended();
                         cluster.warp_ended();
@@ -485,22 +499,22 @@ impl<'p> Machine<'p> {
                 }
                 Flow::Yield => {
                     warp.splits[index].pc += 1;
-                    self.executed[pc as usize] += 1;
+                    self.execution_counts[pc as usize] += 1;
                     count += 1;
                     break;
                 }
             }
-            self.executed[pc as usize] += 1;
+            self.execution_counts[pc as usize] += 1;
             count += 1;
             if warp.splits.len() > 1 {
-                warp.merge();
+                warp.merge_splits();
             }
         }
-        self.total += u64::from(count);
-        if self.total > self.options.instruction_limit {
+        self.warp_instructions += u64::from(count);
+        if self.warp_instructions > self.options.instruction_limit {
             return Err(Fault::new(
                 INSTRUCTION_LIMIT_FAULT,
-                format!("the kernel has not ended after {} warp instructions", self.total),
+                format!("the kernel has not ended after {} warp instructions", self.warp_instructions),
             ));
         }
         if self.options.deadline.is_some_and(|deadline| Instant::now() > deadline) {
@@ -526,16 +540,16 @@ impl Iterator for ClusterIds {
     fn next(&mut self) -> Option<[u32; 3]> {
         let [x, y, _] = self.extent.map(u64::from);
         (self.next < self.end).then(|| {
-            let at = self.selected.as_ref().map_or(self.next, |selected| selected[self.next as usize]);
+            let number = self.selected.as_ref().map_or(self.next, |selected| selected[self.next as usize]);
             self.next += 1;
-            [at % x, at / x % y, at / (x * y)].map(|coordinate| coordinate as u32)
+            [number % x, number / x % y, number / (x * y)].map(|coordinate| coordinate as u32)
         })
     }
 }
 
 impl ClusterIds {
-    /// Adds a note to an instruction-limit fault, so that the user can tell a long run from an endless one.
-    fn describe(&self, fault: Box<Fault>) -> Box<Fault> {
+    /// Adds the number of started clusters to an instruction-limit fault. It shows whether the kernel is long or endless.
+    fn add_progress_note(&self, fault: Box<Fault>) -> Box<Fault> {
         if fault.code != INSTRUCTION_LIMIT_FAULT || self.end <= 1 {
             return fault;
         }
@@ -578,8 +592,8 @@ impl Cta {
     }
 }
 
-/// Reports every waiting warp and its reason.
-fn deadlock(program: &Program, running: &[Cluster]) -> Box<Fault> {
+/// Returns the deadlock fault, with a note for each waiting group of lanes and its reason. The list ends after 40 notes.
+fn deadlock_fault(program: &Program, running: &[Cluster]) -> Box<Fault> {
     let mut fault = Fault::new("SIM040", "deadlock: no warp can continue");
     for cluster in running {
         for cta in &cluster.ctas {

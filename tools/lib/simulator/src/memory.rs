@@ -5,8 +5,9 @@ use common::launch::Contents;
 
 /// Limit on the bytes that device code allocates.
 const HEAP_LIMIT: u64 = 1 << 30;
+/// Base address of the heap from which device code allocates.
 const HEAP_BASE: u64 = 0x0500_0000_0000;
-/// Distance within which an access is attributed to a region in the fault's notes.
+/// Maximum distance in bytes between an out-of-bounds access and a region that the fault names in a note.
 const MAX_NOTE_DISTANCE: u64 = 1 << 28;
 
 #[derive(Clone)]
@@ -14,17 +15,19 @@ struct Region {
     base: u64,
     name: String,
     data: Contents,
-    /// Written bytes, if they are tracked.
+    /// For each byte, whether it was written, if the memory tracks writes.
     written: Option<Vec<bool>>,
 }
 
+/// Global memory.
 #[derive(Clone, Default)]
 pub struct Global {
     /// Sorted by address.
     regions: Vec<Region>,
-    /// Cache of the last accessed region.
-    last: usize,
-    heap: u64,
+    /// Index of the last accessed region, which the next lookup tries first.
+    last_region: usize,
+    /// Bytes of the heap in use.
+    heap_bytes: u64,
 }
 
 impl Global {
@@ -51,7 +54,7 @@ impl Global {
             let mut at = 0;
             for run in other.written.as_deref().unwrap_or_default().chunk_by(|a, b| a == b) {
                 if run[0] {
-                    other.data.read(at, region.data.get(at..at + run.len()));
+                    other.data.read(at, region.data.bytes_mut(at..at + run.len()));
                 }
                 at += run.len();
             }
@@ -59,19 +62,19 @@ impl Global {
     }
     /// Allocates memory for device code. Returns `None` if the heap is exhausted.
     pub(crate) fn allocate(&mut self, bytes: u64, align: u64) -> Option<u64> {
-        let base = (HEAP_BASE + self.heap + 64).checked_next_multiple_of(align.max(16))?;
+        let base = (HEAP_BASE + self.heap_bytes + 64).checked_next_multiple_of(align.max(16))?;
         let end = base.checked_add(bytes)?;
         if end - HEAP_BASE > HEAP_LIMIT {
             return None;
         }
-        self.heap = end - HEAP_BASE;
+        self.heap_bytes = end - HEAP_BASE;
         self.add(&format!("allocation {base:#x}"), base, vec![0; bytes as usize]);
         Some(base)
     }
 
     pub(crate) fn read(&mut self, address: u64, length: usize) -> Result<&[u8]> {
         let (region, offset) = self.locate(address, length)?;
-        Ok(self.regions[region].data.get(offset..offset + length))
+        Ok(self.regions[region].data.bytes_mut(offset..offset + length))
     }
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         self.bytes_mut(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
@@ -84,23 +87,23 @@ impl Global {
         if let Some(written) = &mut region.written {
             written[offset..offset + length].fill(true);
         }
-        Ok(region.data.get(offset..offset + length))
+        Ok(region.data.bytes_mut(offset..offset + length))
     }
     /// Returns the region and offset of an address.
     #[inline]
     fn locate(&mut self, address: u64, length: usize) -> Result<(usize, usize)> {
-        let inside = |region: &Region| {
+        let contains_access = |region: &Region| {
             let offset = address.wrapping_sub(region.base);
             offset < region.data.len() as u64 && region.data.len() as u64 - offset >= length as u64
         };
-        if !self.regions.get(self.last).is_some_and(inside) {
+        if !self.regions.get(self.last_region).is_some_and(contains_access) {
             let at = self.regions.partition_point(|region| region.base <= address);
             match at.checked_sub(1) {
-                Some(index) if inside(&self.regions[index]) => self.last = index,
+                Some(index) if contains_access(&self.regions[index]) => self.last_region = index,
                 _ => return Err(self.out_of_bounds(address, length, at)),
             }
         }
-        Ok((self.last, (address - self.regions[self.last].base) as usize))
+        Ok((self.last_region, (address - self.regions[self.last_region].base) as usize))
     }
 
     #[cold]

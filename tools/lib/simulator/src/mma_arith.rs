@@ -5,13 +5,13 @@
 
 use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float::{Overflow, decode, encode};
+use numerics::float::{OverflowResult, decode, encode};
 
 /// The element type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MmaElement {
     Float(Scalar),
-    /// Floats of six bits without infinities and NaN: widths of exponent and mantissa.
+    /// Floats of six bits without infinities and NaN. The fields are the widths in bits of exponent and mantissa.
     Small {
         exponent: u32,
         mantissa: u32,
@@ -22,15 +22,15 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl MmaElement {
     /// Returns the value of an element's bits.
     pub(crate) fn value(self, bits: u64) -> f64 {
         match self {
             // Hardware ignores the low mantissa bits of a tf32 operand.
-            Kind::Float(Scalar::TF32) => decode(Scalar::F32, bits & 0xffff_e000),
-            Kind::Float(ty) => decode(ty, bits),
-            Kind::Small { exponent, mantissa } => decode_small_float(exponent, mantissa, bits),
-            Kind::Int { bits: width, signed } => {
+            MmaElement::Float(Scalar::TF32) => decode(Scalar::F32, bits & 0xffff_e000),
+            MmaElement::Float(ty) => decode(ty, bits),
+            MmaElement::Small { exponent, mantissa } => decode_small_float(exponent, mantissa, bits),
+            MmaElement::Int { bits: width, signed } => {
                 let shift = 64 - width;
                 let raised = bits << shift;
                 if signed { ((raised as i64) >> shift) as f64 } else { (raised >> shift) as f64 }
@@ -38,12 +38,12 @@ impl Kind {
         }
     }
     /// Returns the value of every pattern of `width` bits, as a lookup table.
-    pub(crate) fn table(self, width: u32) -> Vec<f64> {
+    pub(crate) fn value_table(self, width: u32) -> Vec<f64> {
         (0..1u64 << width).map(|bits| self.value(bits)).collect()
     }
 }
 
-/// Decodes a small float without infinities and NaN.
+/// Decodes a float of few bits without infinities and NaN.
 fn decode_small_float(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
     let bias = (1 << (exponent_bits - 1)) - 1;
     let mantissa = (bits & ((1 << mantissa_bits) - 1)) as f64 / f64::from(1 << mantissa_bits);
@@ -58,25 +58,25 @@ fn decode_small_float(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 
 
 /// The accumulator type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accumulator {
+pub enum AccumulatorType {
     Float(Scalar),
     Int { saturate: bool },
 }
 
-impl Accumulator {
+impl AccumulatorType {
     pub(crate) fn value(self, bits: u64) -> f64 {
         match self {
-            Accumulator::Float(ty) => decode(ty, bits),
-            Accumulator::Int { .. } => f64::from(bits as i32),
+            AccumulatorType::Float(ty) => decode(ty, bits),
+            AccumulatorType::Int { .. } => f64::from(bits as i32),
         }
     }
     /// Rounds a sum to accumulator bits. Integer sums are exact in `f64` because they stay below 2^53.
     pub(crate) fn round_to(self, sum: f64) -> u64 {
         match self {
-            Accumulator::Float(Scalar::F32) if !sum.is_nan() => u64::from((sum as f32).to_bits()),
-            Accumulator::Float(ty) => encode(ty, sum, Rounding::NearestEven, Overflow::Ieee),
-            Accumulator::Int { saturate: true } => u64::from((sum as i32) as u32),
-            Accumulator::Int { saturate: false } => u64::from(sum as i64 as u32),
+            AccumulatorType::Float(Scalar::F32) if !sum.is_nan() => u64::from((sum as f32).to_bits()),
+            AccumulatorType::Float(ty) => encode(ty, sum, Rounding::NearestEven, OverflowResult::Ieee),
+            AccumulatorType::Int { saturate: true } => u64::from((sum as i32) as u32),
+            AccumulatorType::Int { saturate: false } => u64::from(sum as i64 as u32),
         }
     }
 }
@@ -98,17 +98,17 @@ mod tests {
 
     #[test]
     fn six_bit_floats() {
-        let e2m3 = Kind::Small { exponent: 2, mantissa: 3 };
+        let e2m3 = MmaElement::Small { exponent: 2, mantissa: 3 };
         assert_eq!([0, 1, 8, 0x1f, 0x3f].map(|bits| e2m3.value(bits)), [0.0, 0.125, 1.0, 7.5, -7.5]);
-        let e3m2 = Kind::Small { exponent: 3, mantissa: 2 };
+        let e3m2 = MmaElement::Small { exponent: 3, mantissa: 2 };
         assert_eq!([1, 12, 0x1f].map(|bits| e3m2.value(bits)), [0.0625, 1.0, 28.0]);
     }
 
     #[test]
     fn integers_saturate_or_wrap() {
-        assert_eq!(Accumulator::Int { saturate: true }.round_to(3e9), 0x7fff_ffff);
-        assert_eq!(Accumulator::Int { saturate: false }.round_to(4294967297.0), 1);
-        assert_eq!(Kind::Int { bits: 4, signed: true }.value(0xf), -1.0);
+        assert_eq!(AccumulatorType::Int { saturate: true }.round_to(3e9), 0x7fff_ffff);
+        assert_eq!(AccumulatorType::Int { saturate: false }.round_to(4294967297.0), 1);
+        assert_eq!(MmaElement::Int { bits: 4, signed: true }.value(0xf), -1.0);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Mutation testing: programs a few edits away from valid ones. Each mutant is rejected, or it runs and ends. No mutant may panic,
-//! hang or exhaust memory.
+//! Mutation testing: each mutant is a valid program with up to three random edits. Each mutant is rejected, or it runs and ends. No
+//! mutant may panic, hang or exhaust memory.
 //!
 //! `MUTANTS=folder cargo test -p simulator --release mutants` mutates all `.ptx` files of a folder.
 
-use crate::decode::{Sizes, decode};
-use crate::machine::{Delivery, Machine, Options, Races};
+use crate::decode::{LaunchSizes, decode};
+use crate::machine::{Delivery, ExecutionMode, Machine, Options, Races};
 use crate::memory::Global;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const SEEDS: &[&str] = &[
     include_str!("../tests/seeds/softmax_sm_120.ptx"),
 ];
 
-/// Time limit per mutant. A few hundred thousand instructions take far less, even on a busy machine.
+/// Time limit per mutant. The instruction limit of a mutant takes far less, even on a busy machine.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 struct Random(u64);
@@ -35,7 +35,7 @@ impl Random {
 }
 
 /// Splits the text into words and punctuation, so that many mutants remain valid programs.
-fn tokens(text: &str) -> Vec<String> {
+fn split_into_tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '$');
     for c in text.chars() {
@@ -47,7 +47,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// Tokens that a mutant may get: boundary values, operands and modifiers.
+/// Tokens that a mutation inserts: boundary values, operands and modifiers.
 const BOUNDARY_TOKENS: &[&str] = &[
     "0",
     "1",
@@ -110,20 +110,20 @@ fn token_kind(token: &str) -> &str {
     }
 }
 
-fn mutant(random: &mut Random, seed: &[String]) -> String {
+fn mutate(random: &mut Random, seed: &[String]) -> String {
     let mut tokens = seed.to_vec();
     for _ in 0..1 + random.below(3) {
-        let at = random.below(tokens.len());
+        let token_index = random.below(tokens.len());
         match random.below(12) {
-            0 => drop(tokens.remove(at)),
-            1 => tokens[at] = random.pick(BOUNDARY_TOKENS).to_string(),
-            2 => tokens.insert(at, random.pick(BOUNDARY_TOKENS).to_string()),
+            0 => drop(tokens.remove(token_index)),
+            1 => tokens[token_index] = random.pick(BOUNDARY_TOKENS).to_string(),
+            2 => tokens.insert(token_index, random.pick(BOUNDARY_TOKENS).to_string()),
             // Replace a token by another of the same kind.
             3..=6 => {
                 let chosen_kind = *random.pick(&["0", "0", "r", "rd", "p", "word"]);
-                let same: Vec<usize> = (0..tokens.len()).filter(|&index| token_kind(&tokens[index]) == chosen_kind).collect();
-                if !same.is_empty() {
-                    let (to, from) = (*random.pick(&same), *random.pick(&same));
+                let same_kind: Vec<usize> = (0..tokens.len()).filter(|&index| token_kind(&tokens[index]) == chosen_kind).collect();
+                if !same_kind.is_empty() {
+                    let (to, from) = (*random.pick(&same_kind), *random.pick(&same_kind));
                     let number = random.below(18);
                     tokens[to] =
                         if chosen_kind == "0" && number < 12 { BOUNDARY_TOKENS[number].into() } else { tokens[from].clone() };
@@ -155,7 +155,7 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
         return false;
     }
     assert_eq!(ptx::parse(&ptx::print(&module)).as_ref(), Ok(&module));
-    let sizes = Sizes { dynamic_shared: Some(4096), ..Sizes::default() };
+    let sizes = LaunchSizes { dynamic_shared: Some(4096), ..LaunchSizes::default() };
     let Ok(program) = decode(&module, None, sizes) else { return false };
     let mut global = Global::default();
     global.add("data", 65536, (0..=255).cycle().take(1 << 16).collect::<Vec<u8>>());
@@ -163,24 +163,30 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
     // Every parameter is the data's address. A hidden one is a tensor map of the data: 16 by 14 words with tiles of 8 by 4.
     let mut params: Vec<u8> = 65536u64.to_le_bytes().into_iter().cycle().take(program.param_bytes as usize).collect();
     let map = [65536u64, 0x40112 | 4 << 32, 0, 0, 15 | 13 << 32, 0, 7 << 56, 3].map(u64::to_le_bytes).concat();
-    for slot in program.hidden_params() {
-        for (byte, &value) in params[slot.offset as usize..].iter_mut().zip(&map) {
+    for param in program.hidden_params() {
+        for (byte, &value) in params[param.offset as usize..].iter_mut().zip(&map) {
             *byte = value;
         }
     }
-    let options =
-        Options { delivery, races: Races::Warn, seed: Some(seed), check_rules: true, instruction_limit: 20_000, deadline: None };
+    let options = Options {
+        delivery,
+        races: Races::Warn,
+        seed: Some(seed),
+        mode: ExecutionMode::Full,
+        instruction_limit: 20_000,
+        deadline: None,
+    };
     let mut machine = Machine::new(&program, options, [2, 1, 1], params, global);
     let _ = machine.run();
     true
 }
 
 fn try_mutants(name: &str, start: usize, text: &str, count: usize) -> usize {
-    let seed = tokens(text);
+    let seed = split_into_tokens(text);
     let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ start as u64);
-    let mut programs = 0;
+    let mut valid_count = 0;
     for number in 0..count {
-        let mutant = mutant(&mut random, &seed);
+        let mutant = mutate(&mut random, &seed);
         let begin = Instant::now();
         let delivery = [Delivery::Early, Delivery::Late][number % 2];
         let result = std::panic::catch_unwind(|| run(&mutant, delivery, number as u64));
@@ -189,13 +195,13 @@ fn try_mutants(name: &str, start: usize, text: &str, count: usize) -> usize {
             std::fs::write(&path, &mutant).unwrap();
             panic!("mutant {number} of {name} is in {}; it took {:?}", path.display(), begin.elapsed());
         }
-        programs += usize::from(result.unwrap_or(false));
+        valid_count += usize::from(result.unwrap_or(false));
     }
-    programs
+    valid_count
 }
 
 #[test]
-fn mutants() {
+fn mutants_do_not_panic_or_hang() {
     if let Some(folder) = std::env::var_os("MUTANTS") {
         let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
@@ -206,7 +212,7 @@ fn mutants() {
     }
     for (number, text) in SEEDS.iter().enumerate() {
         assert!(run(text, Delivery::Early, 1), "seed {number} is a program");
-        let programs = try_mutants(&format!("seed {number}"), 0, text, 60);
-        assert!(programs > 12, "{programs} mutants of seed {number} are programs");
+        let valid_count = try_mutants(&format!("seed {number}"), 0, text, 60);
+        assert!(valid_count > 12, "{valid_count} mutants of seed {number} are programs");
     }
 }

@@ -1,4 +1,4 @@
-//! Tensor maps from the callback of a host object, native code that the PTX's compiler generated.
+//! Tensor maps from the callback of a host object: native code from the compiler that generated the PTX.
 //!
 //! The system's C compiler links the object with a small caller. The caller looks up the kernel's callback and calls it on the
 //! parameters. The caller runs as a child process without an environment, in its own directory, with time and memory limits. All of
@@ -42,39 +42,40 @@ int main(int count, char **arguments) {
 }
 "#;
 
-fn failed(what: &str) -> Box<Diagnostic> {
+fn callback_failure(what: &str) -> Box<Diagnostic> {
     Diagnostic::io("SIM005", format!("the host object's callback failed: {what}"))
 }
 
 /// Calls the kernel's callback on the parameters. Returns the hidden parameters that it wrote.
-pub(crate) fn call(object: &Path, program: &Program, target: &[String], mut params: Vec<u8>) -> Result<Vec<u8>> {
-    let offsets = offsets(program, target);
-    let mut memory = vec![0; offsets.iter().zip(&program.params).map(|(at, slot)| at + slot.bytes as usize).max().unwrap_or(0)];
-    for (&at, slot) in offsets.iter().zip(&program.params) {
-        let bytes = slot.bytes as usize;
-        memory[at..at + bytes].copy_from_slice(&params[slot.offset as usize..][..bytes]);
+pub(crate) fn call_callback(object: &Path, program: &Program, target: &[String], mut params: Vec<u8>) -> Result<Vec<u8>> {
+    let offsets = parameter_offsets(program, target);
+    let mut memory =
+        vec![0; offsets.iter().zip(&program.params).map(|(offset, param)| offset + param.bytes as usize).max().unwrap_or(0)];
+    for (&offset, param) in offsets.iter().zip(&program.params) {
+        let bytes = param.bytes as usize;
+        memory[offset..offset + bytes].copy_from_slice(&params[param.offset as usize..][..bytes]);
     }
-    let returned = run(object, &program.entry, &memory)?;
+    let returned = run_callback(object, &program.entry, &memory)?;
     if returned.len() != memory.len() {
-        return Err(failed(&format!("it returned {} bytes instead of {}", returned.len(), memory.len())));
+        return Err(callback_failure(&format!("it returned {} bytes instead of {}", returned.len(), memory.len())));
     }
-    for (&at, slot) in offsets.iter().zip(&program.params).filter(|(_, slot)| slot.hidden) {
-        let bytes = slot.bytes as usize;
-        params[slot.offset as usize..][..bytes].copy_from_slice(&returned[at..at + bytes]);
+    for (&offset, param) in offsets.iter().zip(&program.params).filter(|(_, param)| param.hidden) {
+        let bytes = param.bytes as usize;
+        params[param.offset as usize..][..bytes].copy_from_slice(&returned[offset..offset + bytes]);
     }
     Ok(params)
 }
 
-/// Start of the parameters in the constant bank of the newest targets.
-const NEWEST_START: usize = 0x380;
+/// Offset in bytes of the parameters in the constant bank of the newest targets.
+const NEWEST_PARAMETER_OFFSET: usize = 0x380;
 
-/// Returns the parameter offsets in the callback's memory. They match the constant bank, whose first 64-byte boundary depends on
-/// the target.
-fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
-    let known = target.first().and_then(|chip| Target::parse(chip));
-    let start = known.map_or(NEWEST_START, |target| target.parameter_offset as usize);
+/// Returns the offset of each parameter in the parameter memory that the host object's callback receives. A parameter is aligned
+/// relative to the start of the constant bank. The offset of the first parameter in this bank depends on the target.
+fn parameter_offsets(program: &Program, target: &[String]) -> Vec<usize> {
+    let known_target = target.first().and_then(|chip| Target::parse(chip));
+    let start = known_target.map_or(NEWEST_PARAMETER_OFFSET, |target| target.parameter_offset as usize);
     let mut end = 0;
-    let mut place = |bytes: usize, align: usize| {
+    let mut allocate = |bytes: usize, align: usize| {
         let at = (start + end).next_multiple_of(align) - start;
         end = at + bytes;
         at
@@ -82,25 +83,25 @@ fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
     program
         .params
         .iter()
-        .map(|slot| place(slot.bytes as usize, if slot.bytes > 8 { 64 } else { slot.bytes.clamp(1, 8) as usize }))
+        .map(|param| allocate(param.bytes as usize, if param.bytes > 8 { 64 } else { param.bytes.clamp(1, 8) as usize }))
         .collect()
 }
 
-fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
-    let io = |error: std::io::Error| failed(&error.to_string());
+fn run_callback(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
+    let io = |error: std::io::Error| callback_failure(&error.to_string());
     let folder = tempfile::Builder::new().prefix("tile-sim-").tempdir().map_err(io)?;
-    let unreadable = |error: std::io::Error| failed(&format!("{}: {error}", object.display()));
+    let unreadable = |error: std::io::Error| callback_failure(&format!("{}: {error}", object.display()));
     let mut object = object.canonicalize().map_err(unreadable)?;
-    if let Some(inside) = cubin::host_object(&std::fs::read(&object).map_err(unreadable)?) {
+    if let Some(embedded_object) = cubin::host_object(&std::fs::read(&object).map_err(unreadable)?) {
         object = folder.path().join("host.o");
-        std::fs::write(&object, inside).map_err(io)?;
+        std::fs::write(&object, embedded_object).map_err(io)?;
     }
     std::fs::write(folder.path().join("caller.c"), CALLER).map_err(io)?;
     let mut compiler = child::command("cc");
     compiler.args(["-x", "c", "caller.c", "-x", "none"]).arg(&object).args(["-o", "caller"]).current_dir(folder.path());
-    let linked = linked_output(&mut compiler)?;
-    if !linked.is_empty() {
-        return Err(failed(&format!("linking failed: {linked}")));
+    let link_message = link_error(&mut compiler)?;
+    if !link_message.is_empty() {
+        return Err(callback_failure(&format!("linking failed: {link_message}")));
     }
     let limits = format!("ulimit -t {TIME_LIMIT_SECONDS} -v {MEMORY_LIMIT_KIB} -f 0; exec ./caller \"$1\"");
     let mut child = child::command("/bin/sh")
@@ -121,15 +122,15 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
             None if Instant::now() > end => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(failed("it exceeded the time limit"));
+                return Err(callback_failure("it exceeded the time limit"));
             }
             None => std::thread::sleep(Duration::from_millis(2)),
         }
     };
     match status.code() {
         Some(0) => {}
-        Some(2) => return Err(failed(&format!("the object has no kernel '{entry}'"))),
-        _ => return Err(failed(&format!("it exited with {status}"))),
+        Some(2) => return Err(callback_failure(&format!("the object has no kernel '{entry}'"))),
+        _ => return Err(callback_failure(&format!("it exited with {status}"))),
     }
     let mut returned = Vec::new();
     if let Some(pipe) = child.stdout.take() {
@@ -139,8 +140,9 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Returns the compiler's error message, or an empty string on success.
-fn linked_output(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(&format!("cannot run the C compiler: {error}")))?;
+fn link_error(command: &mut Command) -> Result<String> {
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| callback_failure(&format!("cannot run the C compiler: {error}")))?;
     let text = String::from_utf8_lossy(&output.stderr);
     let first = text.lines().find(|line| line.contains("error") || line.contains("undefined")).or(text.lines().next());
     Ok(if output.status.success() { String::new() } else { first.unwrap_or("no message").into() })

@@ -4,9 +4,9 @@ use crate::program::{Address, Instr, Op, RegSlot, WgmmaA};
 
 impl Instr {
     /// Calls `read` and `write` with the instruction's registers, including its guard.
-    pub fn operands(&self, mut read: impl FnMut(RegSlot), write: impl FnMut(RegSlot)) {
+    pub fn for_each_operand(&self, mut read: impl FnMut(RegSlot), write: impl FnMut(RegSlot)) {
         self.guard.iter().for_each(|&(slot, _)| read(slot));
-        self.op.operands(read, write);
+        self.op.for_each_operand(read, write);
     }
 }
 
@@ -14,13 +14,13 @@ impl Op {
     /// Calls `f` with every register of the instruction.
     pub(crate) fn for_each_reg_slot(&self, f: impl FnMut(RegSlot)) {
         let f = std::cell::RefCell::new(f);
-        self.operands(|slot| f.borrow_mut()(slot), |slot| f.borrow_mut()(slot));
+        self.for_each_operand(|slot| f.borrow_mut()(slot), |slot| f.borrow_mut()(slot));
     }
 
-    fn operands(&self, mut read: impl FnMut(RegSlot), mut write: impl FnMut(RegSlot)) {
+    fn for_each_operand(&self, mut read: impl FnMut(RegSlot), mut write: impl FnMut(RegSlot)) {
         let mut reads = |slots: &[RegSlot]| slots.iter().for_each(|&slot| read(slot));
         let mut writes = |slots: &[RegSlot]| slots.iter().for_each(|&slot| write(slot));
-        let at = |address: &Address| [address.base];
+        let base_of = |address: &Address| [address.base];
         match self {
             Op::Elementwise { dst, src, .. } => {
                 writes(&[*dst]);
@@ -44,21 +44,21 @@ impl Op {
             }
             Op::Load { dst, address, .. } | Op::LoadMatrix { dst, address, .. } | Op::TmemLoad { dst, address, .. } => {
                 writes(dst);
-                reads(&at(address));
+                reads(&base_of(address));
             }
             Op::Store { src, address, .. } | Op::StoreMatrix { src, address, .. } | Op::TmemStore { src, address, .. } => {
                 reads(src);
-                reads(&at(address));
+                reads(&base_of(address));
             }
             Op::Atom { dst, src, address, .. } => {
                 writes(&[*dst]);
                 reads(src);
-                reads(&at(address));
+                reads(&base_of(address));
             }
-            Op::MultimemReduce { src, unused, address, .. } => {
-                writes(&[*unused]);
+            Op::MultimemReduce { src, old_value_dst, address, .. } => {
+                writes(&[*old_value_dst]);
                 reads(src);
-                reads(&at(address));
+                reads(&base_of(address));
             }
             Op::Call { args, result, .. } => {
                 reads(args);
@@ -88,7 +88,7 @@ impl Op {
                     reads(slots);
                 }
                 for scale in op.scale_a.iter().chain(&op.scale_b) {
-                    reads(&[scale.slot, scale.byte, scale.thread]);
+                    reads(&[scale.slot, scale.byte_id, scale.thread_id]);
                 }
             }
             Op::Wgmma(op) => {
@@ -118,20 +118,20 @@ impl Op {
             }
             Op::Bulk(op) => {
                 reads(&op.coordinates);
-                reads(&[op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
+                reads(&[op.to.base, op.from.base, op.tensor_map, op.bytes, op.cta_mask]);
                 reads(op.barrier.map(|address| address.base).as_slice());
             }
             Op::TensorAllocate { address: Address { base: slot, .. }, columns: other }
             | Op::TensorFree { address: slot, columns: other }
             | Op::TensorCopy { to: Address { base: slot, .. }, from: other, .. } => reads(&[*slot, *other]),
-            Op::TensorCommit { address, multicast } => {
-                reads(&at(address));
-                reads(multicast.as_slice());
+            Op::TensorCommit { address, cta_mask } => {
+                reads(&base_of(address));
+                reads(cta_mask.as_slice());
             }
             Op::TensorMma(op) => {
                 reads(&[op.d.base, op.a_shared, op.b, op.instruction_descriptor, op.accumulate]);
                 reads(op.a_tensor.map(|address| address.base).as_slice());
-                reads(&op.disabled);
+                reads(&op.disabled_lanes);
                 if let Some((a, b)) = op.scales {
                     reads(&[a.base, b.base]);
                 }
@@ -145,11 +145,11 @@ impl Op {
                 }
             }
             Op::BranchIndirect { index: slot, .. } | Op::WarpSync { members: slot } => reads(&[*slot]),
-            Op::CopyArrive { address, .. } => reads(&at(address)),
+            Op::CopyArrive { address, .. } => reads(&base_of(address)),
             Op::CancelLaunch { response, barrier, .. } => reads(&[response.base, barrier.base]),
-            Op::CopyMap { to, from } => reads(&[to.base, from.base]),
-            Op::ReplaceInMap { address, value, .. } => reads(&[address.base, *value]),
-            Op::Nothing
+            Op::CopyTensorMap { to, from } => reads(&[to.base, from.base]),
+            Op::ReplaceTensorMapField { address, value, .. } => reads(&[address.base, *value]),
+            Op::Nop
             | Op::ProxyFence
             | Op::TensorRelinquish
             | Op::TensorWait { .. }

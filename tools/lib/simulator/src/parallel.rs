@@ -1,8 +1,9 @@
 //! Parallel simulation of clusters on all cores.
 //!
-//! It requires that clusters cannot communicate: no atomics on global memory, no ordered loads or stores, no device allocation and
-//! no clock reads. The grid is split into chunks. Each runs on a copy of global memory, and the chunks' writes are merged in order.
-//! The split depends only on the program, the grid and the memory size, so the result is the same on every machine.
+//! Requires that clusters cannot communicate: no atomics or reducing copies on global memory, no ordered loads or stores, no work
+//! stealing, no calls of built-in functions, no per-CTA memory and no clock reads. The grid is split into chunks. Each chunk runs
+//! on a copy of global memory. The writes of the chunks are merged in order of the chunks. The split depends only on the program,
+//! the grid and the memory size, so the result is the same on every machine.
 
 use crate::fault::Result;
 use crate::machine::{ClusterIds, Machine};
@@ -16,7 +17,7 @@ const MAX_COPIED_BYTES: u64 = 256 << 20;
 /// Splits the grid into chunks. Returns `None` if parallel simulation is not allowed or not useful.
 pub(crate) fn split_grid(machine: &Machine, all: &ClusterIds) -> Option<Vec<ClusterIds>> {
     let chunks = MAX_CHUNKS.min(all.end);
-    // Each byte of a copy needs a written flag.
+    // Each byte of a copy has a flag byte that records a write, so a copy takes two bytes per byte.
     let fits = machine.global.size().checked_mul(2 * chunks).is_some_and(|bytes| bytes <= MAX_COPIED_BYTES);
     if chunks < 2 || !fits || !is_parallelizable(machine.program) {
         return None;
@@ -26,20 +27,20 @@ pub(crate) fn split_grid(machine: &Machine, all: &ClusterIds) -> Option<Vec<Clus
 }
 
 fn is_parallelizable(program: &Program) -> bool {
-    const ORDERED_MODIFIERS: &[&str] =
-        &["volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc", "gpu", "sys", "reduce", "clusterlaunchcontrol"];
-    // Per-CTA memory is allocated at the start of each CTA, which serialises CTAs.
-    program.cta_memory == 0
+    const ORDERED_MODIFIERS: &[&str] = &["volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc", "gpu", "sys"];
+    // The machine allocates per-CTA memory from one heap at the start of each CTA, so the addresses depend on the order of the
+    // CTAs.
+    program.cta_memory_bytes == 0
         && program.code.iter().all(|instr| {
-            let mut words = program.names[instr.name as usize].split('.');
-            let first = words.next().unwrap_or("");
-            let shared = |name: &str| name.contains(".shared");
-            let name = &program.names[instr.name as usize];
-            match (&instr.op, first) {
+            let mut words = program.opcodes[instr.opcode as usize].split('.');
+            let family = words.next().unwrap_or("");
+            let is_shared = |opcode: &str| opcode.contains(".shared");
+            let opcode = &program.opcodes[instr.opcode as usize];
+            match (&instr.op, family) {
                 (Op::Clock { .. } | Op::Call { .. }, _) => false,
-                (_, "atom" | "red" | "multimem") => shared(name),
-                (_, "ld" | "st" | "ldu") => shared(name) || !words.any(|word| ORDERED_MODIFIERS.contains(&word)),
-                (_, "cp" | "clusterlaunchcontrol") => !name.contains("reduce") && first == "cp",
+                (_, "atom" | "red" | "multimem") => is_shared(opcode),
+                (_, "ld" | "st" | "ldu") => is_shared(opcode) || !words.any(|word| ORDERED_MODIFIERS.contains(&word)),
+                (_, "cp" | "clusterlaunchcontrol") => !opcode.contains("reduce") && family == "cp",
                 _ => true,
             }
         })
@@ -50,10 +51,10 @@ pub(crate) fn run(machine: &mut Machine, chunks: Vec<ClusterIds>) -> Result<()> 
     let results: Vec<(Machine, Result<()>)> = chunks
         .into_par_iter()
         .enumerate()
-        .map(|(number, chunk)| {
-            let mut own = machine.machine_for_chunk(number as u64);
-            let result = own.run_clusters(chunk);
-            (own, result)
+        .map(|(chunk_index, chunk)| {
+            let mut chunk_machine = machine.machine_for_chunk(chunk_index as u64);
+            let result = chunk_machine.run_clusters(chunk);
+            (chunk_machine, result)
         })
         .collect();
     for (chunk, result) in results {

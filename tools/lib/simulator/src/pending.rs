@@ -5,16 +5,17 @@
 
 use crate::exec::bulk::{BulkLoad, BulkStore};
 use crate::exec::cp_async::AsyncCopy;
-use crate::exec::launch::Response;
+use crate::exec::launch::ClcResponse;
 use crate::exec::tcgen05::TmemCopy;
-use crate::exec::tensor_mma::Mma;
+use crate::exec::tensor_mma::IssuedTensorMma;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::machine::{Cluster, Delivery, Machine};
 
-/// Capacity of the queue. If it overflows, the oldest work completes early.
+/// Maximum number of entries of the queue. If the queue overflows, the oldest work completes.
 pub(crate) const QUEUE_CAPACITY: usize = 1 << 14;
 
+/// Asynchronous work in flight.
 pub(crate) struct Pending {
     /// The issuing warp.
     pub(crate) actor: Actor,
@@ -29,39 +30,40 @@ pub(crate) enum Action {
     },
     Load(BulkLoad),
     Store(BulkStore),
-    Mma(Box<Mma>),
+    Mma(Box<IssuedTensorMma>),
     TmemCopy(TmemCopy),
-    Response(Response),
-    /// mbarrier arrivals on completion of the preceding tensor work.
+    Response(ClcResponse),
+    /// mbarrier arrivals on completion of the preceding MMAs and TMEM copies.
     Commit {
         barriers: Vec<(usize, u32)>,
         /// The sequence number of the commit within its warp.
-        number: u32,
+        commit_number: u32,
     },
 }
 
 impl Pending {
-    /// Returns whether the work will access a CTA from another CTA.
-    fn accesses_other_cta(&self, cta: usize) -> bool {
-        let there = match &self.action {
-            Action::Load(load) => load.barriers().any(|at| at == cta),
+    /// Returns whether another CTA issued this work and it will signal an mbarrier of `cta`.
+    fn signals_from_other_cta(&self, cta: usize) -> bool {
+        let signals_cta = match &self.action {
+            Action::Load(load) => load.barrier_ctas().any(|at| at == cta),
             Action::Commit { barriers, .. } => barriers.iter().any(|(at, _)| *at == cta),
             _ => false,
         };
-        there && self.actor.cta != cta
+        signals_cta && self.actor.cta != cta
     }
 }
 
 impl Machine<'_> {
-    /// Checks the end of a warp. If it was the last warp of its CTA, no work of other CTAs may still target the CTA.
+    /// Checks the end of a warp. If it was the last warp of its CTA, no work of another CTA may still signal an mbarrier of the
+    /// CTA.
     pub(crate) fn check_end_of_cta(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
         let ended = cluster.ctas[cta].warps.iter().enumerate().all(|(at, other)| at == warp || other.is_done());
         if ended {
             cluster.happens_before.check_cta_end(cta)?;
         }
-        let Some(late) = cluster.pending.iter().find(|pending| ended && pending.accesses_other_cta(cta)) else { return Ok(()) };
+        let Some(late) = cluster.pending.iter().find(|pending| ended && pending.signals_from_other_cta(cta)) else { return Ok(()) };
         let message = format!("CTA {cta} ends while work of CTA {} that targets it is in flight", late.actor.cta);
-        self.breach(Fault::new("SIM014", message).line(late.actor.line))
+        self.report_breach(Fault::new("SIM014", message).line(late.actor.line))
     }
 
     /// Submits new work. It completes now or later, depending on the delivery mode.
@@ -70,21 +72,21 @@ impl Machine<'_> {
             Delivery::Early => self.perform(cluster, pending),
             Delivery::Late => {
                 cluster.pending.push_back(pending);
-                // The queue is bounded.
                 while cluster.pending.len() > QUEUE_CAPACITY {
-                    self.deliver(cluster)?;
+                    self.complete_oldest(cluster)?;
                 }
                 Ok(())
             }
         }
     }
     /// Completes the oldest work of a cluster. Returns whether there was any.
-    pub(crate) fn deliver(&mut self, cluster: &mut Cluster) -> Result<bool> {
+    pub(crate) fn complete_oldest(&mut self, cluster: &mut Cluster) -> Result<bool> {
         match cluster.pending.pop_front() {
             Some(pending) => self.perform(cluster, pending).map(|()| true),
             None => Ok(false),
         }
     }
+    /// Executes work at its completion.
     pub(crate) fn perform(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
         let actor = pending.actor;
         let result = match pending.action {
@@ -94,8 +96,8 @@ impl Machine<'_> {
             Action::Mma(mma) => self.perform_mma(cluster, &mma, actor),
             Action::Response(response) => self.perform_response(cluster, &response, actor),
             Action::TmemCopy(tmem_copy) => self.perform_tmem_copy(cluster, &tmem_copy, actor),
-            Action::Commit { barriers, number } => barriers.into_iter().try_for_each(|barrier| {
-                cluster.happens_before.arrive_mma_commit(actor, number, barrier);
+            Action::Commit { barriers, commit_number } => barriers.into_iter().try_for_each(|barrier| {
+                cluster.happens_before.arrive_mma_commit(actor, commit_number, barrier);
                 cluster.arrive(barrier, 1, actor)
             }),
         };

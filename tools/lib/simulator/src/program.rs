@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, Result};
 use crate::lanes::LaneFn;
-use crate::mma_arith::{Accumulator, Kind};
+use crate::mma_arith::{AccumulatorType, MmaElement};
 use crate::tmem::TmemShape;
 use common::launch::ParamType;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ pub type RegSlot = u32;
 pub struct Program {
     pub entry: String,
     pub code: Vec<Instr>,
-    /// Opcode of each instruction, for faults and statistics.
-    pub names: Vec<String>,
+    /// The distinct opcodes with their modifiers, for faults and statistics. `Instr::opcode` is an index into this table.
+    pub opcodes: Vec<String>,
     /// Number of register slots.
-    pub slots: u32,
+    pub slot_count: u32,
     /// Width in bits of each declared register; 0 for registers that decoding added.
-    pub bits: Vec<u8>,
-    /// Slots with the same value in every lane.
+    pub register_bits: Vec<u8>,
+    /// The slots that hold a constant, each with its value.
     pub constants: Vec<(RegSlot, u64)>,
     pub specials: Vec<(RegSlot, Special)>,
     pub params: Vec<ParamField>,
@@ -30,12 +30,14 @@ pub struct Program {
     pub globals: Vec<GlobalVariable>,
     /// Labels by instruction index.
     pub labels: BTreeMap<u32, String>,
-    pub threads: u32,
-    pub block: [u32; 3],
-    pub dynamic_shared: u32,
+    /// Threads per CTA, in total and along x, y and z.
+    pub cta_threads: u32,
+    pub block_dim: [u32; 3],
+    pub dynamic_shared_bytes: u32,
     /// Bytes of private global memory per CTA.
-    pub cta_memory: u64,
-    pub cluster: [u32; 3],
+    pub cta_memory_bytes: u64,
+    /// CTAs per cluster along x, y and z.
+    pub cluster_dim: [u32; 3],
     /// Whether the grid counts clusters instead of CTAs.
     pub grid_of_clusters: bool,
 }
@@ -45,15 +47,16 @@ pub struct Instr {
     pub guard: Option<(RegSlot, bool)>,
     pub op: Op,
     pub line: u32,
-    /// Index into `Program::names`.
-    pub name: u32,
+    /// Index into `Program::opcodes`.
+    pub opcode: u32,
 }
 
 #[derive(Debug)]
 pub struct ParamField {
     pub offset: u32,
     pub bytes: u32,
-    /// Whether the kernel does not declare it to the launch: a tensor map, or the address of per-CTA memory.
+    /// Whether a launch does not provide this parameter, because the compiler added it: a tensor map, or the address of per-CTA
+    /// memory.
     pub hidden: bool,
     pub name: String,
     /// The launch type of the parameter. `None` if launches cannot express it, for example for a structure.
@@ -86,8 +89,10 @@ pub enum Special {
     WarpId,
     NwarpId,
     LaneMask(LaneMask),
+    /// A register that the simulator always reads as 0, such as `%smid`, or as 1, such as `%nsmid`.
     Zero,
     One,
+    /// The bytes of shared memory per CTA: in total, and the dynamic part.
     SharedSize,
     DynamicShared,
     /// The address and the size of the CTA's private global memory.
@@ -123,10 +128,10 @@ pub struct Address {
 
 /// The conversion from an element's bytes to a register value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Element {
+pub struct ElementConversion {
     pub bytes: u32,
-    /// The width in bits to which the value is sign-extended; `None` zero-extends it.
-    pub signed_to: Option<u32>,
+    /// The width in bits to which a load sign-extends the value. `None`: the load zero-extends it.
+    pub sign_extended_bits: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +200,7 @@ pub enum Op {
     },
     Load {
         space: Space,
-        element: Element,
+        element: ElementConversion,
         dst: Box<[RegSlot]>,
         address: Address,
     },
@@ -213,18 +218,18 @@ pub enum Op {
         src: [RegSlot; 2],
         address: Address,
     },
-    /// `multimem.red`: combines each element with its copy in memory, atomically per element.
+    /// `multimem.red`: combines each source element with the element in memory, one atomic operation per element.
     MultimemReduce {
         space: Space,
         op: AtomOp,
         ty: ptx::Type,
         src: Box<[RegSlot]>,
-        /// Destination of old values that the program does not use.
-        unused: RegSlot,
+        /// A temporary register for the old values in memory. The program does not read it.
+        old_value_dst: RegSlot,
         address: Address,
     },
-    /// An instruction without simulated effect: prefetches, fences without a model, hints.
-    Nothing,
+    /// An instruction without simulated effect, for example a prefetch, a hint or a fence other than a proxy fence.
+    Nop,
     /// Makes the warp's earlier writes visible to the async proxy.
     ProxyFence,
     Branch {
@@ -265,7 +270,7 @@ pub enum Op {
         src: RegSlot,
         members: RegSlot,
     },
-    /// `redux`: reduces a register over the lanes of a warp.
+    /// `redux`: reduces a register over the lanes of a warp. `abs`: absolute values. `nan`: a NaN source gives NaN.
     Reduce {
         op: AtomOp,
         ty: ptx::Type,
@@ -287,8 +292,9 @@ pub enum Op {
         members: RegSlot,
     },
     Barrier(BarrierOp),
+    /// `barrier.cluster.arrive` or `barrier.cluster.wait`.
     ClusterBarrier {
-        arrive: bool,
+        is_arrival: bool,
     },
     Mbarrier {
         op: MbarrierOp,
@@ -303,15 +309,15 @@ pub enum Op {
         multicast: bool,
     },
     /// Copies a tensor map from shared to global memory.
-    CopyMap {
+    CopyTensorMap {
         to: Address,
         from: Address,
     },
     /// Replaces a field of a tensor map.
-    ReplaceInMap {
+    ReplaceTensorMapField {
         space: Space,
         address: Address,
-        field: MapField,
+        field: TensorMapField,
         value: RegSlot,
     },
     /// `mapa`: the address of the same variable in the shared memory of another CTA.
@@ -330,15 +336,16 @@ pub enum Op {
         bytes: u32,
         to: Address,
         from: Address,
-        /// The number of bytes to read; the other destination bytes become zero. `None` reads all `bytes`.
+        /// The number of bytes to read. The other destination bytes become zero. `None` means all `bytes`.
         src_size: Option<RegSlot>,
     },
     CopyCommit,
-    /// Waits until at most `max_open` groups are open; `None` waits for all copies.
+    /// Waits until at most `max_open` commit groups are incomplete; `None` waits for all copies.
     CopyWait {
         max_open: Option<u32>,
     },
-    /// `cp.async.mbarrier.arrive`. `increment`: the arrival is not part of the count of the mbarrier.
+    /// `cp.async.mbarrier.arrive`. `increment` (without `.noinc`): the instruction first increments the pending count, because the
+    /// expected count of the mbarrier does not include this arrival.
     CopyArrive {
         address: Address,
         increment: bool,
@@ -366,20 +373,23 @@ pub enum Op {
     },
     Mma(Box<MmaOp>),
     WgmmaFence,
+    /// `tcgen05.alloc`: allocates TMEM columns and stores their address in shared memory.
     TensorAllocate {
         address: Address,
         columns: RegSlot,
     },
+    /// `tcgen05.dealloc`.
     TensorFree {
         address: RegSlot,
         columns: RegSlot,
     },
+    /// `tcgen05.relinquish_alloc_permit`.
     TensorRelinquish,
     TmemLoad {
         shape: TmemShape,
         /// Whether a register holds two 16-bit elements of neighbouring columns (`pack::16b`, `unpack::16b`).
         packed: bool,
-        /// The column offset of the second half-warp (`16x32bx2` only).
+        /// The offset in TMEM columns of the second half-warp (`16x32bx2` only).
         split: u32,
         dst: Box<[RegSlot]>,
         address: Address,
@@ -391,39 +401,44 @@ pub enum Op {
         src: Box<[RegSlot]>,
         address: Address,
     },
+    /// `tcgen05.wait::ld` (`loads`) or `tcgen05.wait::st`.
     TensorWait {
         loads: bool,
     },
-    /// `tcgen05.fence` before or after a thread synchronisation.
+    /// `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
     TensorFence {
         before: bool,
     },
     /// `tcgen05.cp`: a copy from shared memory to tensor memory.
     TensorCopy {
         shape: CopyShape,
-        pair: bool,
+        cta_pair: bool,
         to: Address,
         from: RegSlot,
     },
+    /// `tcgen05.commit`.
     TensorCommit {
         address: Address,
-        multicast: Option<RegSlot>,
+        /// The mask of the CTAs whose barriers the commit signals; `None` means only `address`.
+        cta_mask: Option<RegSlot>,
     },
+    /// `tcgen05.mma`.
     TensorMma(Box<TensorMma>),
     Wgmma(Box<WgmmaOp>),
     WgmmaCommit,
     WgmmaWait {
         max_open: u32,
     },
+    /// Waits until at most `max_open` bulk groups are incomplete. `read`: a store counts as complete after TMA has read its source.
     BulkWait {
         max_open: u32,
         read: bool,
     },
 }
 
-/// A field of a tensor map, with its dimension.
+/// A field of a tensor map. The fields that exist per dimension name their dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MapField {
+pub enum TensorMapField {
     Address,
     Rank,
     Box(u32),
@@ -455,8 +470,8 @@ pub struct MmaOp {
     pub a: MmaOperand,
     pub b: MmaOperand,
     pub c: Box<[RegSlot]>,
-    pub d_type: Accumulator,
-    pub c_type: Accumulator,
+    pub d_type: AccumulatorType,
+    pub c_type: AccumulatorType,
     pub d_packed: bool,
     pub c_packed: bool,
     pub scale_a: Option<ScaleOp>,
@@ -474,8 +489,8 @@ pub enum TensorKind {
     Mxf4,
 }
 
-/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the lower and the upper half go to warps {0, 2} and {1, 3}
-/// (`warpx2::02_13`), or to warps {0, 1} and {2, 3} (`warpx2::01_23`).
+/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the first 32 rows go to the lanes of warps 0 and 2, the others to warps 1
+/// and 3 (`warpx2::02_13`). With `warpx2::01_23`, the first 32 rows go to warps 0 and 1, the others to warps 2 and 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyShape {
     S128x256,
@@ -490,21 +505,21 @@ pub enum CopyShape {
 pub struct TensorMma {
     pub kind: TensorKind,
     /// Whether a CTA pair executes it (`cta_group::2`).
-    pub pair: bool,
+    pub cta_pair: bool,
     /// Elements along K that share a scale.
     pub scale_block: u32,
     pub d: Address,
-    /// A in tensor memory, or else the matrix descriptor of A in shared memory.
+    /// The address of A in tensor memory. `None`: `a_shared` has the matrix descriptor of A in shared memory.
     pub a_tensor: Option<Address>,
     pub a_shared: RegSlot,
     pub b: RegSlot,
     pub instruction_descriptor: RegSlot,
     pub scales: Option<(Address, Address)>,
     /// Bit masks of TMEM lanes that keep their old values (`disable-output-lane`).
-    pub disabled: Box<[RegSlot]>,
+    pub disabled_lanes: Box<[RegSlot]>,
     pub accumulate: RegSlot,
-    /// The old accumulator is divided by two to this power (`scale-input-d`).
-    pub shift: u32,
+    /// The MMA divides the old accumulator by `2^scale_input_d` (`scale-input-d`).
+    pub scale_input_d: u32,
 }
 
 /// An MMA of a warp group.
@@ -515,9 +530,9 @@ pub struct WgmmaOp {
     pub a: WgmmaA,
     pub b: RegSlot,
     pub accumulate: RegSlot,
-    pub d_type: Accumulator,
-    pub a_kind: Kind,
-    pub b_kind: Kind,
+    pub d_type: AccumulatorType,
+    pub a_kind: MmaElement,
+    pub b_kind: MmaElement,
     pub a_table: Vec<f64>,
     pub b_table: Vec<f64>,
     pub element_bytes: u32,
@@ -548,23 +563,24 @@ impl WgmmaOp {
 
 pub struct MmaOperand {
     pub slots: Box<[RegSlot]>,
-    pub kind: Kind,
-    /// Bits of an element, bits of the container in which a register holds it, and the position of its lowest bit there.
-    pub width: u32,
-    pub container: u32,
-    pub shift: u32,
-    /// The values of all bit patterns, for small elements.
-    pub table: Vec<f64>,
+    pub kind: MmaElement,
+    /// Bits of an element.
+    pub element_bits: u32,
+    /// Bits of the container in which a register holds an element, and the position of the element's lowest bit in the container.
+    pub container_bits: u32,
+    pub container_shift: u32,
+    /// The value of each bit pattern of an element. Empty for elements of more than 8 bits.
+    pub value_table: Vec<f64>,
 }
 
 /// The scales of an operand of a block-scaled `mma`.
 pub struct ScaleOp {
     pub slot: RegSlot,
-    /// The selectors of the byte and of the thread (`byte-id`, `thread-id`).
-    pub byte: RegSlot,
-    pub thread: RegSlot,
-    pub kind: Kind,
-    /// Scales per row of A or column of B.
+    /// The selectors `byte-id` and `thread-id`.
+    pub byte_id: RegSlot,
+    pub thread_id: RegSlot,
+    pub kind: MmaElement,
+    /// Number of scales per row of A or column of B.
     pub count: usize,
 }
 
@@ -573,9 +589,9 @@ pub enum MbarrierOp {
     Init,
     Invalidate,
     Arrive { drop: bool },
-    ArriveExpect,
-    Expect,
-    Complete,
+    ArriveExpectTx,
+    ExpectTx,
+    CompleteTx,
     Wait { parity: bool, blocking: bool },
 }
 
@@ -594,17 +610,19 @@ pub struct BulkOp {
     pub from_side: Side,
     pub to: Address,
     pub from: Address,
-    pub map: RegSlot,
+    /// The address of the tensor map.
+    pub tensor_map: RegSlot,
     pub map_offset: i64,
     pub coordinates: Box<[RegSlot]>,
-    /// The coordinates are a column and four row numbers of a matrix (gather4 or scatter4).
+    /// Whether the coordinates are a column and four row numbers of a matrix (`gather4` or `scatter4`).
     pub four_rows: bool,
     pub bytes: RegSlot,
     pub barrier: Option<Address>,
-    pub multicast: RegSlot,
     pub is_multicast: bool,
-    /// `.cta_group::2`: the barrier may be in the peer CTA of the pair.
-    pub pair: bool,
+    /// The mask of destination CTAs of a multicast.
+    pub cta_mask: RegSlot,
+    /// Whether the mbarrier may be in the peer CTA of the pair (`.cta_group::2`).
+    pub cta_pair: bool,
     pub reduce: Option<(AtomOp, ptx::Type)>,
 }
 
@@ -620,10 +638,11 @@ pub enum Builtin {
 #[derive(Clone, Copy, Debug)]
 pub struct BarrierOp {
     pub id: RegSlot,
-    /// Participating threads; `None` means all.
+    /// Number of participating threads; `None` means all threads of the CTA.
     pub threads: Option<RegSlot>,
     pub arrive_only: bool,
-    /// `(dst, source predicate, popc/and/or)`
+    /// Of a `red` barrier: the destination, the source predicate, and the reduction (`Ballot` for `.popc`, `All` for `.and`, `Any`
+    /// for `.or`).
     pub reduce: Option<(RegSlot, RegSlot, VoteMode)>,
     pub aligned: bool,
 }
@@ -635,8 +654,9 @@ impl Program {
     }
     /// Returns the types of the visible parameters in the form that launches use.
     pub fn param_types(&self) -> Result<Vec<ParamType>> {
-        let of = |slot: &ParamField| slot.ty.ok_or_else(|| Fault::unsupported(format!("the type of parameter '{}'", slot.name)));
-        self.visible_params().map(of).collect()
+        let launch_type =
+            |param: &ParamField| param.ty.ok_or_else(|| Fault::unsupported(format!("the type of parameter '{}'", param.name)));
+        self.visible_params().map(launch_type).collect()
     }
     pub fn hidden_params(&self) -> impl Iterator<Item = &ParamField> {
         self.params.iter().filter(|param| param.hidden)

@@ -1,13 +1,13 @@
 //! Execution traces for the performance model: for each warp its executed instructions in order, with their effects on memory,
 //! barriers and asynchronous units.
 //!
-//! Asynchronous work completes at its issue, and waits are recorded when they end. A stream therefore contains no failed tries; the
-//! performance model computes the wait times. An mbarrier wait records the phase that it needs.
+//! Asynchronous work completes at its issue, and a blocking wait is recorded when it ends. A trace therefore contains no failed try
+//! of a blocking wait; the performance model computes the wait times. An mbarrier wait records the number of phases that it needs.
 
 use crate::fault::Result;
 use crate::lanes::{Lanes, lanes_of};
 use crate::machine::{Cluster, ClusterIds, Delivery, Machine};
-use crate::tmem::COLUMNS;
+use crate::tmem::TMEM_COLUMNS;
 use std::ops::Range;
 
 /// An mbarrier: the CTA's rank in the cluster, and the shared-memory address.
@@ -18,7 +18,7 @@ pub type MbarrierAddress = (u8, u32);
 pub struct Record {
     pub pc: u32,
     /// The index of its first event. Its events end at the first event of the next instruction.
-    pub events: u32,
+    pub first_event: u32,
 }
 
 /// The effect of an instruction.
@@ -26,9 +26,11 @@ pub struct Record {
 pub enum Event {
     /// A shared-memory access: wavefronts, bytes, and whether it targets another CTA.
     Shared { wavefronts: u32, bytes: u32, remote: bool },
-    /// A global-memory access: 128-byte lines in `Stream::lines`, and the number of 32-byte sectors.
+    /// A global-memory access: `count` lines of 128 bytes from index `first` of `WarpTrace::lines`, and the number of 32-byte
+    /// sectors.
     Global { first: u32, count: u32, sectors: u32 },
-    /// A bulk copy, with the lines of its global side. `rows` counts the parts of at most 128 bytes in which TMA moves the rows.
+    /// A bulk copy. `lines` (of its global side) and `bars` are index ranges (start, end) of `WarpTrace::lines` and
+    /// `WarpTrace::bars`. `rows` counts the parts of at most 128 bytes in which TMA moves the rows.
     Bulk { to_shared: bool, bytes: u32, rows: u32, lines: (u32, u32), bars: (u32, u32) },
     /// `mbarrier.init`.
     Init { bar: MbarrierAddress, count: u32 },
@@ -38,7 +40,8 @@ pub enum Event {
     Expect { bar: MbarrierAddress, bytes: u32 },
     /// Bytes that complete at an mbarrier (`complete_tx`, or a CLC response).
     Complete { bar: MbarrierAddress, bytes: u32 },
-    /// An mbarrier wait that ended when this number of phases was complete. `done` is false for a test that failed.
+    /// An mbarrier wait that ended when `phases` phases were complete. `done` is false for a failed `test_wait`, which does not
+    /// block.
     Wait { bar: MbarrierAddress, phases: u32, done: bool },
     /// An arrival on completion of the warp's preceding `cp.async` copies.
     CopyArrive { bar: MbarrierAddress, count: u32, increment: bool },
@@ -47,12 +50,14 @@ pub enum Event {
     Barrier { id: u32, threads: u32, arrivals: u32, awaited_phase: Option<u64> },
     /// A TMEM MMA: total rows and columns, and whether A is in tensor memory.
     Mma { m: u32, n: u32, a_in_tensor_memory: bool },
-    /// Arrivals on completion of the preceding tensor work.
+    /// `tcgen05.commit`: arrivals on completion of the preceding MMAs and TMEM copies. `bars` is an index range of
+    /// `WarpTrace::bars`.
     Commit { bars: (u32, u32) },
 }
 
+/// The trace of one warp.
 #[derive(Clone, Debug, Default)]
-pub struct Stream {
+pub struct WarpTrace {
     pub records: Vec<Record>,
     pub events: Vec<Event>,
     /// Global-memory lines: addresses divided by 128.
@@ -60,18 +65,18 @@ pub struct Stream {
     pub bars: Vec<MbarrierAddress>,
 }
 
-impl Stream {
+impl WarpTrace {
     pub fn events_of(&self, index: usize) -> &[Event] {
-        let end = self.records.get(index + 1).map_or(self.events.len(), |next| next.events as usize);
-        &self.events[self.records[index].events as usize..end]
+        let end = self.records.get(index + 1).map_or(self.events.len(), |next| next.first_event as usize);
+        &self.events[self.records[index].first_event as usize..end]
     }
 }
 
-/// The streams of a cluster's warps, by CTA and warp.
+/// The traces of a cluster's warps, by CTA and warp.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    pub ctas: Vec<Vec<Stream>>,
-    /// Whether the cluster ended. Otherwise it reached the limit or waits for another cluster.
+    pub ctas: Vec<Vec<WarpTrace>>,
+    /// Whether the cluster ended. Otherwise it reached the instruction limit or waits for another cluster.
     pub complete: bool,
     /// The peak number of allocated TMEM columns per CTA, and the TMEM columns of an SM.
     pub tmem_columns: (u32, u32),
@@ -79,39 +84,39 @@ pub struct Recording {
 
 #[derive(Default)]
 pub(crate) struct Recorder {
-    ctas: Vec<Vec<Stream>>,
-    /// The recording warp, and the lengths of its stream before the current instruction.
-    at: (usize, usize),
-    before: [usize; 3],
+    ctas: Vec<Vec<WarpTrace>>,
+    /// The recording warp (CTA and warp index), and the lengths of its `events`, `lines` and `bars` before the current instruction.
+    recording_warp: (usize, usize),
+    lengths_before: [usize; 3],
 }
 
 impl Recorder {
-    fn stream(&mut self) -> &mut Stream {
-        &mut self.ctas[self.at.0][self.at.1]
+    fn trace(&mut self) -> &mut WarpTrace {
+        &mut self.ctas[self.recording_warp.0][self.recording_warp.1]
     }
     /// Begins an instruction of a warp.
-    pub(crate) fn begin(&mut self, cta: usize, warp: usize) {
-        self.at = (cta, warp);
-        let stream = self.stream();
-        self.before = [stream.events.len(), stream.lines.len(), stream.bars.len()];
+    pub(crate) fn begin_instruction(&mut self, cta: usize, warp: usize) {
+        self.recording_warp = (cta, warp);
+        let trace = self.trace();
+        self.lengths_before = [trace.events.len(), trace.lines.len(), trace.bars.len()];
     }
     /// Ends the instruction. If it has to wait, its events are discarded, because the warp executes it again.
-    pub(crate) fn end(&mut self, pc: u32, executed: bool) {
-        let [events, lines, bars] = self.before;
-        let stream = self.stream();
+    pub(crate) fn end_instruction(&mut self, pc: u32, executed: bool) {
+        let [events, lines, bars] = self.lengths_before;
+        let trace = self.trace();
         if executed {
-            stream.records.push(Record { pc, events: events as u32 });
+            trace.records.push(Record { pc, first_event: events as u32 });
             return;
         }
-        stream.events.truncate(events);
-        stream.lines.truncate(lines);
-        stream.bars.truncate(bars);
+        trace.events.truncate(events);
+        trace.lines.truncate(lines);
+        trace.bars.truncate(bars);
     }
     fn add_mbarriers(&mut self, bars: impl Iterator<Item = (usize, u32)>) -> (u32, u32) {
-        let stream = self.stream();
-        let first = stream.bars.len() as u32;
-        stream.bars.extend(bars.map(|(cta, address)| (cta as u8, address)));
-        (first, stream.bars.len() as u32)
+        let trace = self.trace();
+        let first = trace.bars.len() as u32;
+        trace.bars.extend(bars.map(|(cta, address)| (cta as u8, address)));
+        (first, trace.bars.len() as u32)
     }
 }
 
@@ -121,16 +126,16 @@ impl Machine<'_> {
     pub(crate) fn record_event(&mut self, event: impl FnOnce() -> Event) {
         if let Some(recorder) = &mut self.recorder {
             let event = event();
-            recorder.stream().events.push(event);
+            recorder.trace().events.push(event);
         }
     }
     /// Records a completed part of the current instruction, which now waits, as a separate record.
     pub(crate) fn record_partial_instruction(&mut self, event: Event) {
         let pc = self.pc;
         if let Some(recorder) = &mut self.recorder {
-            recorder.stream().events.push(event);
-            recorder.end(pc, true);
-            recorder.begin(recorder.at.0, recorder.at.1);
+            recorder.trace().events.push(event);
+            recorder.end_instruction(pc, true);
+            recorder.begin_instruction(recorder.recording_warp.0, recorder.recording_warp.1);
         }
     }
     pub(crate) fn record_shared_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32, remote: bool) {
@@ -142,8 +147,8 @@ impl Machine<'_> {
     }
     pub(crate) fn record_global_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
         let Some(recorder) = &mut self.recorder else { return };
-        let stream = recorder.stream();
-        let first = stream.lines.len();
+        let trace = recorder.trace();
+        let first = trace.lines.len();
         let mut sectors = [0u64; 64];
         let mut count = 0;
         for lane in lanes_of(mask) {
@@ -158,12 +163,12 @@ impl Machine<'_> {
         for &sector in &sectors[..count] {
             distinct += u32::from(last != Some(sector));
             if last.map(|last| last / 4) != Some(sector / 4) {
-                stream.lines.push(sector / 4);
+                trace.lines.push(sector / 4);
             }
             last = Some(sector);
         }
-        let count = (stream.lines.len() - first) as u32;
-        stream.events.push(Event::Global { first: first as u32, count, sectors: distinct });
+        let count = (trace.lines.len() - first) as u32;
+        trace.events.push(Event::Global { first: first as u32, count, sectors: distinct });
     }
     /// Records a bulk copy between shared memory and rows of global memory.
     pub(crate) fn record_bulk_copy(
@@ -174,24 +179,24 @@ impl Machine<'_> {
         bars: &[(usize, u32)],
     ) {
         let Some(recorder) = &mut self.recorder else { return };
-        let stream = recorder.stream();
-        let first = stream.lines.len();
+        let trace = recorder.trace();
+        let first = trace.lines.len();
         let mut count = 0;
         for (address, length) in rows {
             // TMA processes a row in chunks of 128 bytes.
             count += length.div_ceil(128).max(1);
             if length > 0 {
-                stream.lines.extend(address / 128..=(address + u64::from(length) - 1) / 128);
+                trace.lines.extend(address / 128..=(address + u64::from(length) - 1) / 128);
             }
         }
-        let lines = (first as u32, stream.lines.len() as u32);
+        let lines = (first as u32, trace.lines.len() as u32);
         let bars = recorder.add_mbarriers(bars.iter().copied());
-        recorder.stream().events.push(Event::Bulk { to_shared, bytes, rows: count, lines, bars });
+        recorder.trace().events.push(Event::Bulk { to_shared, bytes, rows: count, lines, bars });
     }
     pub(crate) fn record_commit(&mut self, bars: &[(usize, u32)]) {
         if let Some(recorder) = &mut self.recorder {
             let bars = recorder.add_mbarriers(bars.iter().copied());
-            recorder.stream().events.push(Event::Commit { bars });
+            recorder.trace().events.push(Event::Commit { bars });
         }
     }
 
@@ -206,39 +211,39 @@ impl Machine<'_> {
         self.record_with_stolen(number, Vec::new(), limit)
     }
 
-    /// Like `record`. The cluster steals the given clusters by cluster launch control (CLC).
+    /// Like `record`, but the cluster can steal the clusters `stolen` by cluster launch control (CLC).
     pub fn record_with_stolen(&mut self, number: u64, stolen: Vec<u64>, limit: u64) -> Result<Recording> {
         self.options.delivery = Delivery::Early;
-        self.total = 0;
+        self.warp_instructions = 0;
         let mut ids = self.cluster_ids()?;
         ids.next = number;
         let Some(id) = ids.next() else { return Ok(Recording::default()) };
-        self.waiting = ClusterIds { next: 0, end: stolen.len() as u64, selected: Some(stolen.into()), ..ids };
+        self.unlaunched = ClusterIds { next: 0, end: stolen.len() as u64, selected: Some(stolen.into()), ..ids };
         let mut cluster = self.new_cluster(id);
-        let ctas = cluster.ctas.iter().map(|cta| vec![Stream::default(); cta.warps.len()]).collect();
+        let ctas = cluster.ctas.iter().map(|cta| vec![WarpTrace::default(); cta.warps.len()]).collect();
         self.recorder = Some(Box::new(Recorder { ctas, ..Recorder::default() }));
         let result = self.run_isolated(&mut cluster, limit);
         let recorder = self.recorder.take().unwrap_or_default();
         let complete = result?;
         let columns = cluster.ctas.iter().map(|cta| cta.tmem.peak).max().unwrap_or(0);
-        Ok(Recording { ctas: recorder.ctas, complete, tmem_columns: (columns, COLUMNS as u32) })
+        Ok(Recording { ctas: recorder.ctas, complete, tmem_columns: (columns, TMEM_COLUMNS as u32) })
     }
 
     fn run_isolated(&mut self, cluster: &mut Cluster, limit: u64) -> Result<bool> {
-        while self.total < limit && self.run_iteration(cluster)? {}
+        while self.warp_instructions < limit && self.run_time_slices(cluster)? {}
         Ok(cluster.is_done())
     }
 }
 
-/// Returns the shared-memory wavefronts of an access: for each group of 128 bytes, the maximum number of distinct 32-bit words in
-/// one bank. Lanes that access more than 4 bytes form groups that access 128 bytes together.
+/// Returns the shared-memory wavefronts of an access. If a lane accesses more than 4 bytes, hardware serves groups of lanes that
+/// access 128 bytes together. Each group takes as many wavefronts as the largest number of distinct 32-bit words in one bank.
 pub(crate) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u32) -> u32 {
-    let group = (128 / bytes.max(4)).clamp(1, 32) as usize;
+    let lanes_per_group = (128 / bytes.max(4)).clamp(1, 32) as usize;
     let mut total = 0;
-    for start in (0..32).step_by(group) {
+    for start in (0..32).step_by(lanes_per_group) {
         let mut words = [0u64; 64];
         let mut count = 0;
-        for lane in lanes_of(mask).filter(|lane| (start..start + group).contains(lane)) {
+        for lane in lanes_of(mask).filter(|lane| (start..start + lanes_per_group).contains(lane)) {
             for word in addresses[lane] / 4..=(addresses[lane] + u64::from(bytes) - 1) / 4 {
                 words[count] = word;
                 count += 1;

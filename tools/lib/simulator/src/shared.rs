@@ -12,21 +12,21 @@ pub(crate) struct Shared {
     /// Bitmap of written bytes.
     written: Vec<u64>,
     granules: Vec<Granule>,
-    /// Write counter. A fence covers the writes up to its value.
-    pub(crate) clock: u32,
-    /// Whether a missing proxy fence is only recorded, and the first recorded one.
+    /// Number of generic-proxy writes. It serves as a time: a fence covers the writes up to the count at which it executes.
+    pub(crate) write_count: u32,
+    /// Whether the first missing proxy fence is recorded in `first_unfenced` instead of being an error.
     lenient: bool,
     pub(crate) first_unfenced: RefCell<Option<Box<Fault>>>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Granule {
-    /// The time and warp of the last generic-proxy write; time 0 means never.
+    /// The write count and the warp of the last generic-proxy write. Count 0: no such write needs a fence.
     generic_write: u32,
     warp: u16,
-    /// Asynchronous writes in flight.
+    /// Number of asynchronous writes in flight.
     async_writes: u8,
-    /// Asynchronous reads in flight.
+    /// Number of asynchronous reads in flight.
     async_reads: u16,
 }
 
@@ -37,7 +37,7 @@ impl Shared {
             data: vec![0; bytes as usize],
             written: vec![0; (bytes as usize).div_ceil(64)],
             granules: vec![Granule::default(); granules],
-            clock: 0,
+            write_count: 0,
             lenient,
             first_unfenced: RefCell::default(),
         }
@@ -91,7 +91,7 @@ impl Shared {
     pub(crate) fn write(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
         let length = bytes.len() as u32;
         self.check_bounds(address, length)?;
-        self.clock += 1;
+        self.write_count += 1;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
             if granule.async_writes > 0 || granule.async_reads > 0 {
                 let what = if granule.async_writes > 0 { "copy to" } else { "read of" };
@@ -100,7 +100,7 @@ impl Shared {
                     format!("shared memory at {address:#x} is written while an asynchronous {what} it is in flight"),
                 ));
             }
-            (granule.generic_write, granule.warp) = (self.clock, warp as u16);
+            (granule.generic_write, granule.warp) = (self.write_count, warp as u16);
         }
         self.mark_written(address, length);
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
@@ -110,22 +110,22 @@ impl Shared {
     pub(crate) fn write_copy(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
         let length = bytes.len() as u32;
         self.check_bounds(address, length)?;
-        self.clock += 1;
+        self.write_count += 1;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
-            (granule.generic_write, granule.warp) = (self.clock, warp as u16);
+            (granule.generic_write, granule.warp) = (self.write_count, warp as u16);
         }
         self.mark_written(address, length);
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// Returns bytes for an atomic operation.
-    pub(crate) fn atomic(&mut self, address: u32, length: u32, warp: usize) -> Result<&mut [u8]> {
+    /// Returns the bytes that an atomic operation modifies, after the checks of a read and of a write.
+    pub(crate) fn bytes_for_atomic(&mut self, address: u32, length: u32, warp: usize) -> Result<&mut [u8]> {
         let bytes = self.read(address, length)?.to_vec();
         self.write(address, &bytes, warp)?;
         Ok(&mut self.data[address as usize..(address + length) as usize])
     }
 
-    /// A write by the async proxy: the data of a bulk copy.
+    /// A write by the async proxy, for example the data of a bulk copy. Later async-proxy accesses need no fence after it.
     pub(crate) fn write_async(&mut self, address: u32, bytes: &[u8]) -> Result<()> {
         let length = bytes.len() as u32;
         self.check_bounds(address, length)?;
@@ -136,8 +136,8 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// Checks that a proxy fence separates a generic-proxy write from an async-proxy access. `proxy_fence_times` has the time of
-    /// the last proxy fence of each warp. A fence by the writer or by the issuer suffices.
+    /// Checks that a proxy fence separates a generic-proxy write from an async-proxy access. `proxy_fence_times` has the write
+    /// count at the last proxy fence of each warp. A fence by the writer or by the issuer suffices.
     fn check_fence(
         &self,
         granule: &Granule,
@@ -146,12 +146,12 @@ impl Shared {
         issuer: Actor,
         proxy_fence_times: &[u32],
     ) -> Result<()> {
-        let fence = |warp: usize| proxy_fence_times.get(warp).copied().unwrap_or(0);
-        if granule.generic_write <= fence(granule.warp.into()) || granule.generic_write <= fence(issuer.warp) {
+        let fence_time = |warp: usize| proxy_fence_times.get(warp).copied().unwrap_or(0);
+        if granule.generic_write <= fence_time(granule.warp.into()) || granule.generic_write <= fence_time(issuer.warp) {
             return Ok(());
         }
-        let known = self.lenient && self.first_unfenced.borrow().is_some();
-        if known {
+        let is_recorded = self.lenient && self.first_unfenced.borrow().is_some();
+        if is_recorded {
             return Ok(());
         }
         let writer = granule.warp;
@@ -200,7 +200,7 @@ impl Shared {
         }
         Ok(())
     }
-    /// Marks the beginning or the end of an asynchronous write to a range.
+    /// Counts the beginning (`begin`) or the end of an asynchronous write to a range.
     pub(crate) fn mark_async_write(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
         self.check_bounds(address, length)?;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
@@ -209,7 +209,7 @@ impl Shared {
         }
         Ok(())
     }
-    /// Marks the beginning or the end of an asynchronous read of a range.
+    /// Counts the beginning (`begin`) or the end of an asynchronous read of a range.
     pub(crate) fn mark_async_read(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
         self.check_bounds(address, length)?;
         for granule in &mut self.granules[Self::granules_of(address, length)] {

@@ -17,12 +17,12 @@ impl fmt::Display for SourceLocation<'_> {
     }
 }
 
-/// The source locations of a file's lines.
+/// The source locations of the lines of a PTX file.
 #[derive(Clone, Debug, Default)]
 pub struct SourceLocations<'a> {
     files: BTreeMap<&'a str, &'a str>,
     /// For each line at which the location changes: file number, line and column, or `None` at the start of a function.
-    from: BTreeMap<u32, Option<(&'a str, u32, u32)>>,
+    changes: BTreeMap<u32, Option<(&'a str, u32, u32)>>,
 }
 
 impl<'a> SourceLocations<'a> {
@@ -31,22 +31,23 @@ impl<'a> SourceLocations<'a> {
         for (number, line) in (1..).zip(text.lines().map(str::trim_start)) {
             if let Some(rest) = line.strip_prefix(".file") {
                 let file = rest.trim_start().split_once([' ', '\t']);
-                let named = file.and_then(|(number, name)| Some((number, name.trim_start().strip_prefix('"')?.split('"').next()?)));
-                locations.files.extend(named);
+                let number_and_name =
+                    file.and_then(|(number, name)| Some((number, name.trim_start().strip_prefix('"')?.split('"').next()?)));
+                locations.files.extend(number_and_name);
             } else if let Some(rest) = line.strip_prefix(".loc") {
                 let mut words = rest.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty());
                 let mut location = || Some((words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?));
-                locations.from.insert(number, location());
+                locations.changes.insert(number, location());
             } else if line.contains(".entry ") || line.contains(".func") {
-                locations.from.insert(number, None);
+                locations.changes.insert(number, None);
             }
         }
         locations
     }
 
-    /// Returns the source location of a line: that of the last `.loc` before it in its function.
+    /// Returns the source location of a PTX line, which the last `.loc` up to this line of its function gives.
     pub fn at(&self, line: u32) -> Option<SourceLocation<'a>> {
-        let (file, line, column) = (*self.from.range(..=line).next_back()?.1)?;
+        let (file, line, column) = (*self.changes.range(..=line).next_back()?.1)?;
         Some(SourceLocation { file: self.files.get(file)?, line, column })
     }
 }

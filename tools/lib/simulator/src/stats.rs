@@ -9,39 +9,40 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Traffic of one instruction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
-    bytes: u64,
-    /// 32-byte sectors of global memory, summed over warp instructions.
-    sectors: u64,
+    global_bytes: u64,
+    /// Number of 32-byte sectors of global memory, summed over warp instructions.
+    global_sectors: u64,
     /// Shared-memory wavefronts, and how many of them are due to bank conflicts.
-    wavefronts: u64,
-    conflicts: u64,
+    shared_wavefronts: u64,
+    bank_conflicts: u64,
 }
 
 impl Traffic {
     pub(crate) fn add(&mut self, other: &Traffic) {
-        self.bytes += other.bytes;
-        self.sectors += other.sectors;
-        self.wavefronts += other.wavefronts;
-        self.conflicts += other.conflicts;
+        self.global_bytes += other.global_bytes;
+        self.global_sectors += other.global_sectors;
+        self.shared_wavefronts += other.shared_wavefronts;
+        self.bank_conflicts += other.bank_conflicts;
     }
     /// Counts an access to global memory.
     pub(crate) fn count_global_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
-        let length = u64::from(bytes);
-        self.bytes += length * u64::from(mask.count_ones());
+        let bytes_per_lane = u64::from(bytes);
+        self.global_bytes += bytes_per_lane * u64::from(mask.count_ones());
         let sectors: BTreeSet<u64> =
-            lanes_of(mask).flat_map(|lane| addresses[lane] / 32..=(addresses[lane] + length - 1) / 32).collect();
-        self.sectors += sectors.len() as u64;
+            lanes_of(mask).flat_map(|lane| addresses[lane] / 32..=(addresses[lane] + bytes_per_lane - 1) / 32).collect();
+        self.global_sectors += sectors.len() as u64;
     }
     /// Counts a bulk copy.
     pub(crate) fn count_bulk_copy(&mut self, bytes: u32) {
-        self.bytes += u64::from(bytes);
-        self.sectors += u64::from(bytes.div_ceil(32));
+        self.global_bytes += u64::from(bytes);
+        self.global_sectors += u64::from(bytes.div_ceil(32));
     }
-    /// Counts an access to shared memory. Lanes that access more than 4 bytes form groups that access 128 bytes together.
+    /// Counts an access to shared memory. If a lane accesses more than 4 bytes, hardware serves groups of lanes that access 128
+    /// bytes together. Lanes conflict only within a group.
     pub(crate) fn count_shared_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
-        let group = (128 / bytes.max(4)).clamp(1, 32) as usize;
-        for start in (0..32).step_by(group) {
-            let lanes: Vec<usize> = lanes_of(mask).filter(|lane| (start..start + group).contains(lane)).collect();
+        let lanes_per_group = (128 / bytes.max(4)).clamp(1, 32) as usize;
+        for start in (0..32).step_by(lanes_per_group) {
+            let lanes: Vec<usize> = lanes_of(mask).filter(|lane| (start..start + lanes_per_group).contains(lane)).collect();
             if lanes.is_empty() {
                 continue;
             }
@@ -50,8 +51,8 @@ impl Traffic {
             let mut banks = [0u64; 32];
             words.iter().for_each(|word| banks[(word % 32) as usize] += 1);
             let wavefronts = banks.into_iter().max().unwrap_or(0);
-            self.wavefronts += wavefronts;
-            self.conflicts += wavefronts - 1;
+            self.shared_wavefronts += wavefronts;
+            self.bank_conflicts += wavefronts - 1;
         }
     }
 }
@@ -82,7 +83,7 @@ struct Loop {
     label: String,
     first_line: u32,
     last_line: u32,
-    /// Taken count of the back edge, in warps.
+    /// The number of times that warps took the back edge.
     repeats: u64,
     #[serde(flatten)]
     counts_of_range: Counts,
@@ -120,54 +121,54 @@ impl Machine<'_> {
                     first_line: lines().min().unwrap_or(0),
                     last_line: lines().max().unwrap_or(0),
                     repeats: self.branches_taken[pc],
-                    counts_of_range: self.counts(range.clone()),
+                    counts_of_range: self.count_range(range.clone()),
                 });
             }
         }
-        let total = self.counts(0..program.code.len());
-        let report = Report { kernel: program.entry.clone(), total, loops, conflicts: self.conflicts() };
+        let total = self.count_range(0..program.code.len());
+        let report = Report { kernel: program.entry.clone(), total, loops, conflicts: self.conflicting_instructions() };
         serde_json::to_string_pretty(&report).expect("counts are serialisable") + "\n"
     }
 
-    fn conflicts(&self) -> Vec<Conflicts> {
-        let instructions = self.program.code.iter().zip(&self.executed).zip(&self.traffic);
-        let conflicting = instructions.filter(|(_, traffic)| traffic.conflicts > 0);
-        let mut found: Vec<Conflicts> = conflicting
+    fn conflicting_instructions(&self) -> Vec<Conflicts> {
+        let instructions = self.program.code.iter().zip(&self.execution_counts).zip(&self.traffic);
+        let conflicting = instructions.filter(|(_, traffic)| traffic.bank_conflicts > 0);
+        let mut list: Vec<Conflicts> = conflicting
             .map(|((instr, executed), traffic)| Conflicts {
                 line: instr.line,
-                opcode: self.program.names[instr.name as usize].clone(),
+                opcode: self.program.opcodes[instr.opcode as usize].clone(),
                 executed: *executed,
-                shared_wavefronts: traffic.wavefronts,
-                bank_conflicts: traffic.conflicts,
+                shared_wavefronts: traffic.shared_wavefronts,
+                bank_conflicts: traffic.bank_conflicts,
             })
             .collect();
-        found.sort_by_key(|at| (std::cmp::Reverse(at.bank_conflicts), at.line));
-        found
+        list.sort_by_key(|at| (std::cmp::Reverse(at.bank_conflicts), at.line));
+        list
     }
 
-    fn counts(&self, range: std::ops::Range<usize>) -> Counts {
+    fn count_range(&self, range: std::ops::Range<usize>) -> Counts {
         let mut counts_of_range = Counts::default();
         for pc in range {
-            let count = self.executed[pc];
+            let count = self.execution_counts[pc];
             counts_of_range.failed_waits += self.failed_waits[pc];
             if count == 0 {
                 continue;
             }
-            let name = &self.program.names[self.program.code[pc].name as usize];
+            let name = &self.program.opcodes[self.program.code[pc].opcode as usize];
             counts_of_range.instructions += count;
             *counts_of_range.opcodes.entry(name.clone()).or_default() += count;
-            let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-            if starts(&["mma.", "wgmma.mma_async", "tcgen05.mma"]) {
+            let starts_with_any = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+            if starts_with_any(&["mma.", "wgmma.mma_async", "tcgen05.mma"]) {
                 counts_of_range.mmas += count;
             }
-            if starts(&["bar.", "barrier.", "mbarrier.try_wait", "mbarrier.test_wait"]) {
+            if starts_with_any(&["bar.", "barrier.", "mbarrier.try_wait", "mbarrier.test_wait"]) {
                 counts_of_range.barrier_waits += count;
             }
             if let Some(traffic) = self.traffic.get(pc) {
-                counts_of_range.global_bytes += traffic.bytes;
-                counts_of_range.global_sectors += traffic.sectors;
-                counts_of_range.shared_wavefronts += traffic.wavefronts;
-                counts_of_range.bank_conflicts += traffic.conflicts;
+                counts_of_range.global_bytes += traffic.global_bytes;
+                counts_of_range.global_sectors += traffic.global_sectors;
+                counts_of_range.shared_wavefronts += traffic.shared_wavefronts;
+                counts_of_range.bank_conflicts += traffic.bank_conflicts;
             }
         }
         counts_of_range
@@ -182,11 +183,11 @@ mod tests {
     fn sectors_and_conflicts() {
         let mut traffic = Traffic::default();
         traffic.count_global_access(&std::array::from_fn(|lane| lane as u64 * 4), u32::MAX, 4);
-        assert_eq!((traffic.bytes, traffic.sectors), (128, 4));
+        assert_eq!((traffic.global_bytes, traffic.global_sectors), (128, 4));
         let shared = |stride: u64, bytes| {
             let mut traffic = Traffic::default();
             traffic.count_shared_access(&std::array::from_fn(|lane| lane as u64 * stride), u32::MAX, bytes);
-            (traffic.wavefronts, traffic.conflicts)
+            (traffic.shared_wavefronts, traffic.bank_conflicts)
         };
         assert_eq!(shared(4, 4), (1, 0));
         assert_eq!(shared(8, 4), (2, 1));

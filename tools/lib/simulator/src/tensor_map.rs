@@ -1,7 +1,7 @@
 //! The 128-byte tensor map of TMA: a strided window of global memory and the tile that one copy moves.
 
 use crate::fault::{Fault, Result};
-use crate::program::MapField;
+use crate::program::TensorMapField;
 use ptx::Type;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,8 +9,7 @@ pub(crate) struct TensorMap {
     pub(crate) address: u64,
     pub(crate) rank: usize,
     pub(crate) ty: Type,
-    /// Bytes of an element.
-    pub(crate) element: u32,
+    pub(crate) element_bytes: u32,
     /// Elements per dimension, the contiguous one first.
     pub(crate) dims: [u64; 5],
     /// Byte stride of each dimension.
@@ -54,9 +53,9 @@ impl TensorMap {
         }
         let flags = words[1];
         let bits = |from: u32, count: u32| flags >> from & ((1 << count) - 1);
-        let wrong = |what: &str| Err(Fault::new("SIM070", format!("the tensor map is invalid or unsupported: {what}")));
+        let invalid = |what: &str| Err(Fault::new("SIM070", format!("the tensor map is invalid or unsupported: {what}")));
         if bits(0, 4) != 2 {
-            return wrong("it is not tiled");
+            return invalid("it is not tiled");
         }
         let rank = bits(4, 3) as usize + 1;
         let ty = match bits(7, 4) {
@@ -70,19 +69,19 @@ impl TensorMap {
             7 | 8 => Type::F32,
             9 => Type::F64,
             10 => Type::Bf16,
-            _ => return wrong("its element type is unknown"),
+            _ => return invalid("its element type is unknown"),
         };
-        let element = ty.bytes();
+        let element_bytes = ty.bytes();
         let swizzle = match (bits(13, 2), bits(19, 1)) {
             (0, _) => Swizzle::None,
             (1, 0) => Swizzle::Bytes32,
             (2, 0) => Swizzle::Bytes64,
             (3, 0) => Swizzle::Bytes128,
             (3, _) => Swizzle::Bytes128Atom32,
-            _ => return wrong("its swizzle is unknown"),
+            _ => return invalid("its swizzle is unknown"),
         };
         if rank > 5 || words[6] >> 32 & 0xff_ffff != 0 {
-            return wrong("its rank or its traversal strides are out of range");
+            return invalid("its rank or its traversal strides are out of range");
         }
         let half = |word: u64, high: bool| if high { word >> 32 } else { word & 0xffff_ffff };
         let dim = |index: usize| half(words[4 + index / 2], index % 2 == 1) + 1;
@@ -96,50 +95,52 @@ impl TensorMap {
             address: words[0],
             rank,
             ty,
-            element,
+            element_bytes,
             dims: std::array::from_fn(|index| if index < rank { dim(index) } else { 1 }),
-            strides: std::array::from_fn(|index| if index == 0 { element.into() } else { stride[index - 1] }),
+            strides: std::array::from_fn(|index| if index == 0 { element_bytes.into() } else { stride[index - 1] }),
             extent: std::array::from_fn(|index| if index < rank { extent(index) } else { 1 }),
             swizzle,
             tf32: bits(16, 1) == 1,
         })
     }
 
-    /// Returns the bytes of a tile, including those out of bounds.
+    /// Returns the bytes of a tile, including the out-of-bounds elements.
     pub(crate) fn tile_bytes(&self) -> u32 {
-        self.extent.iter().product::<u32>() * self.element
+        self.extent.iter().product::<u32>() * self.element_bytes
     }
-    /// Returns four rows of a matrix, each as wide as the tile, stored consecutively. The coordinates are a column and four row
-    /// numbers.
-    pub(crate) fn four_rows(&self, at: [i32; 5]) -> Vec<Row> {
+    /// Returns the rows of a `gather4` or `scatter4` copy: four rows of a matrix, consecutive in shared memory. A row is as wide as
+    /// the tile. The coordinates are a column and four row numbers.
+    pub(crate) fn four_rows(&self, coordinates: [i32; 5]) -> Vec<TileRow> {
         let one = TensorMap { extent: [self.extent[0], 1, 1, 1, 1], ..self.clone() };
-        let width = self.extent[0] * self.element;
-        let row =
-            |index: usize| one.rows([at[0], at[1 + index], 0, 0, 0]).map(move |row| Row { offset: index as u32 * width, ..row });
+        let width = self.extent[0] * self.element_bytes;
+        let row = |index: usize| {
+            one.rows([coordinates[0], coordinates[1 + index], 0, 0, 0])
+                .map(move |row| TileRow { offset: index as u32 * width, ..row })
+        };
         (0..4).flat_map(row).collect()
     }
-    /// Returns the rows of the tile at these coordinates, in shared-memory order.
-    pub(crate) fn rows(&self, at: [i32; 5]) -> impl Iterator<Item = Row> + '_ {
+    /// Returns the rows of the tile at these coordinates, in the order in which shared memory holds them.
+    pub(crate) fn rows(&self, coordinates: [i32; 5]) -> impl Iterator<Item = TileRow> + '_ {
         let rows: u32 = self.extent[1..].iter().product();
         (0..rows).map(move |row| {
-            let mut rest = row;
-            let mut inside = true;
+            let mut remaining_rows = row;
+            let mut is_inside = true;
             let mut address = self.address;
-            for (axis, &start) in at.iter().enumerate().skip(1) {
-                let index = i64::from(start) + i64::from(rest % self.extent[axis]);
-                rest /= self.extent[axis];
-                inside &= index >= 0 && (index as u64) < self.dims[axis];
+            for (axis, &start) in coordinates.iter().enumerate().skip(1) {
+                let index = i64::from(start) + i64::from(remaining_rows % self.extent[axis]);
+                remaining_rows /= self.extent[axis];
+                is_inside &= index >= 0 && (index as u64) < self.dims[axis];
                 address = address.wrapping_add((index as u64).wrapping_mul(self.strides[axis]));
             }
-            let start = i64::from(at[0]);
+            let start = i64::from(coordinates[0]);
             let first = (-start).clamp(0, self.extent[0].into()) as u32;
             let end = (self.dims[0] as i64 - start).clamp(first.into(), self.extent[0].into()) as u32;
-            let (first, end) = if inside { (first, end) } else { (0, 0) };
-            address = address.wrapping_add((start.wrapping_add(first.into()) as u64).wrapping_mul(self.element.into()));
-            Row {
-                offset: row * self.extent[0] * self.element,
-                skip: first * self.element,
-                bytes: (end - first) * self.element,
+            let (first, end) = if is_inside { (first, end) } else { (0, 0) };
+            address = address.wrapping_add((start.wrapping_add(first.into()) as u64).wrapping_mul(self.element_bytes.into()));
+            TileRow {
+                offset: row * self.extent[0] * self.element_bytes,
+                skip: first * self.element_bytes,
+                bytes: (end - first) * self.element_bytes,
                 address,
             }
         })
@@ -147,41 +148,51 @@ impl TensorMap {
 }
 
 /// Replaces a field of a map in memory, as `tensormap.replace` does.
-pub(crate) fn replace(bytes: &mut [u8], field: MapField, value: u64) -> Result<()> {
+pub(crate) fn replace_field(bytes: &mut [u8], field: TensorMapField, value: u64) -> Result<()> {
     let unsupported = |what: &str| Err(Fault::unsupported(format!("a tensor map with {what} {value}")));
     let (word, from, count, bits) = match field {
-        MapField::Address => (0, 0, 64, value),
-        MapField::Rank => (1, 4, 3, value),
-        MapField::Box(0) => (6, 56, 8, value.wrapping_sub(1)),
-        MapField::Box(axis) => (7, 8 * (axis - 1), 8, value.wrapping_sub(1)),
-        MapField::Dim(axis) => (4 + axis as usize / 2, 32 * (axis % 2), 32, (value & 0xffff_ffff).wrapping_sub(1)),
-        MapField::Stride(axis) => (1 + (axis as usize).div_ceil(2), 32 * ((axis + 1) % 2), 32, value >> 4),
-        MapField::ElementType if value <= 10 => (1, 7, 4, value),
-        MapField::ElementType => return unsupported("element type"),
-        MapField::Swizzle if value <= 3 => (1, 13, 2, value),
-        MapField::Swizzle => return unsupported("swizzle mode"),
-        MapField::SwizzleAtom if value <= 1 => (1, 19, 1, value),
-        MapField::SwizzleAtom => return unsupported("swizzle atomicity"),
-        MapField::ElementStride if value == 1 => return Ok(()),
-        MapField::ElementStride => return unsupported("element stride"),
-        MapField::Interleave | MapField::Fill if value == 0 => return Ok(()),
-        MapField::Interleave => return unsupported("interleave layout"),
-        MapField::Fill => return unsupported("fill mode"),
+        TensorMapField::Address => (0, 0, 64, value),
+        TensorMapField::Rank => (1, 4, 3, value),
+        TensorMapField::Box(0) => (6, 56, 8, value.wrapping_sub(1)),
+        TensorMapField::Box(axis) => (7, 8 * (axis - 1), 8, value.wrapping_sub(1)),
+        TensorMapField::Dim(axis) => (4 + axis as usize / 2, 32 * (axis % 2), 32, (value & 0xffff_ffff).wrapping_sub(1)),
+        TensorMapField::Stride(axis) => (1 + (axis as usize).div_ceil(2), 32 * ((axis + 1) % 2), 32, value >> 4),
+        TensorMapField::ElementType if value <= 10 => (1, 7, 4, value),
+        TensorMapField::ElementType => return unsupported("element type"),
+        TensorMapField::Swizzle if value <= 3 => (1, 13, 2, value),
+        TensorMapField::Swizzle => return unsupported("swizzle mode"),
+        TensorMapField::SwizzleAtom if value <= 1 => (1, 19, 1, value),
+        TensorMapField::SwizzleAtom => return unsupported("swizzle atomicity"),
+        TensorMapField::ElementStride if value == 1 => return Ok(()),
+        TensorMapField::ElementStride => return unsupported("element stride"),
+        TensorMapField::Interleave | TensorMapField::Fill if value == 0 => return Ok(()),
+        TensorMapField::Interleave => return unsupported("interleave layout"),
+        TensorMapField::Fill => return unsupported("fill mode"),
     };
     let mask = (u64::MAX >> (64 - count)) << from;
-    let place = &mut bytes[8 * word..8 * word + 8];
-    let old = u64::from_le_bytes([place[0], place[1], place[2], place[3], place[4], place[5], place[6], place[7]]);
-    place.copy_from_slice(&(old & !mask | bits << from & mask).to_le_bytes());
+    let word_bytes = &mut bytes[8 * word..8 * word + 8];
+    let old = u64::from_le_bytes([
+        word_bytes[0],
+        word_bytes[1],
+        word_bytes[2],
+        word_bytes[3],
+        word_bytes[4],
+        word_bytes[5],
+        word_bytes[6],
+        word_bytes[7],
+    ]);
+    word_bytes.copy_from_slice(&(old & !mask | bits << from & mask).to_le_bytes());
     Ok(())
 }
 
 /// The in-bounds part of a tile row in global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    /// The row's offset in the tile.
+pub(crate) struct TileRow {
+    /// The row's offset in the tile, in bytes.
     pub(crate) offset: u32,
-    /// Out-of-bounds bytes of the row before the part.
+    /// Out-of-bounds bytes of the row before the in-bounds part.
     pub(crate) skip: u32,
+    /// Bytes of the in-bounds part, and its address in global memory.
     pub(crate) bytes: u32,
     pub(crate) address: u64,
 }
@@ -205,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn decodes_maps_of_the_driver() {
+    fn decodes_driver_encoded_maps() {
         let map = TensorMap::decode(&encode(0x46312, [100, 30], 256, [64, 8])).unwrap();
-        assert_eq!((map.rank, map.element, map.swizzle), (2, 2, Swizzle::Bytes128));
+        assert_eq!((map.rank, map.element_bytes, map.swizzle), (2, 2, Swizzle::Bytes128));
         assert_eq!((map.dims, map.strides[1], map.extent), ([100, 30, 1, 1, 1], 256, [64, 8, 1, 1, 1]));
         assert_eq!(map.tile_bytes(), 1024);
         assert_eq!(TensorMap::decode(&encode(0xd6392, [8, 8], 256, [8, 8])).unwrap().swizzle, Swizzle::Bytes128Atom32);
@@ -216,11 +227,11 @@ mod tests {
     #[test]
     fn rows_stop_at_the_edges() {
         let map = TensorMap::decode(&encode(0x40312, [100, 30], 256, [64, 2])).unwrap();
-        let rows: Vec<Row> = map.rows([64, 29, 0, 0, 0]).collect();
-        assert_eq!(rows[0], Row { offset: 0, skip: 0, bytes: 72, address: 0x1000 + 29 * 256 + 128 });
+        let rows: Vec<TileRow> = map.rows([64, 29, 0, 0, 0]).collect();
+        assert_eq!(rows[0], TileRow { offset: 0, skip: 0, bytes: 72, address: 0x1000 + 29 * 256 + 128 });
         assert_eq!((rows[1].offset, rows[1].bytes), (128, 0));
-        let rows: Vec<Row> = map.rows([-4, 0, 0, 0, 0]).collect();
-        assert_eq!(rows[0], Row { offset: 0, skip: 8, bytes: 120, address: 0x1000 });
+        let rows: Vec<TileRow> = map.rows([-4, 0, 0, 0, 0]).collect();
+        assert_eq!(rows[0], TileRow { offset: 0, skip: 8, bytes: 120, address: 0x1000 });
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Tensor memory: 128 lanes of 512 columns of 32 bits per CTA, and the fragments of its accesses.
+//! Tensor memory: 128 lanes of 512 columns of 32 bits per CTA, and the register fragments of `tcgen05.ld` and `tcgen05.st`.
 
 use crate::fault::{Fault, Result};
 
-pub(crate) const LANES: usize = 128;
-pub(crate) const COLUMNS: usize = 512;
-/// The smallest allocation. Sizes are powers of two.
+pub(crate) const TMEM_LANES: usize = 128;
+pub(crate) const TMEM_COLUMNS: usize = 512;
+/// The smallest allocation in columns. Sizes are powers of two.
 const MIN_ALLOCATION: u32 = 32;
 
 pub(crate) struct Tmem {
@@ -17,16 +17,17 @@ pub(crate) struct Tmem {
     allocations: u32,
     /// Peak number of allocated columns.
     pub(crate) peak: u32,
+    /// Whether the CTA has given up its permission to allocate.
     pub(crate) relinquished: bool,
-    /// MMAs in flight that access a column.
+    /// For each column, the number of MMAs in flight that access it.
     pub(crate) mmas_in_flight: Vec<u16>,
-    /// Stores in flight to a column, per group of 32 lanes.
+    /// For each column and group of 32 lanes, the number of stores in flight.
     stores_in_flight: Vec<[u16; 4]>,
 }
 
 impl Default for Tmem {
     fn default() -> Self {
-        let owner = vec![0; COLUMNS];
+        let owner = vec![0; TMEM_COLUMNS];
         Tmem {
             words: Vec::new(),
             defined: Vec::new(),
@@ -34,8 +35,8 @@ impl Default for Tmem {
             allocations: 0,
             peak: 0,
             relinquished: false,
-            mmas_in_flight: vec![0; COLUMNS],
-            stores_in_flight: vec![[0; 4]; COLUMNS],
+            mmas_in_flight: vec![0; TMEM_COLUMNS],
+            stores_in_flight: vec![[0; 4]; TMEM_COLUMNS],
         }
     }
 }
@@ -43,7 +44,7 @@ impl Default for Tmem {
 impl Tmem {
     /// Allocates columns and returns the first; `None` if no free run is large enough.
     pub(crate) fn allocate(&mut self, columns: u32) -> Result<Option<u32>> {
-        if !columns.is_power_of_two() || !(MIN_ALLOCATION..=COLUMNS as u32).contains(&columns) {
+        if !columns.is_power_of_two() || !(MIN_ALLOCATION..=TMEM_COLUMNS as u32).contains(&columns) {
             return Err(Fault::new(
                 "SIM080",
                 format!("an allocation of {columns} columns of tensor memory: the count must be a power of two from 32 to 512"),
@@ -52,21 +53,21 @@ impl Tmem {
         if self.relinquished {
             return Err(Fault::new("SIM080", "tensor memory is allocated after tcgen05.relinquish_alloc_permit"));
         }
-        self.words.resize(LANES * COLUMNS, 0);
-        self.defined.resize(LANES * COLUMNS, false);
+        self.words.resize(TMEM_LANES * TMEM_COLUMNS, 0);
+        self.defined.resize(TMEM_LANES * TMEM_COLUMNS, false);
         let size = columns as usize;
-        let start = (0..COLUMNS).step_by(size).find(|&start| self.owner[start..start + size].iter().all(|&owner| owner == 0));
+        let start = (0..TMEM_COLUMNS).step_by(size).find(|&start| self.owner[start..start + size].iter().all(|&owner| owner == 0));
         let Some(start) = start else { return Ok(None) };
         self.allocations += 1;
         self.owner[start..start + size].fill(self.allocations);
         self.peak = self.peak.max(self.owner.iter().filter(|&&owner| owner != 0).count() as u32);
-        self.defined.chunks_exact_mut(COLUMNS).for_each(|lane| lane[start..start + size].fill(false));
+        self.defined.chunks_exact_mut(TMEM_COLUMNS).for_each(|lane| lane[start..start + size].fill(false));
         Ok(Some(start as u32))
     }
     pub(crate) fn free(&mut self, address: u32, columns: u32) -> Result<()> {
         let (start, size) = ((address & 0xffff) as usize, columns as usize);
         let owner = self.owner.get(start).copied().unwrap_or(0);
-        if owner == 0 || self.owner.iter().filter(|&&other| other == owner).count() != size || start + size > COLUMNS {
+        if owner == 0 || self.owner.iter().filter(|&&other| other == owner).count() != size || start + size > TMEM_COLUMNS {
             return Err(Fault::new(
                 "SIM080",
                 format!("{columns} columns of tensor memory at {address:#x} are freed, but they are not one allocation"),
@@ -78,21 +79,21 @@ impl Tmem {
     pub(crate) fn is_allocated(&self) -> bool {
         self.owner.iter().any(|&owner| owner != 0)
     }
-    /// Validates a column of an access.
-    pub(crate) fn column(&self, column: u32) -> Result<usize> {
+    /// Checks that a column of an access is allocated and returns it as an index.
+    pub(crate) fn check_column(&self, column: u32) -> Result<usize> {
         match self.owner.get(column as usize) {
             Some(&owner) if owner != 0 => Ok(column as usize),
             _ => Err(Fault::new("SIM081", format!("column {column} of tensor memory is not allocated"))),
         }
     }
-    /// Validates a lane and a column of an access and returns the word index.
-    pub(crate) fn cell(&self, lane: usize, column: u32) -> Result<usize> {
+    /// Checks a lane and a column of an access and returns the word index.
+    pub(crate) fn cell_index(&self, lane: usize, column: u32) -> Result<usize> {
         match lane {
-            0..LANES => Ok(lane * COLUMNS + self.column(column)?),
+            0..TMEM_LANES => Ok(lane * TMEM_COLUMNS + self.check_column(column)?),
             _ => Err(Fault::new("SIM081", format!("there is no lane {lane} of tensor memory"))),
         }
     }
-    /// Marks the beginning or the end of a store to a cell.
+    /// Counts the beginning (`begin`) or the end of a store to a cell.
     pub(crate) fn mark_store(&mut self, lane: usize, column: u32, begin: bool) {
         let count = &mut self.stores_in_flight[column as usize][lane / 32];
         *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
@@ -103,14 +104,14 @@ impl Tmem {
         lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
     }
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
-        Ok(self.words[self.cell(lane, column)?])
+        Ok(self.words[self.cell_index(lane, column)?])
     }
     /// Returns whether a word was written since its column was allocated.
     pub(crate) fn is_defined(&self, lane: usize, column: u32) -> bool {
-        self.defined.get(lane * COLUMNS + column as usize).copied().unwrap_or(false)
+        self.defined.get(lane * TMEM_COLUMNS + column as usize).copied().unwrap_or(false)
     }
     pub(crate) fn write(&mut self, lane: usize, column: u32, value: u32) -> Result<()> {
-        let cell = self.cell(lane, column)?;
+        let cell = self.cell_index(lane, column)?;
         self.words[cell] = value;
         self.defined[cell] = true;
         Ok(())
@@ -129,7 +130,7 @@ pub enum TmemShape {
 }
 
 impl TmemShape {
-    /// Returns the registers and the columns of one repetition.
+    /// Returns the number of registers and of columns of one repetition (`.x1`).
     pub(crate) fn registers_and_columns(self) -> (usize, u32) {
         match self {
             TmemShape::S32x32 | TmemShape::S16x32x2 => (1, 1),
@@ -140,8 +141,8 @@ impl TmemShape {
     }
     /// Returns the lane (relative to the access) and the column of register `index` of a thread.
     pub(crate) fn location(self, thread: usize, index: usize, split: u32) -> (usize, u32) {
-        let (per, columns) = self.registers_and_columns();
-        let (first, register) = ((index / per) as u32 * columns, index % per);
+        let (registers_per_repetition, columns) = self.registers_and_columns();
+        let (first, register) = ((index / registers_per_repetition) as u32 * columns, index % registers_per_repetition);
         match self {
             TmemShape::S32x32 => (thread, first),
             TmemShape::S16x32x2 => (thread % 16, first + if thread < 16 { 0 } else { split }),
@@ -158,7 +159,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn figures_of_the_isa() {
+    fn locations_match_figures_of_the_isa() {
         assert_eq!(TmemShape::S32x32.location(7, 3, 0), (7, 3));
         assert_eq!(
             [0, 1, 2, 3, 4].map(|thread| TmemShape::S16x64.location(thread, 0, 0)),
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn allocation() {
+    fn allocates_and_frees_columns() {
         let mut tmem = Tmem::default();
         assert_eq!(tmem.allocate(256).unwrap(), Some(0));
         assert_eq!(tmem.allocate(64).unwrap(), Some(256));

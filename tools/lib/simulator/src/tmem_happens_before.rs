@@ -2,33 +2,35 @@
 //!
 //! A warp's access is ordered before another warp's access if three steps separate them: `tcgen05.fence::before_thread_sync` by the
 //! first, a barrier, and `::after_thread_sync` by the second. MMA accesses are ordered by a wait for a barrier at which a later
-//! `tcgen05.commit` arrives, followed by a fence. The same order is required for loads of the issuing warp. MMAs and copies of one
-//! warp are pipelined and complete in order.
+//! `tcgen05.commit` arrives, followed by a fence. Loads by the warp that issued the MMA need this order too. MMAs and TMEM copies
+//! of one warp are pipelined and complete in order.
 //!
 //! Time is counted in fences and commits. A cell is a column of sixteen lanes.
 
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
-use crate::tmem::{COLUMNS, LANES};
+use crate::tmem::{TMEM_COLUMNS, TMEM_LANES};
 use std::ops::Range;
 
-const LANE_GROUPS: usize = LANES / 16;
+const LANE_GROUPS: usize = TMEM_LANES / 16;
 /// Bit mask of all lane groups.
-pub(crate) const ALL_LANES: u8 = u8::MAX;
+pub(crate) const ALL_LANE_GROUPS: u8 = u8::MAX;
 /// Limit on the cells of loads in flight per warp.
 const MAX_OPEN_LOADS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct TmemHappensBefore {
+    /// The cells of each CTA, by column and lane group.
     cells: Vec<Vec<Cell>>,
-    /// For each warp: its fence count, its commit count, and the vector clock at its last fence.
-    fences: Vec<u32>,
-    commits: Vec<u32>,
+    /// For each warp: the number of its `before_thread_sync` fences, the number of its commits, and the fence counts of all warps
+    /// that its vector clock had at its last `after_thread_sync` fence.
+    fence_counts: Vec<u32>,
+    commit_counts: Vec<u32>,
     fence_snapshots: Vec<Vec<u32>>,
-    /// The commits of other warps that were complete at the warp's last fence.
-    complete: Vec<Vec<u32>>,
-    /// Loads of each warp that no `tcgen05.wait::ld` has covered.
-    loads: Vec<Vec<(usize, usize)>>,
+    /// For each warp: the commit counts of all warps that its vector clock had at its last `after_thread_sync` fence.
+    completed_commits: Vec<Vec<u32>>,
+    /// The cells (CTA and index) of each warp's loads that no `tcgen05.wait::ld` has covered.
+    open_loads: Vec<Vec<(usize, usize)>>,
 }
 
 #[derive(Clone, Default)]
@@ -37,7 +39,8 @@ struct Cell {
     reads: Vec<Access>,
 }
 
-/// An access. It is visible to warps whose clock includes this many fences, or commits, of its warp.
+/// An access by a warp. It is ordered before a warp whose vector clock has at least this number of fences, or of commits, of the
+/// accessing warp.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Access {
     warp: usize,
@@ -61,11 +64,11 @@ impl TmemHappensBefore {
     pub(crate) fn new(warp_count: usize, ctas: usize) -> TmemHappensBefore {
         TmemHappensBefore {
             cells: vec![Vec::new(); ctas],
-            fences: vec![0; warp_count],
-            commits: vec![0; warp_count],
+            fence_counts: vec![0; warp_count],
+            commit_counts: vec![0; warp_count],
             fence_snapshots: vec![vec![0; warp_count]; warp_count],
-            complete: vec![vec![0; warp_count]; warp_count],
-            loads: vec![Vec::new(); warp_count],
+            completed_commits: vec![vec![0; warp_count]; warp_count],
+            open_loads: vec![Vec::new(); warp_count],
         }
     }
 }
@@ -76,24 +79,25 @@ impl HappensBefore {
         if self.warp_count == 0 {
             return;
         }
-        let cells = &mut self.tensor.cells[cta];
-        cells.resize(COLUMNS * LANE_GROUPS, Cell::default());
+        let cells = &mut self.tmem.cells[cta];
+        cells.resize(TMEM_COLUMNS * LANE_GROUPS, Cell::default());
         cells[columns.start as usize * LANE_GROUPS..columns.end as usize * LANE_GROUPS].fill(Cell::default());
     }
 
+    /// `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
     pub(crate) fn tensor_fence(&mut self, actor: Actor, before: bool) {
         if self.warp_count == 0 {
             return;
         }
         let (id, row) = (self.warp_id(actor), self.clock_range(self.warp_id(actor)));
         if before {
-            self.tensor.fences[id] += 1;
-            self.vector_clocks[row.start + self.warp_count + id] = self.tensor.fences[id];
+            self.tmem.fence_counts[id] += 1;
+            self.vector_clocks[row.start + self.warp_count + id] = self.tmem.fence_counts[id];
         } else {
             let visible = &self.vector_clocks[row.start + self.warp_count..row.start + 2 * self.warp_count];
-            self.tensor.fence_snapshots[id].copy_from_slice(visible);
+            self.tmem.fence_snapshots[id].copy_from_slice(visible);
             let committed = &self.vector_clocks[row.start + 2 * self.warp_count..row.start + 3 * self.warp_count];
-            self.tensor.complete[id].copy_from_slice(committed);
+            self.tmem.completed_commits[id].copy_from_slice(committed);
         }
     }
     /// Counts a commit and returns its number.
@@ -102,8 +106,8 @@ impl HappensBefore {
             return 0;
         }
         let id = self.warp_id(actor);
-        self.tensor.commits[id] += 1;
-        self.tensor.commits[id]
+        self.tmem.commit_counts[id] += 1;
+        self.tmem.commit_counts[id]
     }
     /// A warp has waited for its loads.
     pub(crate) fn complete_tmem_loads(&mut self, actor: Actor) {
@@ -111,9 +115,9 @@ impl HappensBefore {
             return;
         }
         let id = self.warp_id(actor);
-        let fences = self.tensor.fences[id] + 1;
-        for (cta, cell) in std::mem::take(&mut self.tensor.loads[id]) {
-            if let Some(cell) = self.tensor.cells[cta].get_mut(cell) {
+        let fences = self.tmem.fence_counts[id] + 1;
+        for (cta, cell) in std::mem::take(&mut self.tmem.open_loads[id]) {
+            if let Some(cell) = self.tmem.cells[cta].get_mut(cell) {
                 cell.reads.iter_mut().filter(|read| read.warp == id && read.commits == 0).for_each(|read| read.fences = fences);
             }
         }
@@ -122,16 +126,16 @@ impl HappensBefore {
     /// Returns whether a warp's access to a cell is ordered after an earlier access.
     fn is_ordered_after(&self, id: usize, access_kind: TmemAccessKind, access: &Access) -> bool {
         // NVIDIA's compiler omits the fence after a wait for a commit.
-        let visible = match self.lenient {
+        let visible_commits = match self.lenient {
             true => self.vector_clocks[self.clock_range(id).start + 2 * self.warp_count + access.warp],
-            false => self.tensor.complete[id][access.warp],
+            false => self.tmem.completed_commits[id][access.warp],
         };
-        let committed = || access.commits > 0 && visible >= access.commits;
-        let pipelined = matches!(access_kind, TmemAccessKind::MmaRead | TmemAccessKind::MmaWrite);
-        if access.commits > 0 && !pipelined {
+        let committed = || access.commits > 0 && visible_commits >= access.commits;
+        let is_pipelined = matches!(access_kind, TmemAccessKind::MmaRead | TmemAccessKind::MmaWrite);
+        if access.commits > 0 && !is_pipelined {
             return committed();
         }
-        access.warp == id || self.tensor.fence_snapshots[id][access.warp] >= access.fences || committed()
+        access.warp == id || self.tmem.fence_snapshots[id][access.warp] >= access.fences || committed()
     }
 
     /// Checks an access by a warp, or by an MMA that it issued, to columns of some lane groups.
@@ -148,30 +152,31 @@ impl HappensBefore {
         }
         let id = self.warp_id(actor);
         let writes = matches!(access_kind, TmemAccessKind::Store | TmemAccessKind::MmaWrite);
-        let committed = matches!(access_kind, TmemAccessKind::MmaRead | TmemAccessKind::MmaWrite);
-        let now = Access {
+        let is_mma_access = matches!(access_kind, TmemAccessKind::MmaRead | TmemAccessKind::MmaWrite);
+        let new_access = Access {
             warp: id,
             line: actor.line,
-            // A load ends with its wait. NVIDIA's compiler sometimes omits that wait.
-            fences: if access_kind == TmemAccessKind::Load && !self.lenient { u32::MAX } else { self.tensor.fences[id] + 1 },
-            commits: if committed { self.tensor.commits[id] + 1 } else { 0 },
+            // A load ends with its `tcgen05.wait::ld`. NVIDIA's compiler sometimes omits this wait, so the lenient analysis ignores
+            // it.
+            fences: if access_kind == TmemAccessKind::Load && !self.lenient { u32::MAX } else { self.tmem.fence_counts[id] + 1 },
+            commits: if is_mma_access { self.tmem.commit_counts[id] + 1 } else { 0 },
         };
         let mut loads = Vec::new();
         for column in columns {
             for group in (0..LANE_GROUPS).filter(|group| groups >> group & 1 == 1) {
                 let index = column as usize * LANE_GROUPS + group;
-                let Some(cell) = self.tensor.cells[cta].get(index) else { continue };
+                let Some(cell) = self.tmem.cells[cta].get(index) else { continue };
                 let before = cell.write.iter().chain(cell.reads.iter().filter(|_| writes));
                 if let Some(&access) = before.into_iter().find(|access| !self.is_ordered_after(id, access_kind, access)) {
                     return self.report_unordered(actor, access_kind, column, access);
                 }
-                let cell = &mut self.tensor.cells[cta][index];
+                let cell = &mut self.tmem.cells[cta][index];
                 if writes {
                     cell.reads.clear();
-                    cell.write = Some(now);
+                    cell.write = Some(new_access);
                 } else {
-                    cell.reads.retain(|read| read.warp != id || (read.commits > 0) != committed);
-                    cell.reads.push(now);
+                    cell.reads.retain(|read| read.warp != id || (read.commits > 0) != is_mma_access);
+                    cell.reads.push(new_access);
                     if access_kind == TmemAccessKind::Load {
                         loads.push((cta, index));
                     }
@@ -179,8 +184,8 @@ impl HappensBefore {
             }
         }
         // Bounds the list, because a program may load without ever waiting.
-        self.tensor.loads[id].extend(loads);
-        if self.tensor.loads[id].len() > MAX_OPEN_LOADS {
+        self.tmem.open_loads[id].extend(loads);
+        if self.tmem.open_loads[id].len() > MAX_OPEN_LOADS {
             self.complete_tmem_loads(actor);
         }
         Ok(())
@@ -194,13 +199,14 @@ impl HappensBefore {
             TmemAccessKind::MmaWrite => "has an MMA or copy write",
         };
         let (id, other) = (self.warp_id(actor), self.describe_warp(access.warp));
-        let lacks = match (access.commits > 0, access.fences) {
+        let missing_order = match (access.commits > 0, access.fences) {
             (true, _) => "a wait for a barrier of tcgen05.commit and tcgen05.fence::after_thread_sync",
             (_, u32::MAX) => "a preceding tcgen05.wait::ld",
             _ => "tcgen05.fence::before_thread_sync, a barrier and tcgen05.fence::after_thread_sync",
         };
         let message = format!("{} {what} column {column} of tensor memory, which {other} accessed before", self.describe_warp(id));
-        let fault = Fault::new("SIM038", message).note(format!("the earlier access is in line {}; missing: {lacks}", access.line));
-        self.report(fault, actor)
+        let fault =
+            Fault::new("SIM038", message).note(format!("the earlier access is in line {}; missing: {missing_order}", access.line));
+        self.report_fault(fault, actor)
     }
 }

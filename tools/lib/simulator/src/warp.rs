@@ -3,29 +3,30 @@
 use crate::exec::cp_async::Copies;
 use crate::exec::tcgen05::TmemTransfer;
 use crate::exec::wgmma::OpenMmas;
-use crate::lanes::{ALL, Lanes, WARP};
+use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
 use crate::program::{Program, RegSlot};
 use std::collections::BTreeSet;
 
 /// Backward branches after which a diverged group yields to the other groups of its warp.
 const MAX_BACKWARD_BRANCHES: u32 = 4096;
 
-/// A warp split: the lanes of a diverged warp that execute the same instruction.
+/// A warp split, also called a group of lanes: the lanes of a diverged warp that are at the same instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) wait: Option<Wait>,
-    /// The arrival of these lanes at the barrier at which they wait.
-    pub(crate) ticket: Option<Ticket>,
-    /// The instruction index of the last wait that failed spuriously.
+    /// The arrival of these lanes at the named barrier at which they wait.
+    pub(crate) arrival_token: Option<ArrivalToken>,
+    /// The instruction index of the last mbarrier wait, if it failed.
     pub(crate) failed_wait_pc: Option<u32>,
     backward_branches: u32,
 }
 
-/// An arrival at a barrier: its generation, and whether the complete warp arrived.
+/// An arrival at a named barrier: the barrier's generation (number of completed phases), and whether all live lanes of the warp
+/// arrived together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+pub(crate) struct ArrivalToken {
     pub(crate) generation: u64,
     pub(crate) whole_warp: bool,
 }
@@ -49,7 +50,7 @@ pub(crate) enum Wait {
         state: String,
     },
     Asynchronous {
-        what: &'static str,
+        awaited: &'static str,
     },
     /// The `missing` warps of the warp group have not issued their first `mmas` MMAs yet.
     WarpGroup {
@@ -67,7 +68,7 @@ impl std::fmt::Display for Wait {
             }
             Wait::ClusterBarrier => write!(f, "the cluster barrier"),
             Wait::Mbarrier { address, parity, state } => write!(f, "phase {parity} of the mbarrier at {address:#x} ({state})"),
-            Wait::Asynchronous { what } => write!(f, "{what}"),
+            Wait::Asynchronous { awaited } => write!(f, "{awaited}"),
             Wait::WarpGroup { missing, mmas } => {
                 write!(f, "warps {missing:?} of its group to issue wgmma {mmas}")
             }
@@ -82,11 +83,12 @@ pub(crate) struct Warp {
     /// For each register, the lanes whose value is undefined.
     pub(crate) undefined: Vec<u32>,
     pub(crate) splits: Vec<Split>,
-    pub(crate) local: Vec<u8>,
+    pub(crate) local_memory: Vec<u8>,
     /// The cluster-barrier generation of this warp's arrival.
-    pub(crate) cluster_ticket: Option<u64>,
+    pub(crate) cluster_arrival_generation: Option<u64>,
     pub(crate) copies: Copies,
     pub(crate) mmas: OpenMmas,
+    /// Stores of `tcgen05.st` that no `tcgen05.wait::st` has covered, with late delivery.
     pub(crate) tensor_stores: Vec<TmemTransfer>,
     /// Destination registers of `tcgen05.ld` that no `tcgen05.wait::ld` has covered.
     pub(crate) tensor_loads: BTreeSet<RegSlot>,
@@ -96,10 +98,11 @@ pub(crate) struct Warp {
     /// Registers computed or loaded since the last `wgmma.fence`. Before the first fence, these are all registers that hold no
     /// constant. Copies inherit the state of their source, because compilers move copies and constants across fences.
     unfenced: Vec<bool>,
+    /// Whether the warp has executed a `wgmma.fence`.
     pub(crate) has_fenced: bool,
     /// Number of committed bulk groups.
     pub(crate) bulk_groups: u32,
-    /// Treats all registers as defined and fenced.
+    /// Whether all registers count as defined and fenced.
     assumed_defined: bool,
 }
 
@@ -107,14 +110,14 @@ impl Warp {
     pub(crate) fn new(program: &Program, index: usize, threads: u32, special: impl Fn(crate::program::Special) -> Lanes) -> Warp {
         let mut warp = Warp {
             index,
-            regs: vec![[0; WARP]; program.slots as usize],
-            undefined: vec![ALL; program.slots as usize],
-            in_flight: vec![false; program.slots as usize],
-            unfenced: vec![true; program.slots as usize],
+            regs: vec![[0; WARP_SIZE]; program.slot_count as usize],
+            undefined: vec![ALL_LANES; program.slot_count as usize],
+            in_flight: vec![false; program.slot_count as usize],
+            unfenced: vec![true; program.slot_count as usize],
             ..Warp::default()
         };
         for &(slot, value) in &program.constants {
-            warp.regs[slot as usize] = [value; WARP];
+            warp.regs[slot as usize] = [value; WARP_SIZE];
             warp.undefined[slot as usize] = 0;
             warp.unfenced[slot as usize] = false;
         }
@@ -122,8 +125,8 @@ impl Warp {
             warp.regs[slot as usize] = special(kind);
             warp.undefined[slot as usize] = 0;
         }
-        let mask = if threads >= 32 { ALL } else { (1 << threads) - 1 };
-        warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, failed_wait_pc: None, backward_branches: 0 });
+        let mask = if threads >= 32 { ALL_LANES } else { (1 << threads) - 1 };
+        warp.splits.push(Split { pc: 0, mask, wait: None, arrival_token: None, failed_wait_pc: None, backward_branches: 0 });
         warp
     }
 
@@ -141,12 +144,12 @@ impl Warp {
         self.splits.is_empty()
     }
     /// Picks the runnable group with the lowest instruction index, so that diverged groups reconverge.
-    pub(crate) fn pick(&self) -> Option<usize> {
+    pub(crate) fn pick_split(&self) -> Option<usize> {
         let runnable = self.splits.iter().enumerate().filter(|(_, split)| split.wait.is_none());
         runnable.min_by_key(|(_, split)| (split.backward_branches / MAX_BACKWARD_BRANCHES, split.pc)).map(|(index, _)| index)
     }
     /// Moves the taken lanes of a group to another instruction.
-    pub(crate) fn branch(&mut self, index: usize, target: u32, taken: u32) {
+    pub(crate) fn branch_lanes(&mut self, index: usize, target: u32, taken: u32) {
         let split = &mut self.splits[index];
         if taken == 0 {
             split.pc += 1;
@@ -160,9 +163,17 @@ impl Warp {
         }
         split.mask &= !taken;
         split.pc += 1;
-        self.splits.push(Split { pc: target, mask: taken, wait: None, ticket: None, failed_wait_pc: None, backward_branches });
+        self.splits.push(Split {
+            pc: target,
+            mask: taken,
+            wait: None,
+            arrival_token: None,
+            failed_wait_pc: None,
+            backward_branches,
+        });
     }
-    pub(crate) fn exit(&mut self, index: usize, lanes: u32) {
+    /// Removes lanes that executed `exit` from a group. Other lanes of the group continue with the next instruction.
+    pub(crate) fn exit_lanes(&mut self, index: usize, lanes: u32) {
         self.splits[index].mask &= !lanes;
         if self.splits[index].mask == 0 {
             self.splits.swap_remove(index);
@@ -171,12 +182,12 @@ impl Warp {
         }
     }
     /// Merges groups that have reached the same instruction.
-    pub(crate) fn merge(&mut self) {
+    pub(crate) fn merge_splits(&mut self) {
         let mut index = 0;
         while index < self.splits.len() {
-            let (pc, ticket) = (self.splits[index].pc, self.splits[index].ticket);
+            let (pc, arrival_token) = (self.splits[index].pc, self.splits[index].arrival_token);
             while let Some(other) =
-                (index + 1..self.splits.len()).find(|&o| self.splits[o].pc == pc && self.splits[o].ticket == ticket)
+                (index + 1..self.splits.len()).find(|&o| self.splits[o].pc == pc && self.splits[o].arrival_token == arrival_token)
             {
                 let removed = self.splits.swap_remove(other);
                 self.splits[index].mask |= removed.mask;
@@ -197,9 +208,9 @@ impl Warp {
     pub(crate) fn is_in_flight(&self, slot: RegSlot) -> bool {
         self.in_flight[slot as usize]
     }
-    pub(crate) fn set_in_flight(&mut self, slot: RegSlot, now: bool) {
-        let before = std::mem::replace(&mut self.in_flight[slot as usize], now);
-        self.in_flight_count = self.in_flight_count + usize::from(now) - usize::from(before);
+    pub(crate) fn set_in_flight(&mut self, slot: RegSlot, in_flight: bool) {
+        let was_in_flight = std::mem::replace(&mut self.in_flight[slot as usize], in_flight);
+        self.in_flight_count = self.in_flight_count + usize::from(in_flight) - usize::from(was_in_flight);
     }
 
     /// `wgmma.fence`: MMAs may use the registers written so far.
@@ -220,24 +231,25 @@ impl Warp {
         &self.regs[slot as usize]
     }
     #[inline]
-    pub(crate) fn write(&mut self, slot: RegSlot, mask: u32, values: &Lanes) {
+    pub(crate) fn write_lanes(&mut self, slot: RegSlot, mask: u32, values: &Lanes) {
         let register = &mut self.regs[slot as usize];
-        if mask == ALL {
+        if mask == ALL_LANES {
             *register = *values;
         } else {
-            for lane in 0..WARP {
+            for lane in 0..WARP_SIZE {
                 if mask >> lane & 1 == 1 {
                     register[lane] = values[lane];
                 }
             }
         }
     }
-    /// Writes a result. Lanes of the mask become defined, except those in `undefined`.
+    /// Writes a result: lanes of the mask become defined, except those in `undefined`, and the register becomes unfenced.
     #[inline]
-    pub(crate) fn set(&mut self, slot: RegSlot, mask: u32, values: &Lanes, undefined: u32) {
-        self.write(slot, mask, values);
+    pub(crate) fn write_result(&mut self, slot: RegSlot, mask: u32, values: &Lanes, undefined: u32) {
+        self.write_lanes(slot, mask, values);
         self.set_undefined(slot, mask, undefined);
     }
+    /// Sets which lanes of the mask are undefined. The register becomes unfenced, because an instruction has written it.
     #[inline]
     pub(crate) fn set_undefined(&mut self, slot: RegSlot, mask: u32, undefined: u32) {
         if self.assumed_defined {

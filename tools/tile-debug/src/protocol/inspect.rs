@@ -3,13 +3,13 @@
 use super::wire::Request;
 use super::{Editor, Handle};
 use crate::engine::Control;
-use crate::expression::{self, Datum, elements};
+use crate::expression::{self, Datum, elements_as_f64};
 use crate::scene::{Scene, StopReason};
 use crate::values;
 use serde_json::{Value, json};
 
 /// Maximum number of children in one response, and the default if the request has no count.
-const MOST_CHILDREN: usize = 256;
+const MAX_CHILDREN: usize = 256;
 
 impl Editor<'_> {
     /// Answers a request that only a stopped kernel can answer.
@@ -17,23 +17,23 @@ impl Editor<'_> {
         match command {
             "stackTrace" => Ok(self.stack_trace(request, scene)),
             "scopes" => Ok(json!({"scopes": [
-                {"name": "Variables", "presentationHint": "locals", "variablesReference": self.handle(Handle::Variables), "expensive": false},
-                {"name": "Values", "presentationHint": "registers", "variablesReference": self.handle(Handle::Values), "expensive": false},
-                {"name": "Memory", "variablesReference": self.handle(Handle::Memory), "expensive": true},
+                {"name": "Variables", "presentationHint": "locals", "variablesReference": self.add_handle(Handle::Variables), "expensive": false},
+                {"name": "Values", "presentationHint": "registers", "variablesReference": self.add_handle(Handle::Values), "expensive": false},
+                {"name": "Memory", "variablesReference": self.add_handle(Handle::Memory), "expensive": true},
             ]})),
             "variables" => self.variables(request, scene),
             "evaluate" => {
                 let text = request.arguments["expression"].as_str().unwrap_or_default();
                 let datum = expression::evaluate(text, scene)?;
                 let shown = values::describe(&datum, scene)?;
-                let mut response = self.variable("", datum, scene);
+                let mut response = self.variable_json("", datum, scene);
                 response["result"] = json!(shown);
                 Ok(response)
             }
             "dataBreakpointInfo" => self.data_breakpoint_info(request, scene),
             "exceptionInfo" => {
                 let id = match &scene.stop.reason {
-                    StopReason::Fault(word, _) => word,
+                    StopReason::Fault(keyword, _) => keyword,
                     StopReason::Difference(_) => "difference",
                     _ => "failure",
                 };
@@ -43,14 +43,14 @@ impl Editor<'_> {
         }
     }
 
-    /// Keeps an object for later requests, and returns its reference.
-    fn handle(&mut self, handle: Handle) -> usize {
+    /// Stores an object for later requests, and returns its reference.
+    fn add_handle(&mut self, handle: Handle) -> usize {
         self.handles.push(handle);
         self.handles.len()
     }
 
     fn stack_trace(&mut self, request: &Request, scene: &Scene<'_>) -> Value {
-        let op = self.debuggee.listing.text(scene.stop.row);
+        let op = self.debuggee.listing.op_text(scene.stop.row);
         let frames: Vec<Value> = match scene.frames() {
             [] => vec![json!({"id": 1, "name": op, "line": 0, "column": 0})],
             frames => {
@@ -67,8 +67,8 @@ impl Editor<'_> {
 
     /// The protocol's source object: a path if the file exists, else a reference with which the editor requests the text.
     fn source_of(&self, file: usize) -> Value {
-        let known = &self.debuggee.files[file];
-        match &known.found {
+        let source_file = &self.debuggee.files[file];
+        match &source_file.path_and_lines {
             Some((path, _)) if path.is_file() => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 json!({"name": self.debuggee.file_name(file), "path": path})
@@ -80,7 +80,7 @@ impl Editor<'_> {
     pub(super) fn source(&self, request: &Request) -> Result<Value, String> {
         let number = request.arguments["source"]["sourceReference"].as_u64().or(request.arguments["sourceReference"].as_u64());
         let file = number.and_then(|number| self.debuggee.files.get((number as usize).checked_sub(1)?));
-        match file.map(|file| (&file.name, &file.found)) {
+        match file.map(|file| (&file.name, &file.path_and_lines)) {
             Some((_, Some((_, lines)))) => Ok(json!({"content": lines.join("\n")})),
             Some((name, None)) => Err(format!("{name} was not found; set 'source' in the launch request")),
             None => Err("there is no such source".into()),
@@ -90,7 +90,7 @@ impl Editor<'_> {
     fn variables(&mut self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         let number = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
         let handle = number.checked_sub(1).and_then(|index| self.handles.get(index));
-        let found: Vec<(String, Datum)> = match handle.ok_or("the handle belongs to an earlier stop")? {
+        let named_values: Vec<(String, Datum)> = match handle.ok_or("the handle belongs to an earlier stop")? {
             Handle::Variables => {
                 let variables = scene.variables().into_iter();
                 variables.filter_map(|(name, id)| Some((name, expression::from_value(scene.value(id).ok()?)))).collect()
@@ -104,33 +104,33 @@ impl Editor<'_> {
                 let (filter, datum) = (request.arguments["filter"].as_str().unwrap_or(""), datum.clone());
                 let start = request.arguments["start"].as_u64().unwrap_or(0) as usize;
                 let count =
-                    request.arguments["count"].as_u64().filter(|count| *count > 0).map_or(MOST_CHILDREN, |count| count as usize);
+                    request.arguments["count"].as_u64().filter(|count| *count > 0).map_or(MAX_CHILDREN, |count| count as usize);
                 let mut children = Vec::new();
                 if filter != "indexed"
                     && let Datum::Tile(tile) = &datum
                 {
-                    let report = values::statistics(&elements(tile));
+                    let report = values::statistics(&elements_as_f64(tile));
                     children.push(json!({"name": "statistics", "value": report, "variablesReference": 0}));
                 }
                 if filter != "named" {
-                    let indices = (start..expression::first_extent(&datum).unwrap_or(0)).take(count.min(MOST_CHILDREN));
+                    let indices = (start..expression::first_extent(&datum).unwrap_or(0)).take(count.min(MAX_CHILDREN));
                     for index in indices {
                         let part = expression::index_first_dim(&datum, index as i64)?;
-                        children.push(self.variable(&format!("[{index}]"), part, scene));
+                        children.push(self.variable_json(&format!("[{index}]"), part, scene));
                     }
                 }
                 return Ok(json!({"variables": children}));
             }
         };
-        let variables: Vec<Value> = found.into_iter().map(|(name, datum)| self.variable(&name, datum, scene)).collect();
+        let variables: Vec<Value> = named_values.into_iter().map(|(name, datum)| self.variable_json(&name, datum, scene)).collect();
         Ok(json!({"variables": variables}))
     }
 
     /// A variable of the protocol. A client can expand a variable that has elements.
-    fn variable(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
+    fn variable_json(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
         let (ty, shown) = match &datum {
             Datum::Tile(tile) => values::type_and_elements(tile, scene),
-            Datum::Array(array) if array.sizes.is_empty() => match expression::read(array, scene) {
+            Datum::Array(array) if array.sizes.is_empty() => match expression::read_array(array, scene) {
                 Ok(tile) => values::type_and_elements(&tile, scene),
                 Err(error) => (array.elem.name().to_string(), error),
             },
@@ -144,7 +144,7 @@ impl Editor<'_> {
                 variable["namedVariables"] = json!(1);
             }
             variable["indexedVariables"] = json!(extent);
-            variable["variablesReference"] = json!(self.handle(Handle::Elements(datum)));
+            variable["variablesReference"] = json!(self.add_handle(Handle::Elements(datum)));
         }
         variable
     }
@@ -154,7 +154,7 @@ impl Editor<'_> {
         let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();
         let file_numbers = self.debuggee.files.iter().enumerate().map(|(number, _)| number);
         let file_names: Vec<String> = file_numbers
-            .filter(|number| self.debuggee.is_file(*number, file))
+            .filter(|number| self.debuggee.file_matches(*number, file))
             .map(|number| self.debuggee.files[number].name.clone())
             .collect();
         control.breakpoints.retain(|breakpoint| breakpoint.function.is_some() || !file_names.contains(&breakpoint.file));
@@ -224,11 +224,11 @@ impl Editor<'_> {
     ) -> Result<Value, String> {
         let requested = request.arguments["breakpoints"].as_array().into_iter().flatten().map(|requested| {
             let text = requested["dataId"].as_str().unwrap_or_default();
-            let now = scene.and_then(|scene| {
+            let current_value = scene.and_then(|scene| {
                 let value = expression::evaluate(text, scene).and_then(|datum| values::describe(&datum, scene)).ok()?;
                 Some(((scene.moment.block_position().linear, scene.moment.warp_role()), value))
             });
-            (text.to_string(), now)
+            (text.to_string(), current_value)
         });
         let ids = control.replace_watches(requested.collect());
         let breakpoints: Vec<Value> = ids.into_iter().map(|id| json!({"id": id, "verified": true})).collect();
@@ -239,13 +239,13 @@ impl Editor<'_> {
     pub(super) fn breakpoint_locations(&self, request: &Request) -> Result<Value, String> {
         let source = &request.arguments["source"];
         let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();
-        let first = request.arguments["line"].as_u64().unwrap_or(0) as u32;
-        let last = request.arguments["endLine"].as_u64().map_or(first, |line| line as u32);
+        let first_line = request.arguments["line"].as_u64().unwrap_or(0) as u32;
+        let last_line = request.arguments["endLine"].as_u64().map_or(first_line, |line| line as u32);
         let mut lines = Vec::new();
-        let mut next = first;
-        while let Some((_, line)) = self.debuggee.line_with_code(file, next).filter(|(_, line)| *line <= last) {
+        let mut next_line = first_line;
+        while let Some((_, line)) = self.debuggee.line_with_code(file, next_line).filter(|(_, line)| *line <= last_line) {
             lines.push(json!({"line": line}));
-            next = line + 1;
+            next_line = line + 1;
         }
         Ok(json!({"breakpoints": lines}))
     }

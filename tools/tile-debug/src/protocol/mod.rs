@@ -8,24 +8,25 @@ mod wire;
 
 use crate::Options;
 use crate::debuggee::Debuggee;
-use crate::engine::{Control, DIFFERENCE, End, FAULTS, FrontEnd, Resume, ResumeKind};
+use crate::engine::{Control, DIFFERENCE, FAULTS, FrontEnd, Resume, ResumeKind, RunEnd};
 use crate::expression::Datum;
 use crate::scene::{Scene, StopReason};
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
 use common::Session;
-use executor::Input;
+use executor::ProgramFile;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use wire::{Request, Wire};
 
-/// The arguments of the launch and attach requests. `args` holds more command-line arguments of `tile-debug`.
+/// The arguments of the launch and attach requests.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Arguments {
     program: PathBuf,
     launch: Option<PathBuf>,
+    /// Command-line arguments of `tile-debug`, in addition to those that the other fields describe.
     #[serde(default)]
     args: Vec<String>,
     /// The base folder of relative paths.
@@ -48,14 +49,14 @@ struct CommandLine {
 
 impl Arguments {
     fn options(&self) -> Result<Options> {
-        let mut words = vec!["tile-debug".to_string()];
+        let mut command_arguments = vec!["tile-debug".to_string()];
         let path = |path: &Path| path.to_string_lossy().into_owned();
-        words.extend(self.launch.iter().map(|launch| format!("--launch={}", path(launch))));
-        words.extend(self.block.iter().map(|block| format!("--block={block}")));
-        words.extend(self.against.iter().map(|against| format!("--against={}", path(against))));
-        words.extend(self.source.iter().map(|source| format!("--source={source}")));
-        words.extend(self.args.iter().cloned());
-        let command_line = CommandLine::try_parse_from(words).map_err(|error| {
+        command_arguments.extend(self.launch.iter().map(|launch| format!("--launch={}", path(launch))));
+        command_arguments.extend(self.block.iter().map(|block| format!("--block={block}")));
+        command_arguments.extend(self.against.iter().map(|against| format!("--against={}", path(against))));
+        command_arguments.extend(self.source.iter().map(|source| format!("--source={source}")));
+        command_arguments.extend(self.args.iter().cloned());
+        let command_line = CommandLine::try_parse_from(command_arguments).map_err(|error| {
             let text = error.to_string();
             Diagnostic::usage("DBG005", text.lines().next().unwrap_or_default().trim_start_matches("error: "))
         })?;
@@ -84,8 +85,8 @@ pub(crate) fn serve(session: &mut Session) -> Result<()> {
 }
 
 fn capabilities() -> Value {
-    let filter = |word: &str, label: &str| json!({"filter": word, "label": label, "default": true});
-    let mut filters: Vec<Value> = FAULTS.iter().map(|(_, word, label)| filter(word, label)).collect();
+    let filter = |keyword: &str, label: &str| json!({"filter": keyword, "label": label, "default": true});
+    let mut filters: Vec<Value> = FAULTS.iter().map(|(_, keyword, label)| filter(keyword, label)).collect();
     filters.push(filter(DIFFERENCE, "Values that differ from another stage"));
     json!({
         "supportsConfigurationDoneRequest": true,
@@ -114,7 +115,7 @@ fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, r
             .map_err(|error| Diagnostic::io("DBG006", format!("{}: {}", folder.display(), common::os_error_text(&error))))?;
     }
     let options = arguments.options()?;
-    let program = Input::decode(session, &common::read_file(Some(&arguments.program))?)?;
+    let program = ProgramFile::decode(session, &common::read_file(Some(&arguments.program))?)?;
     crate::debug(session, &options, &program, |debuggee, control, recording| {
         let mut editor = Editor {
             debuggee,
@@ -186,8 +187,8 @@ impl Editor<'_> {
             "setExceptionBreakpoints" => {
                 let requested: Vec<&str> =
                     request.arguments["filters"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-                let known = FAULTS.iter().map(|(_, word, _)| *word).chain([DIFFERENCE]);
-                control.ignored = known.filter(|word| !requested.contains(word)).map(str::to_string).collect();
+                let keywords = FAULTS.iter().map(|(_, keyword, _)| *keyword).chain([DIFFERENCE]);
+                control.ignored_faults = keywords.filter(|keyword| !requested.contains(keyword)).map(str::to_string).collect();
                 Ok(json!({}))
             }
             "breakpointLocations" => self.breakpoint_locations(request),
@@ -212,7 +213,7 @@ impl Editor<'_> {
         format!("tile block [{}, {}, {}]", block % x, block / x % y, block / x / y)
     }
 
-    /// Reports the tile block to the client as a thread, and ends the previous one.
+    /// Reports the tile block to the editor as a started thread, and the previous tile block as an exited thread.
     fn show_thread(&mut self, block: u64) {
         if self.thread == Some(block) {
             return;
@@ -223,7 +224,7 @@ impl Editor<'_> {
         self.wire.event("thread", json!({"reason": "started", "threadId": block + 1}));
     }
 
-    /// Responds to a request that resumes the kernel, and returns how. Returns `None` for other requests.
+    /// Responds to a request that resumes the kernel, and returns how the kernel resumes. Returns `None` for other requests.
     fn resume_command(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
         let by_ops = request.arguments["granularity"] == "instruction";
         let step_kind = |kind: ResumeKind| if by_ops { ResumeKind::StepOp } else { kind };
@@ -277,7 +278,7 @@ impl Editor<'_> {
 }
 
 impl FrontEnd for Editor<'_> {
-    fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
+    fn kernel_stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
         self.handles.clear();
         if self.disconnect_requested {
             return Resume::Quit;
@@ -324,12 +325,12 @@ impl FrontEnd for Editor<'_> {
         }
     }
 
-    fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume {
+    fn kernel_ended(&mut self, control: &mut Control, end: &RunEnd<'_>) -> Resume {
         self.handles.clear();
         if self.disconnect_requested {
             return Resume::Quit;
         }
-        let code = i32::from(end.failure.is_some() || end.faults > 0);
+        let code = i32::from(end.failure.is_some() || end.fault_count > 0);
         let backward_commands = ["stepBack", "reverseContinue", "restart", "evaluate"];
         if self.stops_at_end {
             let thread = self.thread.unwrap_or(0) + 1;
@@ -365,7 +366,7 @@ impl FrontEnd for Editor<'_> {
         }
     }
 
-    fn output(&mut self, text: &str) {
+    fn show_output(&mut self, text: &str) {
         self.wire.event("output", json!({"category": "stdout", "output": text}));
     }
 

@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn messages_are_read_one_after_the_other() {
-        let one = r#"{"seq":1,"type":"request","command":"threads"}"#;
-        let two = r#"{"seq":2,"type":"request","command":"next","arguments":{"threadId":1}}"#;
-        let text = format!("Content-Length: {}\r\n\r\n{one}content-length:{}\r\nX: y\r\n\r\n{two}", one.len(), two.len());
+        let first = r#"{"seq":1,"type":"request","command":"threads"}"#;
+        let second = r#"{"seq":2,"type":"request","command":"next","arguments":{"threadId":1}}"#;
+        let text = format!("Content-Length: {}\r\n\r\n{first}content-length:{}\r\nX: y\r\n\r\n{second}", first.len(), second.len());
         let mut input = text.as_bytes();
         assert_eq!(read_request(&mut input).unwrap().command, "threads");
         assert_eq!(read_request(&mut input).unwrap().arguments["threadId"], 1);

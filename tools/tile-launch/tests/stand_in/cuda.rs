@@ -1,10 +1,11 @@
-//! A stand-in for the CUDA driver's library: a device in host memory, on which a launch adds two arrays.
+//! A stand-in for the CUDA driver's library. Its device memory is host memory, and each launch adds two arrays.
 //!
 //! It checks that a program uses the interface correctly: the program creates each object before it uses it, and does not use it
 //! after its release. Copies stay within their allocations. A launch has the grid, CTA size and parameters that the test expects.
 //!
-//! It writes a line per call to the file that `STAND_IN_LOG` names. The line of a wrong call contains `WRONG`; the call returns an
-//! error. `STAND_IN_FAIL` names a call that always fails.
+//! It writes a line per call to the file that `STAND_IN_LOG` names. An invalid call returns an error, and its line contains
+//! `WRONG`.
+//! `STAND_IN_FAIL` names a function whose calls always fail.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -19,32 +20,33 @@ const INVALID_HANDLE: c_int = 400;
 #[derive(Default)]
 struct State {
     initialised: bool,
-    retained: u32,
-    current: bool,
+    /// How often the program has retained the primary context.
+    context_references: u32,
+    context_is_current: bool,
     memory: BTreeMap<u64, Vec<u8>>,
     modules: Vec<u64>,
-    /// The events, each with the time at which it was recorded, if it was.
+    /// The events. Each has the number of launches before its last recording, or `None` before the first one.
     events: BTreeMap<u64, Option<u64>>,
-    next: u64,
-    clock: u64,
+    next_handle: u64,
+    launch_count: u64,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
-/// Logs a call and executes it.
-fn call(name: &str, arguments: String, body: impl FnOnce(&mut State) -> Result<String, c_int>) -> c_int {
+/// Executes a call if the state of the driver allows it, and logs the call. Returns its status code.
+fn execute_and_log(name: &str, arguments: String, implementation: impl FnOnce(&mut State) -> Result<String, c_int>) -> c_int {
     let mut guard = STATE.lock().unwrap();
-    let state = guard.get_or_insert_with(|| State { next: 0x7000_0000_0000, ..State::default() });
+    let state = guard.get_or_insert_with(|| State { next_handle: 0x7000_0000_0000, ..State::default() });
     let result = match name {
         _ if std::env::var("STAND_IN_FAIL").is_ok_and(|failing| failing == name) => Err(INVALID_VALUE),
-        "cuInit" | "cuGetErrorName" | "cuGetErrorString" | "cuDriverGetVersion" => body(state),
+        "cuInit" | "cuGetErrorName" | "cuGetErrorString" | "cuDriverGetVersion" => implementation(state),
         _ if !state.initialised => Err(NOT_INITIALIZED),
-        _ if !name.starts_with("cuDevice") && !name.starts_with("cuCtxSet") && !state.current => Err(INVALID_CONTEXT),
-        _ => body(state),
+        _ if !name.starts_with("cuDevice") && !name.starts_with("cuCtxSet") && !state.context_is_current => Err(INVALID_CONTEXT),
+        _ => implementation(state),
     };
     let line = match &result {
-        Ok(answer) if answer.is_empty() => format!("{name}({arguments})\n"),
-        Ok(answer) => format!("{name}({arguments}) -> {answer}\n"),
+        Ok(output) if output.is_empty() => format!("{name}({arguments})\n"),
+        Ok(output) => format!("{name}({arguments}) -> {output}\n"),
         Err(status) => format!("{name}({arguments}) -> WRONG {status}\n"),
     };
     if let Ok(path) = std::env::var("STAND_IN_LOG") {
@@ -55,12 +57,12 @@ fn call(name: &str, arguments: String, body: impl FnOnce(&mut State) -> Result<S
 }
 
 impl State {
-    fn handle(&mut self) -> u64 {
-        self.next += 0x100_0000;
-        self.next
+    fn new_handle(&mut self) -> u64 {
+        self.next_handle += 0x100_0000;
+        self.next_handle
     }
-    /// The bytes of a range within one allocation.
-    fn range(&mut self, address: u64, size: usize) -> Result<&mut [u8], c_int> {
+    /// Returns `size` bytes from an address, or an error if they are not within one allocation.
+    fn bytes_at(&mut self, address: u64, size: usize) -> Result<&mut [u8], c_int> {
         let (start, bytes) = self.memory.range_mut(..=address).next_back().ok_or(INVALID_VALUE)?;
         let at = (address - start) as usize;
         bytes.get_mut(at..).and_then(|rest| rest.get_mut(..size)).ok_or(INVALID_VALUE)
@@ -69,7 +71,7 @@ impl State {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(flags: c_uint) -> c_int {
-    call("cuInit", flags.to_string(), |state| {
+    execute_and_log("cuInit", flags.to_string(), |state| {
         state.initialised = flags == 0;
         if flags == 0 { Ok(String::new()) } else { Err(INVALID_VALUE) }
     })
@@ -77,7 +79,7 @@ pub extern "C" fn cuInit(flags: c_uint) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
-    call("cuDriverGetVersion", String::new(), |_| {
+    execute_and_log("cuDriverGetVersion", String::new(), |_| {
         unsafe { *version = 13010 };
         Ok(String::new())
     })
@@ -98,7 +100,7 @@ pub unsafe extern "C" fn cuGetErrorString(_status: c_int, text: *mut *const c_ch
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
-    call("cuDeviceGetCount", String::new(), |_| {
+    execute_and_log("cuDeviceGetCount", String::new(), |_| {
         unsafe { *count = 2 };
         Ok("2".into())
     })
@@ -106,7 +108,7 @@ pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, number: c_int) -> c_int {
-    call("cuDeviceGet", number.to_string(), |_| {
+    execute_and_log("cuDeviceGet", number.to_string(), |_| {
         unsafe { *device = 40 + number };
         Ok(String::new())
     })
@@ -114,7 +116,7 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, number: c_int) -> c_int
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) -> c_int {
-    call("cuDeviceGetName", device.to_string(), |_| {
+    execute_and_log("cuDeviceGetName", device.to_string(), |_| {
         let text = b"Stand-in\0";
         assert!(length as usize >= text.len());
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), name, text.len()) };
@@ -124,9 +126,9 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, devic
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> c_int {
-    call("cuDeviceGetAttribute", format!("{attribute}, {device}"), |_| {
-        let known = [(13, 1_500_000), (16, 132), (36, 2_619_000), (37, 5120), (75, 9), (76, 0)];
-        let (_, answer) = known.iter().find(|(number, _)| *number == attribute).ok_or(INVALID_VALUE)?;
+    execute_and_log("cuDeviceGetAttribute", format!("{attribute}, {device}"), |_| {
+        let attributes = [(13, 1_500_000), (16, 132), (36, 2_619_000), (37, 5120), (75, 9), (76, 0)];
+        let (_, answer) = attributes.iter().find(|(number, _)| *number == attribute).ok_or(INVALID_VALUE)?;
         unsafe { *value = *answer };
         Ok(answer.to_string())
     })
@@ -134,8 +136,8 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_in
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: c_int) -> c_int {
-    call("cuDevicePrimaryCtxRetain", device.to_string(), |state| {
-        state.retained += 1;
+    execute_and_log("cuDevicePrimaryCtxRetain", device.to_string(), |state| {
+        state.context_references += 1;
         unsafe { *context = 0x1000 as *mut c_void };
         Ok(String::new())
     })
@@ -143,34 +145,34 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, dev
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
-    call("cuDevicePrimaryCtxRelease_v2", device.to_string(), |state| {
-        let left = state.memory.len() + state.modules.len() + state.events.len();
-        state.retained = state.retained.checked_sub(1).ok_or(INVALID_CONTEXT)?;
-        if left > 0 { Err(INVALID_HANDLE) } else { Ok("nothing is left".into()) }
+    execute_and_log("cuDevicePrimaryCtxRelease_v2", device.to_string(), |state| {
+        let leaked_objects = state.memory.len() + state.modules.len() + state.events.len();
+        state.context_references = state.context_references.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+        if leaked_objects > 0 { Err(INVALID_HANDLE) } else { Ok("nothing is left".into()) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
-    call("cuCtxSetCurrent", format!("{:#x}", context as u64), |state| {
-        state.current = context as u64 == 0x1000 && state.retained > 0;
-        if state.current { Ok(String::new()) } else { Err(INVALID_CONTEXT) }
+    execute_and_log("cuCtxSetCurrent", format!("{:#x}", context as u64), |state| {
+        state.context_is_current = context as u64 == 0x1000 && state.context_references > 0;
+        if state.context_is_current { Ok(String::new()) } else { Err(INVALID_CONTEXT) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSynchronize() -> c_int {
-    call("cuCtxSynchronize", String::new(), |_| Ok(String::new()))
+    execute_and_log("cuCtxSynchronize", String::new(), |_| Ok(String::new()))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *const c_void) -> c_int {
-    call("cuModuleLoadData", String::new(), |state| {
+    execute_and_log("cuModuleLoadData", String::new(), |state| {
         let magic = unsafe { std::slice::from_raw_parts(image.cast::<u8>(), 4) };
         if magic != b"\x7fELF" {
             return Err(INVALID_VALUE);
         }
-        let handle = state.handle();
+        let handle = state.new_handle();
         state.modules.push(handle);
         unsafe { *module = handle as *mut c_void };
         Ok(String::new())
@@ -179,7 +181,7 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *cons
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleUnload(module: *mut c_void) -> c_int {
-    call("cuModuleUnload", String::new(), |state| {
+    execute_and_log("cuModuleUnload", String::new(), |state| {
         let at = state.modules.iter().position(|known| *known == module as u64).ok_or(INVALID_HANDLE)?;
         state.modules.remove(at);
         Ok(String::new())
@@ -189,7 +191,7 @@ pub extern "C" fn cuModuleUnload(module: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleGetFunction(function: *mut *mut c_void, module: *mut c_void, name: *const c_char) -> c_int {
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-    call("cuModuleGetFunction", name, |state| {
+    execute_and_log("cuModuleGetFunction", name, |state| {
         if !state.modules.contains(&(module as u64)) {
             return Err(INVALID_HANDLE);
         }
@@ -200,12 +202,12 @@ pub unsafe extern "C" fn cuModuleGetFunction(function: *mut *mut c_void, module:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
-    call("cuMemAlloc_v2", bytes.to_string(), |state| {
+    execute_and_log("cuMemAlloc_v2", bytes.to_string(), |state| {
         if bytes == 0 {
             return Err(INVALID_VALUE);
         }
-        let start = state.handle();
-        // New memory is not zero, so a missing copy or memset is visible.
+        let start = state.new_handle();
+        // New memory is not zero, so that a missing copy or memset changes the result.
         state.memory.insert(start, vec![0xcd; bytes]);
         unsafe { *address = start };
         Ok(String::new())
@@ -214,34 +216,37 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> c_int {
-    call("cuMemFree_v2", String::new(), |state| state.memory.remove(&address).map(|_| String::new()).ok_or(INVALID_VALUE))
+    execute_and_log("cuMemFree_v2", String::new(), |state| {
+        state.memory.remove(&address).map(|_| String::new()).ok_or(INVALID_VALUE)
+    })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyHtoD_v2(address: u64, bytes: *const c_void, size: usize) -> c_int {
-    call("cuMemcpyHtoD_v2", size.to_string(), |state| {
-        state.range(address, size)?.copy_from_slice(unsafe { std::slice::from_raw_parts(bytes.cast(), size) });
+    execute_and_log("cuMemcpyHtoD_v2", size.to_string(), |state| {
+        state.bytes_at(address, size)?.copy_from_slice(unsafe { std::slice::from_raw_parts(bytes.cast(), size) });
         Ok(String::new())
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoH_v2(bytes: *mut c_void, address: u64, size: usize) -> c_int {
-    call("cuMemcpyDtoH_v2", size.to_string(), |state| {
-        unsafe { std::slice::from_raw_parts_mut(bytes.cast(), size) }.copy_from_slice(state.range(address, size)?);
+    execute_and_log("cuMemcpyDtoH_v2", size.to_string(), |state| {
+        unsafe { std::slice::from_raw_parts_mut(bytes.cast(), size) }.copy_from_slice(state.bytes_at(address, size)?);
         Ok(String::new())
     })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD8_v2(address: u64, value: u8, size: usize) -> c_int {
-    call("cuMemsetD8_v2", format!("{value}, {size}"), |state| {
-        state.range(address, size)?.fill(value);
+    execute_and_log("cuMemsetD8_v2", format!("{value}, {size}"), |state| {
+        state.bytes_at(address, size)?.fill(value);
         Ok(String::new())
     })
 }
 
-/// The kernel of the tests: `c = a + b`, with an extent and a stride after each pointer.
+/// Executes the kernel of the tests, `c = a + b`. Its parameters are, for each of the three arrays, a pointer, an extent and a
+/// stride.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernel(
     function: *mut c_void,
@@ -256,38 +261,38 @@ pub unsafe extern "C" fn cuLaunchKernel(
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> c_int {
-    let block = [threads_x, threads_y, threads_z];
-    call("cuLaunchKernel", format!("{:?}, {block:?}, {shared}", [x, y, z]), |state| {
-        let known = state.modules.contains(&(function as u64 - 1));
-        if !known || !stream.is_null() || !extra.is_null() || block != [1; 3] || shared != 0 {
+    let cta_size = [threads_x, threads_y, threads_z];
+    execute_and_log("cuLaunchKernel", format!("{:?}, {cta_size:?}, {shared}", [x, y, z]), |state| {
+        let is_loaded = state.modules.contains(&(function as u64 - 1));
+        if !is_loaded || !stream.is_null() || !extra.is_null() || cta_size != [1; 3] || shared != 0 {
             return Err(INVALID_VALUE);
         }
-        let place = |index: usize| unsafe { *params.add(index) };
-        let pointer = |index: usize| unsafe { place(index).cast::<u64>().read_unaligned() };
-        let number = |index: usize| unsafe { place(index).cast::<i32>().read_unaligned() };
-        let count = number(1);
-        if [4, 7].iter().any(|index| number(*index) != count) || [2, 5, 8].iter().any(|index| number(*index) != 1) {
+        let param_address = |index: usize| unsafe { *params.add(index) };
+        let pointer_param = |index: usize| unsafe { param_address(index).cast::<u64>().read_unaligned() };
+        let i32_param = |index: usize| unsafe { param_address(index).cast::<i32>().read_unaligned() };
+        let count = i32_param(1);
+        if [4, 7].iter().any(|index| i32_param(*index) != count) || [2, 5, 8].iter().any(|index| i32_param(*index) != 1) {
             return Err(INVALID_VALUE);
         }
         let size = 4 * count as usize;
-        let read = |state: &mut State, index: usize| -> Result<Vec<f32>, c_int> {
-            let bytes = state.range(pointer(index), size)?;
+        let read_array = |state: &mut State, index: usize| -> Result<Vec<f32>, c_int> {
+            let bytes = state.bytes_at(pointer_param(index), size)?;
             Ok(bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect())
         };
-        let (a, b) = (read(state, 0)?, read(state, 3)?);
-        let out = state.range(pointer(6), size)?;
+        let (a, b) = (read_array(state, 0)?, read_array(state, 3)?);
+        let out = state.bytes_at(pointer_param(6), size)?;
         for (place, (a, b)) in out.chunks_exact_mut(4).zip(a.iter().zip(&b)) {
             place.copy_from_slice(&(a + b).to_le_bytes());
         }
-        state.clock += 1;
+        state.launch_count += 1;
         Ok(format!("{count} elements"))
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventCreate(event: *mut *mut c_void, flags: c_uint) -> c_int {
-    call("cuEventCreate", flags.to_string(), |state| {
-        let handle = state.handle();
+    execute_and_log("cuEventCreate", flags.to_string(), |state| {
+        let handle = state.new_handle();
         state.events.insert(handle, None);
         unsafe { *event = handle as *mut c_void };
         Ok(String::new())
@@ -296,27 +301,27 @@ pub unsafe extern "C" fn cuEventCreate(event: *mut *mut c_void, flags: c_uint) -
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventRecord(event: *mut c_void, stream: *mut c_void) -> c_int {
-    call("cuEventRecord", String::new(), |state| {
-        let now = state.clock;
-        let slot = state.events.get_mut(&(event as u64)).filter(|_| stream.is_null()).ok_or(INVALID_HANDLE)?;
-        *slot = Some(now);
+    execute_and_log("cuEventRecord", String::new(), |state| {
+        let record_time = state.launch_count;
+        let recorded_time = state.events.get_mut(&(event as u64)).filter(|_| stream.is_null()).ok_or(INVALID_HANDLE)?;
+        *recorded_time = Some(record_time);
         Ok(String::new())
     })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventSynchronize(event: *mut c_void) -> c_int {
-    call("cuEventSynchronize", String::new(), |state| {
+    execute_and_log("cuEventSynchronize", String::new(), |state| {
         state.events.get(&(event as u64)).copied().flatten().map(|_| String::new()).ok_or(INVALID_HANDLE)
     })
 }
 
-/// A launch takes half a millisecond.
+/// Each launch takes half a millisecond.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut c_void, end: *mut c_void) -> c_int {
-    call("cuEventElapsedTime", String::new(), |state| {
-        let at = |event: *mut c_void| state.events.get(&(event as u64)).copied().flatten().ok_or(INVALID_HANDLE);
-        let launches = at(end)? - at(start)?;
+    execute_and_log("cuEventElapsedTime", String::new(), |state| {
+        let recorded_at = |event: *mut c_void| state.events.get(&(event as u64)).copied().flatten().ok_or(INVALID_HANDLE);
+        let launches = recorded_at(end)? - recorded_at(start)?;
         unsafe { *milliseconds = launches as f32 / 2.0 };
         Ok(String::new())
     })
@@ -324,7 +329,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> c_int {
-    call("cuEventDestroy_v2", String::new(), |state| {
+    execute_and_log("cuEventDestroy_v2", String::new(), |state| {
         state.events.remove(&(event as u64)).map(|_| String::new()).ok_or(INVALID_HANDLE)
     })
 }

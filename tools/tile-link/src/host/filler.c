@@ -1,4 +1,4 @@
-/* Calls the functions of the host object: reads a kernel index and its parameter bank, and writes the bank back. */
+/* Calls functions of the host object: reads a kernel index and a parameter bank, calls the kernel's function, and writes the bank. */
 #include <stdint.h>
 #include <stdio.h>
 extern uint64_t __CUDA_TILEIR_CALLBACKS[9];

@@ -1,17 +1,17 @@
 //! The host object that ptxas embeds in the cubin and the CUDA driver loads with it.
 //!
-//! It contains a table of the module's kernels and a pre-load function. The table has a function per kernel, which the driver
-//! calls when the kernel's arguments change. This function fills the hidden tensor-map parameters; for a kernel without tensor
-//! maps it does nothing. The layout of the tables was observed in the output of NVIDIA's tileiras.
+//! The object contains a table of the module's kernels and a pre-load function. For each kernel, the table refers to a function
+//! that the driver calls when the kernel's arguments change. The function fills the hidden parameters with tensor maps; for a
+//! kernel without tensor maps it does nothing. The layout of the tables was observed in the output of NVIDIA's tileiras.
 //!
-//! The code is position independent and uses only relocations that occur in NVIDIA's objects.
+//! The code is position independent. It uses only kinds of relocations that occur in NVIDIA's objects.
 
 mod aarch64;
 #[cfg(test)]
 mod tests;
 mod x86_64;
 
-use crate::maps::Maps;
+use crate::maps::KernelMaps;
 use object::elf::RelocationType;
 use object::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
 use object::{
@@ -19,125 +19,148 @@ use object::{
     SymbolFlags, SymbolKind, SymbolScope, elf,
 };
 
+/// The processor of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Machine {
     X86_64,
     Aarch64,
 }
 
-/// The calling convention of the host system. AArch64 has the same convention on both systems.
+/// The calling convention of the host system. For the functions here, AArch64 has the same convention on both systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Convention {
     SystemV,
     Windows,
 }
 
-/// Machine code that refers to the two tables.
-struct Code {
+/// Machine code, and its references to the two tables.
+struct MachineCode {
     bytes: Vec<u8>,
     references: Vec<Reference>,
 }
 
+/// A place in the code where the linker writes the address of a table, or the distance to it.
 struct Reference {
+    /// Offset of the place in the code, in bytes.
     offset: u64,
     table: Table,
     kind: RelocationType,
     addend: i64,
 }
 
+/// One of the two tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
-    /// The table in the object file: version, kernels, functions.
+    /// The table in the object file: its version, the kernels and their functions.
     Callbacks,
-    /// The copy of the table that the pre-load function passes to the driver.
+    /// The copy of that table which the pre-load function fills and passes to the driver.
     PreLoad,
 }
 
-/// The section flag of x86-64's large code model.
-const LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
+/// The flag of sections of the large code model on x86-64.
+const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
 /// Size of the module's table, in bytes.
 const TABLE_BYTES: u64 = 72;
-/// Size of a kernel's entry in the table of entries, in bytes. The name is at offset 0.
+/// Size of a kernel's entry in the table of entries, in bytes. The address of the kernel's name is at offset 0.
 const ENTRY_BYTES: u64 = 64;
-/// Offset of the function in an entry.
+/// Offset of the function's address in an entry, in bytes.
 const ENTRY_FUNCTION: u64 = 0x28;
-/// Offset of the device-attribute query in the driver's function table.
+/// Offset of the device-attribute query in the driver's table of functions, in bytes.
 const QUERY_OFFSET: u8 = 0x30;
-/// The device attribute that is the number of SMs.
+/// The number of the device attribute that counts the SMs (`CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`).
 const MULTIPROCESSOR_COUNT: u8 = 16;
 
-/// Writes the object for these kernels and their maps. The function of a kernel without maps fills nothing.
-pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String], maps: &[Maps]) -> Vec<u8> {
+/// Writes the host object. `maps` has an element per kernel; it may be empty if no kernel has maps.
+pub(crate) fn write_host_object(machine: Machine, convention: Convention, kernels: &[String], maps: &[KernelMaps]) -> Vec<u8> {
     let mut writer = Writer::new(machine);
-    let nothing = Maps::default();
-    let fills: Vec<&Maps> = (0..kernels.len()).map(|index| maps.get(index).unwrap_or(&nothing)).collect();
-    let (code, functions, pre_load) = writer.code(convention, &fills);
+    let no_maps = KernelMaps::default();
+    let maps_by_kernel: Vec<&KernelMaps> = (0..kernels.len()).map(|index| maps.get(index).unwrap_or(&no_maps)).collect();
+    let (code, functions, pre_load) = writer.emit_functions(convention, &maps_by_kernel);
     let pre_load_offset = functions.iter().sum();
-    let tables = writer.section(b".data.rel.ro", SectionKind::ReadOnlyDataWithRel, elf::SHF_ALLOC | elf::SHF_WRITE);
-    let names = writer.read_only();
+    let tables_section = writer.add_section(b".data.rel.ro", SectionKind::ReadOnlyDataWithRel, elf::SHF_ALLOC | elf::SHF_WRITE);
+    let names_section = writer.read_only_section();
     writer.object.append_section_data(code, &pre_load.bytes, 16);
 
     let entries_size = ENTRY_BYTES * kernels.len() as u64;
-    let entries =
-        writer.symbol("__CUDA_TILEIR_FUNC_CALLBACKS", tables, 0, entries_size, SymbolKind::Data, SymbolScope::Compilation);
-    let callbacks =
-        writer.symbol("__CUDA_TILEIR_CALLBACKS", tables, entries_size, TABLE_BYTES, SymbolKind::Data, SymbolScope::Dynamic);
-    let copy = writer.zeroed("__CUDA_TILEIR_CALLBACKS_ON_PRE_LOAD", TABLE_BYTES);
+    let entries_symbol = writer.add_symbol(
+        "__CUDA_TILEIR_FUNC_CALLBACKS",
+        tables_section,
+        0,
+        entries_size,
+        SymbolKind::Data,
+        SymbolScope::Compilation,
+    );
+    let callbacks_symbol = writer.add_symbol(
+        "__CUDA_TILEIR_CALLBACKS",
+        tables_section,
+        entries_size,
+        TABLE_BYTES,
+        SymbolKind::Data,
+        SymbolScope::Dynamic,
+    );
+    let copied_table = writer.zeroed_symbol("__CUDA_TILEIR_CALLBACKS_ON_PRE_LOAD", TABLE_BYTES);
     let pre_load_size = pre_load.bytes.len() as u64 - pre_load_offset;
-    let on_pre_load =
-        writer.symbol("__CUDA_TILEIR_ON_PRE_LOAD", code, pre_load_offset, pre_load_size, SymbolKind::Text, SymbolScope::Dynamic);
-    writer.object.append_section_data(tables, &vec![0; entries_size as usize], 16);
-    writer.object.append_section_data(tables, &table_words(kernels.len()), 8);
-    writer.address(tables, entries_size + 5 * 8, entries);
-    writer.address(tables, entries_size + 8 * 8, on_pre_load);
+    let on_pre_load = writer.add_symbol(
+        "__CUDA_TILEIR_ON_PRE_LOAD",
+        code,
+        pre_load_offset,
+        pre_load_size,
+        SymbolKind::Text,
+        SymbolScope::Dynamic,
+    );
+    writer.object.append_section_data(tables_section, &vec![0; entries_size as usize], 16);
+    writer.object.append_section_data(tables_section, &table_words(kernels.len()), 8);
+    writer.relocate_to_address(tables_section, entries_size + 5 * 8, entries_symbol);
+    writer.relocate_to_address(tables_section, entries_size + 8 * 8, on_pre_load);
 
-    let mut next = 0;
+    let mut next_offset = 0;
     for (index, (kernel, size)) in kernels.iter().zip(functions).enumerate() {
-        let entry = ENTRY_BYTES * index as u64;
+        let entry_offset = ENTRY_BYTES * index as u64;
         let function = format!("__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_{index}");
-        let at = next;
-        next += size;
-        let function = writer.symbol(&function, code, at, size, SymbolKind::Text, SymbolScope::Compilation);
-        let text = [kernel.as_bytes(), &[0]].concat();
-        let at = writer.object.append_section_data(names, &text, 16);
+        let function_offset = next_offset;
+        next_offset += size;
+        let function = writer.add_symbol(&function, code, function_offset, size, SymbolKind::Text, SymbolScope::Compilation);
+        let name_bytes = [kernel.as_bytes(), &[0]].concat();
+        let at = writer.object.append_section_data(names_section, &name_bytes, 16);
         let name = format!("__CUDA_TILEIR_FUNC_NAME_{index}");
-        let name = writer.symbol(&name, names, at, text.len() as u64, SymbolKind::Data, SymbolScope::Compilation);
-        writer.address(tables, entry, name);
-        writer.address(tables, entry + ENTRY_FUNCTION, function);
+        let name = writer.add_symbol(&name, names_section, at, name_bytes.len() as u64, SymbolKind::Data, SymbolScope::Compilation);
+        writer.relocate_to_address(tables_section, entry_offset, name);
+        writer.relocate_to_address(tables_section, entry_offset + ENTRY_FUNCTION, function);
     }
     for reference in &pre_load.references {
-        let symbol = if reference.table == Table::Callbacks { callbacks } else { copy };
+        let symbol = if reference.table == Table::Callbacks { callbacks_symbol } else { copied_table };
         writer.relocate(code, reference.offset, symbol, reference.kind, reference.addend);
     }
-    writer.finish()
+    writer.into_bytes()
 }
 
-/// The words of the table that are not addresses: the table's version, the size and number of entries, and the revision of the
-/// functions.
+/// Returns the table with zeros for addresses. The other words are the table's version, the size and number of entries, and the
+/// revision of the functions.
 fn table_words(kernels: usize) -> Vec<u8> {
     let words: [u64; 9] = [2, 0, 0, 0, ENTRY_BYTES, 0, kernels as u64, 2, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Writes an object file for the system's linker. It contains a fatbin in the section in which the CUDA runtime looks for it. The
+/// Writes an object file for the system's linker, with the fatbin in the section in which the CUDA runtime searches for it. The
 /// format is ELF, or COFF for Windows.
-pub(crate) fn embed(machine: Machine, convention: Convention, fatbin: &[u8]) -> Vec<u8> {
-    let (format, names) = match convention {
+pub(crate) fn write_fatbin_object(machine: Machine, convention: Convention, fatbin: &[u8]) -> Vec<u8> {
+    let (format, section_names) = match convention {
         Convention::SystemV => (BinaryFormat::Elf, [".nv_fatbin", ".nvFatBinSegment"]),
         Convention::Windows => (BinaryFormat::Coff, [".nv_fatb", ".nvFatBi"]),
     };
     let mut writer = Writer::of(machine, format);
-    let data = writer.object.add_section(Vec::new(), names[0].into(), SectionKind::ReadOnlyData);
+    let data = writer.object.add_section(Vec::new(), section_names[0].into(), SectionKind::ReadOnlyData);
     writer.object.append_section_data(data, fatbin, 8);
     let size = fatbin.len() as u64;
-    let symbol = writer.symbol("__tile_fatbin", data, 0, size, SymbolKind::Data, SymbolScope::Compilation);
-    let segment = writer.object.add_section(Vec::new(), names[1].into(), SectionKind::Data);
+    let symbol = writer.add_symbol("__tile_fatbin", data, 0, size, SymbolKind::Data, SymbolScope::Compilation);
+    let segment = writer.object.add_section(Vec::new(), section_names[1].into(), SectionKind::Data);
     writer.object.append_section_data(segment, &cubin::fatbin::wrapper(), 8);
-    writer.symbol("__tile_fatbin_wrapper", segment, 0, 24, SymbolKind::Data, SymbolScope::Dynamic);
-    writer.address(segment, cubin::fatbin::WRAPPER_POINTER, symbol);
-    writer.finish()
+    writer.add_symbol("__tile_fatbin_wrapper", segment, 0, 24, SymbolKind::Data, SymbolScope::Dynamic);
+    writer.relocate_to_address(segment, cubin::fatbin::WRAPPER_POINTER, symbol);
+    writer.into_bytes()
 }
 
+/// An object file under construction.
 struct Writer {
     machine: Machine,
     object: Object<'static>,
@@ -160,15 +183,15 @@ impl Writer {
         Writer { machine, object }
     }
 
-    /// Returns the code section, the sizes of the kernels' functions, and the code: the kernels' functions, then the pre-load
-    /// function.
-    fn code(&mut self, convention: Convention, fills: &[&Maps]) -> (SectionId, Vec<u64>, Code) {
+    /// Emits the kernels' functions and, after them, the pre-load function. Returns the code section, the sizes of the kernels'
+    /// functions in bytes, and the code.
+    fn emit_functions(&mut self, convention: Convention, maps_by_kernel: &[&KernelMaps]) -> (SectionId, Vec<u64>, MachineCode) {
         let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
         let section = match self.machine {
-            Machine::X86_64 => self.section(b".ltext", SectionKind::Text, flags | LARGE),
-            Machine::Aarch64 => self.section(b".text", SectionKind::Text, flags),
+            Machine::X86_64 => self.add_section(b".ltext", SectionKind::Text, flags | SHF_X86_64_LARGE),
+            Machine::Aarch64 => self.add_section(b".text", SectionKind::Text, flags),
         };
-        let functions = fills.iter().map(|maps| match self.machine {
+        let functions = maps_by_kernel.iter().map(|maps| match self.machine {
             Machine::X86_64 => x86_64::fill(maps, convention),
             Machine::Aarch64 => aarch64::fill(maps),
         });
@@ -181,31 +204,33 @@ impl Writer {
         (section, sizes, code)
     }
 
-    fn read_only(&mut self) -> SectionId {
+    /// Adds a section for constants.
+    fn read_only_section(&mut self) -> SectionId {
         match self.machine {
-            Machine::X86_64 => self.section(b".lrodata", SectionKind::ReadOnlyData, elf::SHF_ALLOC | LARGE),
-            Machine::Aarch64 => self.section(b".rodata", SectionKind::ReadOnlyData, elf::SHF_ALLOC),
+            Machine::X86_64 => self.add_section(b".lrodata", SectionKind::ReadOnlyData, elf::SHF_ALLOC | SHF_X86_64_LARGE),
+            Machine::Aarch64 => self.add_section(b".rodata", SectionKind::ReadOnlyData, elf::SHF_ALLOC),
         }
     }
 
-    fn zeroed(&mut self, name: &str, size: u64) -> SymbolId {
+    /// Adds zero-initialised memory with a symbol.
+    fn zeroed_symbol(&mut self, name: &str, size: u64) -> SymbolId {
         let flags = elf::SHF_ALLOC | elf::SHF_WRITE;
         let section = match self.machine {
-            Machine::X86_64 => self.section(b".lbss", SectionKind::UninitializedData, flags | LARGE),
-            Machine::Aarch64 => self.section(b".bss", SectionKind::UninitializedData, flags),
+            Machine::X86_64 => self.add_section(b".lbss", SectionKind::UninitializedData, flags | SHF_X86_64_LARGE),
+            Machine::Aarch64 => self.add_section(b".bss", SectionKind::UninitializedData, flags),
         };
         self.object.append_section_bss(section, size, 16);
-        self.symbol(name, section, 0, size, SymbolKind::Data, SymbolScope::Compilation)
+        self.add_symbol(name, section, 0, size, SymbolKind::Data, SymbolScope::Compilation)
     }
 
-    fn section(&mut self, name: &[u8], kind: SectionKind, sh_flags: elf::SectionFlags) -> SectionId {
+    fn add_section(&mut self, name: &[u8], kind: SectionKind, sh_flags: elf::SectionFlags) -> SectionId {
         let section = self.object.add_section(Vec::new(), name.to_vec(), kind);
         let sh_type = if kind == SectionKind::UninitializedData { elf::SHT_NOBITS } else { elf::SHT_PROGBITS };
         self.object.section_mut(section).flags = SectionFlags::Elf { sh_type, sh_flags };
         section
     }
 
-    fn symbol(&mut self, name: &str, section: SectionId, at: u64, size: u64, kind: SymbolKind, scope: SymbolScope) -> SymbolId {
+    fn add_symbol(&mut self, name: &str, section: SectionId, at: u64, size: u64, kind: SymbolKind, scope: SymbolScope) -> SymbolId {
         self.object.add_symbol(Symbol {
             name: name.into(),
             value: at,
@@ -218,8 +243,8 @@ impl Writer {
         })
     }
 
-    /// Relocates the 64-bit word at `offset` to the address of `symbol`.
-    fn address(&mut self, section: SectionId, offset: u64, symbol: SymbolId) {
+    /// Adds a relocation that writes the address of `symbol` to the 64-bit word at `offset`.
+    fn relocate_to_address(&mut self, section: SectionId, offset: u64, symbol: SymbolId) {
         let (kind, encoding) = (RelocationKind::Absolute, RelocationEncoding::Generic);
         let flags = RelocationFlags::Generic { kind, encoding, size: 64 };
         let relocation = Relocation { offset, symbol, addend: 0, flags };
@@ -231,7 +256,8 @@ impl Writer {
         self.object.add_relocation(section, relocation).expect("sections of this file take relocations");
     }
 
-    fn finish(self) -> Vec<u8> {
+    /// Returns the bytes of the object file.
+    fn into_bytes(self) -> Vec<u8> {
         self.object.write().expect("the object has only what its format can hold")
     }
 }

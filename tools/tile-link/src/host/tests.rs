@@ -1,21 +1,21 @@
 //! Tests of the object format that the driver and linkers require, and of the functions in the objects.
 
 use super::*;
-use crate::maps::{Maps, Param};
+use crate::maps::{KernelMaps, Param};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use tensormap::{Element, Expr, Map, Swizzle};
+use tensormap::{DataType, Expr, Map, Swizzle};
 
-fn kernels() -> Vec<String> {
+fn kernel_names() -> Vec<String> {
     vec!["first".into(), "second".into()]
 }
 
 #[test]
 fn both_machines_have_the_tables_where_the_driver_looks() {
     for machine in [Machine::X86_64, Machine::Aarch64] {
-        let bytes = write(machine, Convention::SystemV, &kernels(), &[]);
-        assert_eq!(bytes, write(machine, Convention::SystemV, &kernels(), &[]));
+        let bytes = write_host_object(machine, Convention::SystemV, &kernel_names(), &[]);
+        assert_eq!(bytes, write_host_object(machine, Convention::SystemV, &kernel_names(), &[]));
         let file = object::File::parse(&*bytes).unwrap();
         let symbol = |name: &str| file.symbols().find(|s| s.name() == Ok(name)).unwrap_or_else(|| panic!("no {name}"));
         let table = symbol("__CUDA_TILEIR_CALLBACKS");
@@ -30,13 +30,13 @@ fn both_machines_have_the_tables_where_the_driver_looks() {
 #[test]
 fn fatbin_sections_match_each_object_format() {
     let fatbin = cubin::fatbin::wrap(b"a cubin", 90, false);
-    let forms = [
+    let formats_by_convention = [
         (Convention::SystemV, BinaryFormat::Elf, ".nv_fatbin", ".nvFatBinSegment"),
         (Convention::Windows, BinaryFormat::Coff, ".nv_fatb", ".nvFatBi"),
     ];
     for machine in [Machine::X86_64, Machine::Aarch64] {
-        for (convention, format, data, segment) in forms {
-            let bytes = embed(machine, convention, &fatbin);
+        for (convention, format, data, segment) in formats_by_convention {
+            let bytes = write_fatbin_object(machine, convention, &fatbin);
             let file = object::File::parse(&*bytes).unwrap();
             let expected = if machine == Machine::X86_64 { Architecture::X86_64 } else { Architecture::Aarch64 };
             assert_eq!((file.format(), file.architecture()), (format, expected));
@@ -52,15 +52,15 @@ fn fatbin_sections_match_each_object_format() {
     }
 }
 
-/// Links the object into a C program that calls its functions as the driver does. Only objects for this machine's architecture
-/// can run.
+/// Links the object into a C program that calls its functions as the driver does. The test runs on x86-64 only, because the program
+/// executes the object's code.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn the_driver_can_call_it() {
+fn a_c_program_calls_the_functions_of_the_object_as_the_driver_does() {
     for (convention, attribute) in [(Convention::SystemV, ""), (Convention::Windows, "__attribute__((ms_abi))")] {
         let folder = tempfile::tempdir().unwrap();
         let (object, program) = (folder.path().join("host.o"), folder.path().join("harness"));
-        std::fs::write(&object, write(Machine::X86_64, convention, &kernels(), &[])).unwrap();
+        std::fs::write(&object, write_host_object(Machine::X86_64, convention, &kernel_names(), &[])).unwrap();
         let harness = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/harness.c");
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-O1", &format!("-DCALL={attribute}"), harness]).arg(&object).arg("-o").arg(&program);
@@ -71,30 +71,30 @@ fn the_driver_can_call_it() {
 }
 
 /// A deterministic random number generator.
-struct Numbers(u64);
+struct Random(u64);
 
-impl Numbers {
-    fn next(&mut self) -> u64 {
+impl Random {
+    fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
     fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 33) % end
+        (self.next_u64() >> 33) % end
     }
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A random expression of an extent or stride, from parameter `index`.
-    fn expr(&mut self, index: u32) -> Expr {
+    /// A random expression for an extent or a stride. It may refer to parameter `index`.
+    fn random_expr(&mut self, index: u32) -> Expr {
         let param = || Box::new(Expr::Param(index));
         let small = Expr::Const(self.below(9) as i64);
         match self.below(8) {
             0 => Expr::Const(self.below(1 << 20) as i64),
             1 => Expr::Sum(param(), small.into()),
-            2 => Expr::Min(param(), Expr::Const(self.next() as i64 >> 20).into()),
+            2 => Expr::Min(param(), Expr::Const(self.next_u64() as i64 >> 20).into()),
             3 => Expr::CeilDiv(param(), self.one_of(&[1, 3, 64, u32::MAX])),
             4 => Expr::Max(Expr::Product(param(), small.into()).into(), Expr::Const(1).into()),
             5 => Expr::Product(Expr::Sum(param(), small.clone().into()).into(), Expr::Or(param(), small.into()).into()),
@@ -102,9 +102,9 @@ impl Numbers {
         }
     }
 
-    fn map(&mut self, params: u32) -> Map {
+    fn random_map(&mut self, params: u32) -> Map {
         let rank = 1 + self.below(5) as usize;
-        let element = self.one_of(&Element::ALL);
+        let element = self.one_of(&DataType::ALL);
         let swizzle = self.one_of(&Swizzle::ALL);
         let row = 16 << self.below(2) >> element.bytes().ilog2();
         let mut extent: Vec<u32> = (0..rank).map(|_| 1 + self.below(256) as u32).collect();
@@ -114,16 +114,16 @@ impl Numbers {
         Map {
             base: Expr::Param(0).sum(Expr::Const(16 * self.below(3) as i64)),
             element,
-            dims: params[..rank].iter().map(|index| self.expr(*index).max(1)).collect(),
-            strides: params[rank + 1..].iter().map(|index| self.expr(*index).product(Expr::Const(16))).collect(),
+            dims: params[..rank].iter().map(|index| self.random_expr(*index).max(1)).collect(),
+            strides: params[rank + 1..].iter().map(|index| self.random_expr(*index).product(Expr::Const(16))).collect(),
             extent,
             swizzle,
-            tf32: element == Element::F32 && self.below(2) == 0,
+            tf32: element == DataType::F32 && self.below(2) == 0,
         }
     }
 
-    /// A kernel with some parameters of each size and two maps after them.
-    fn kernel(&mut self) -> Maps {
+    /// A kernel with 5 to 12 parameters of random sizes, and two maps after them.
+    fn random_kernel(&mut self) -> KernelMaps {
         let mut params = vec![Param { at: 0, bytes: 8 }];
         let mut end = 8;
         for _ in 0..4 + self.below(8) {
@@ -133,32 +133,33 @@ impl Numbers {
             end = at + bytes;
         }
         let start = end.next_multiple_of(64) + 16;
-        let maps = [start, start + 128].map(|at| (at, self.map(params.len() as u32))).to_vec();
-        Maps { params, maps }
+        let maps = [start, start + 128].map(|at| (at, self.random_map(params.len() as u32))).to_vec();
+        KernelMaps { params, maps }
     }
 
-    /// Arguments for which every map can probably be encoded: small numbers, or numbers at the limits of the allowed range.
-    fn arguments(&mut self, maps: &Maps) -> Vec<i64> {
-        let number = |numbers: &mut Numbers, param: &Param| {
-            let value = match numbers.below(4) {
-                0 => numbers.below(300) as i64,
+    /// Arguments for which many maps can be encoded: small numbers, the largest number of the parameter's size, or random positive
+    /// numbers.
+    fn random_arguments(&mut self, maps: &KernelMaps) -> Vec<i64> {
+        let random_argument = |random: &mut Random, param: &Param| {
+            let value = match random.below(4) {
+                0 => random.below(300) as i64,
                 1 => i64::MAX >> (64 - 8 * param.bytes),
-                2 => (numbers.next() >> (65 - 8 * param.bytes)) as i64,
-                _ => numbers.below(70_000) as i64 - 10,
+                2 => (random.next_u64() >> (65 - 8 * param.bytes)) as i64,
+                _ => random.below(70_000) as i64 - 10,
             };
             let shift = 64 - 8 * param.bytes;
             value << shift >> shift
         };
-        let mut values: Vec<i64> = maps.params.iter().map(|param| number(self, param)).collect();
-        values[0] = (self.next() >> 17) as i64 & !15;
+        let mut values: Vec<i64> = maps.params.iter().map(|param| random_argument(self, param)).collect();
+        values[0] = (self.next_u64() >> 17) as i64 & !15;
         values
     }
 }
 
 const BANK_BYTES: usize = 1024;
 
-/// The contents of the parameter bank before the driver calls the function.
-fn bank(maps: &Maps, arguments: &[i64]) -> Vec<u8> {
+/// The contents of the parameter bank before a call of the function.
+fn initial_bank(maps: &KernelMaps, arguments: &[i64]) -> Vec<u8> {
     let mut bytes = vec![0xa5; BANK_BYTES];
     for (param, value) in maps.params.iter().zip(arguments) {
         bytes[param.at as usize..][..param.bytes as usize].copy_from_slice(&value.to_le_bytes()[..param.bytes as usize]);
@@ -166,10 +167,10 @@ fn bank(maps: &Maps, arguments: &[i64]) -> Vec<u8> {
     bytes
 }
 
-/// The expected contents of the bank: the first half of each map is written, and no other byte changes. `None` if a map cannot be
-/// encoded.
-fn filled_bank(maps: &Maps, arguments: &[i64]) -> Option<Vec<u8>> {
-    let mut bytes = bank(maps, arguments);
+/// The expected contents of the bank after the call: the first half of each map is written, and no other byte changes. `None` if a
+/// map cannot be encoded.
+fn filled_bank(maps: &KernelMaps, arguments: &[i64]) -> Option<Vec<u8>> {
+    let mut bytes = initial_bank(maps, arguments);
     for (at, map) in &maps.maps {
         let half = tensormap::BYTES / 2;
         bytes[*at as usize..][..half].copy_from_slice(&map.encode(arguments).ok()?[..half]);
@@ -177,14 +178,15 @@ fn filled_bank(maps: &Maps, arguments: &[i64]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// 10,000 sets of arguments for many kernels. All maps can be encoded from each set.
-fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
-    let mut numbers = Numbers(0x1234_5678_9abc_def1);
-    let kernels: Vec<Maps> = (0..250).map(|_| numbers.kernel()).collect();
+/// Generates 250 kernels, and 10,000 sets of arguments, each with the index of its kernel. Each set is one for which both maps of
+/// the kernel can be encoded.
+fn launch_cases() -> (Vec<KernelMaps>, Vec<(usize, Vec<i64>)>) {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let kernels: Vec<KernelMaps> = (0..250).map(|_| random.random_kernel()).collect();
     let mut cases = Vec::new();
     for attempt in 0.. {
         let index = attempt % kernels.len();
-        let arguments = numbers.arguments(&kernels[index]);
+        let arguments = random.random_arguments(&kernels[index]);
         if filled_bank(&kernels[index], &arguments).is_some() {
             cases.push((index, arguments));
         }
@@ -196,21 +198,21 @@ fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
     (kernels, cases)
 }
 
-/// The functions fill the maps with the same bytes as the encoder, for 10,000 sets of arguments.
+/// Checks that the functions fill the maps with the bytes of [`Map::encode`], for 10,000 sets of arguments.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn functions_fill_the_maps() {
-    let (kernels, cases) = cases();
+fn x86_64_functions_fill_the_maps_as_the_encoder_does() {
+    let (kernels, cases) = launch_cases();
     let names: Vec<String> = (0..kernels.len()).map(|index| format!("k{index}")).collect();
     let mut input = Vec::new();
     for (index, arguments) in &cases {
         input.extend((*index as u64).to_le_bytes());
-        input.extend(bank(&kernels[*index], arguments));
+        input.extend(initial_bank(&kernels[*index], arguments));
     }
     for (convention, attribute) in [(Convention::SystemV, ""), (Convention::Windows, "__attribute__((ms_abi))")] {
         let folder = tempfile::tempdir().unwrap();
         let (object, program) = (folder.path().join("host.o"), folder.path().join("filler"));
-        std::fs::write(&object, write(Machine::X86_64, convention, &names, &kernels)).unwrap();
+        std::fs::write(&object, write_host_object(Machine::X86_64, convention, &names, &kernels)).unwrap();
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/filler.c");
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-O1", &format!("-DCALL={attribute}"), source]).arg(&object).arg("-o").arg(&program);
@@ -232,24 +234,25 @@ fn functions_fill_the_maps() {
     }
 }
 
-/// The same test for AArch64. An interpreter executes the emitted instructions.
+/// Checks the functions for AArch64 in the same way. An interpreter executes the emitted instructions.
 #[test]
-fn functions_fill_the_maps_on_aarch64() {
-    let (kernels, cases) = cases();
+fn aarch64_functions_fill_the_maps_as_the_encoder_does() {
+    let (kernels, cases) = launch_cases();
     let functions: Vec<Vec<u8>> = kernels.iter().map(aarch64::fill).collect();
     for (index, arguments) in &cases {
-        let mut memory = bank(&kernels[*index], arguments);
+        let mut memory = initial_bank(&kernels[*index], arguments);
         interpret(&functions[*index], &mut memory);
         assert!(memory == filled_bank(&kernels[*index], arguments).unwrap(), "{:?} of {arguments:?}", kernels[*index]);
     }
 }
 
-/// Executes a function with the address of `memory` in x3, as the architecture manual defines each instruction.
+/// Interprets the AArch64 code of a function, for a call with the address of `memory` in x3. It knows only the instructions that
+/// `aarch64::fill` emits, and assumes that x3 is the base of each load and store.
 fn interpret(code: &[u8], memory: &mut [u8]) {
     let mut x = [0u64; 32];
     let mut stack: Vec<u64> = Vec::new();
     // The operands of the last comparison.
-    let (mut left, mut right) = (0, 0);
+    let (mut compared_left, mut compared_right) = (0, 0);
     for word in code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())) {
         let field = |from: u32, bits: u32| (word >> from & ((1 << bits) - 1)) as usize;
         let (d, n, m) = (field(0, 5), field(5, 5), field(16, 5));
@@ -292,22 +295,22 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
             _ if word >> 24 == 0x8b => x[d] = register(n).wrapping_add(register(m)),
             _ if word >> 21 == 0x4d8 && field(10, 6) == 31 => x[d] = register(n).wrapping_mul(register(m)),
             _ if word >> 24 == 0xaa => x[d] = register(n) | register(m),
-            _ if word >> 24 == 0xeb && d == 31 => (left, right) = (register(n), register(m)),
-            _ if word >> 24 == 0xf1 && d == 31 => (left, right) = (register(n), field(10, 12) as u64),
-            // csel, and csinc, which encodes cset.
+            _ if word >> 24 == 0xeb && d == 31 => (compared_left, compared_right) = (register(n), register(m)),
+            _ if word >> 24 == 0xf1 && d == 31 => (compared_left, compared_right) = (register(n), field(10, 12) as u64),
+            // csel, or csinc, to which cset is an alias.
             _ if word >> 21 == 0x4d4 => {
                 let condition = match field(12, 4) {
-                    0b1010 => left as i64 >= right as i64,
-                    0b1011 => (left as i64) < right as i64,
-                    0b1100 => left as i64 > right as i64,
-                    0b0011 => left < right,
+                    0b1010 => compared_left as i64 >= compared_right as i64,
+                    0b1011 => (compared_left as i64) < compared_right as i64,
+                    0b1100 => compared_left as i64 > compared_right as i64,
+                    0b0011 => compared_left < compared_right,
                     other => panic!("condition {other:#b}"),
                 };
                 let increment = field(10, 2) as u64;
                 x[d] = if condition { register(n) } else { register(m) + increment };
             }
             _ if word >> 21 == 0x4d6 && field(10, 6) == 2 => x[d] = register(n) / register(m),
-            // ubfm: a left shift if the last bit is below the first bit, else a right shift.
+            // ubfm: a right shift if the last bit is bit 63, otherwise a left shift.
             _ if word >> 22 == 0x34d => {
                 let (first, last) = (field(16, 6), field(10, 6));
                 x[d] = if last == 63 { register(n) >> first } else { register(n) << (63 - last) };

@@ -1,12 +1,13 @@
 //! x86-64 code of the host object, for both calling conventions.
 
-use super::{Code, Convention, MULTIPROCESSOR_COUNT, QUERY_OFFSET, Reference, Table};
-use crate::maps::{Maps, Param};
+use super::{Convention, MULTIPROCESSOR_COUNT, MachineCode, QUERY_OFFSET, Reference, Table};
+use crate::maps::{KernelMaps, Param};
 use object::elf::R_X86_64_PC64;
 use tensormap::Expr;
 
-/// Emits `int on_arguments_change(_, _, _, params)`. The function fills the maps and returns 0. Its code is padded to 16 bytes.
-pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
+/// Emits `int on_arguments_change(_, _, _, params)`, which fills the maps in the parameter bytes and returns 0. The code is padded
+/// to a multiple of 16 bytes.
+pub(super) fn fill(maps: &KernelMaps, convention: Convention) -> Vec<u8> {
     let mut code = Filler { bytes: Vec::new(), params: &maps.params };
     if !maps.maps.is_empty() {
         code.push(match convention {
@@ -16,8 +17,8 @@ pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
     }
     for (at, map) in &maps.maps {
         for (word, place) in map.words().iter().zip((*at..).step_by(8)) {
-            code.compute(word);
-            code.with_imm32(&[0x49, 0x89, 0x80], place); // mov [r8 + place], rax
+            code.emit_expr(word);
+            code.emit_imm32(&[0x49, 0x89, 0x80], place); // mov [r8 + place], rax
         }
     }
     code.push(&[0x31, 0xc0, 0xc3]); // xor eax, eax; ret
@@ -26,11 +27,11 @@ pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
     bytes
 }
 
-/// Appends `int on_pre_load(operations, handle, version, out)`. For version 0 the function returns 1. Otherwise it copies the
-/// table, clears word 2 of the copy, and stores the copy's address to `out`. For version 1 it first queries the number of SMs and
-/// ignores the result, as NVIDIA's object does.
-pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
-    let mut code = Code { bytes, references: Vec::new() };
+/// Appends `int on_pre_load(operations, handle, version, out)` to the code in `bytes`. For version 0, the function returns 1. For
+/// all other versions, it copies the table, clears word 2 of the copy, stores the copy's address to `out`, and returns 0. For
+/// version 1, it first queries the number of SMs and ignores the result, as NVIDIA's object does.
+pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> MachineCode {
+    let mut code = MachineCode { bytes, references: Vec::new() };
     code.push(&[0x53]); // push rbx
     match convention {
         Convention::SystemV => {
@@ -47,20 +48,20 @@ pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
         }
     }
     code.push(&[0x45, 0x85, 0xdb]); // test r11d, r11d
-    code.push(&[0x75, 0x07]); // jne over the next three
+    code.push(&[0x75, 0x07]); // jne over the next three instructions
     code.push(&[0xb8, 1, 0, 0, 0]); // mov eax, 1
     code.push(&[0x5b, 0xc3]); // pop rbx; ret
 
-    let query = query(convention);
+    let query = query_call(convention);
     code.push(&[0x41, 0x83, 0xfb, 1]); // cmp r11d, 1
     code.push(&[0x75, query.len() as u8]); // jne over the query
     code.push(&query);
 
     code.push(&[0x48, 0x8d, 0x05, 0, 0, 0, 0]); // lea rax, [rip]
-    let anchor = code.bytes.len();
-    code.distance([0x48, 0xb9], Table::Callbacks, anchor); // movabs rcx, table - anchor
+    let anchor_offset = code.bytes.len();
+    code.emit_table_distance([0x48, 0xb9], Table::Callbacks, anchor_offset); // movabs rcx, table - anchor
     code.push(&[0x48, 0x01, 0xc1]); // add rcx, rax
-    code.distance([0x48, 0xba], Table::PreLoad, anchor); // movabs rdx, copy - anchor
+    code.emit_table_distance([0x48, 0xba], Table::PreLoad, anchor_offset); // movabs rdx, copy - anchor
     code.push(&[0x48, 0x01, 0xc2]); // add rdx, rax
     for word in 0..9 {
         code.push(&[0x48, 0x8b, 0x41, word * 8]); // mov rax, [rcx + 8*word]
@@ -72,9 +73,9 @@ pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
     code
 }
 
-/// Emits `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`. It reserves stack space for values that the callee stores
-/// above its return address.
-fn query(convention: Convention) -> Vec<u8> {
+/// Emits `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`. The code reserves stack space for `unused` and for the shadow
+/// space of the Windows convention, to which the callee may write.
+fn query_call(convention: Convention) -> Vec<u8> {
     let mut bytes = vec![0x48, 0x83, 0xec, 0x30]; // sub rsp, 0x30
     bytes.extend(match convention {
         Convention::SystemV => [&[0xbe, MULTIPROCESSOR_COUNT, 0, 0, 0][..], &[0x48, 0x8d, 0x54, 0x24, 0x20]].concat(), // mov esi; lea rdx, [rsp + 32]
@@ -85,18 +86,17 @@ fn query(convention: Convention) -> Vec<u8> {
     bytes
 }
 
-/// Emits the code that fills the tensor maps.
+/// The code that fills the tensor maps, as far as it is emitted, and the parameters that it reads.
 struct Filler<'a> {
     bytes: Vec<u8>,
     params: &'a [Param],
 }
 
 impl Filler<'_> {
-    /// Emits code that computes an expression into rax. The address of the parameters must be in r8. The code clobbers rcx and
-    /// rdx.
-    fn compute(&mut self, expr: &Expr) {
+    /// Emits code that computes an expression into rax. The address of the parameters must be in r8. The code clobbers rcx and rdx.
+    fn emit_expr(&mut self, expr: &Expr) {
         match expr {
-            Expr::Const(value) => self.constant([0x48, 0xb8], *value as u64), // movabs rax, value
+            Expr::Const(value) => self.emit_imm64([0x48, 0xb8], *value as u64), // movabs rax, value
             Expr::Param(index) => {
                 let Param { at, bytes } = self.params[*index as usize];
                 let load: &[u8] = match bytes {
@@ -105,52 +105,53 @@ impl Filler<'_> {
                     4 => &[0x49, 0x63, 0x80],       // movsxd rax, dword
                     _ => &[0x49, 0x8b, 0x80],       // mov rax, qword
                 };
-                self.with_imm32(load, at);
+                self.emit_imm32(load, at);
             }
-            Expr::Sum(a, b) => self.combine(a, b, &[0x48, 0x01, 0xc8]), // add rax, rcx
-            Expr::Product(a, b) => self.combine(a, b, &[0x48, 0x0f, 0xaf, 0xc1]), // imul rax, rcx
-            Expr::Or(a, b) => self.combine(a, b, &[0x48, 0x09, 0xc8]),  // or rax, rcx
-            Expr::Min(a, b) => self.combine(a, b, &[0x48, 0x39, 0xc8, 0x48, 0x0f, 0x4f, 0xc1]), // cmp; cmovg rax, rcx
-            Expr::Max(a, b) => self.combine(a, b, &[0x48, 0x39, 0xc8, 0x48, 0x0f, 0x4c, 0xc1]), // cmp; cmovl rax, rcx
+            Expr::Sum(a, b) => self.emit_binary(a, b, &[0x48, 0x01, 0xc8]), // add rax, rcx
+            Expr::Product(a, b) => self.emit_binary(a, b, &[0x48, 0x0f, 0xaf, 0xc1]), // imul rax, rcx
+            Expr::Or(a, b) => self.emit_binary(a, b, &[0x48, 0x09, 0xc8]),  // or rax, rcx
+            Expr::Min(a, b) => self.emit_binary(a, b, &[0x48, 0x39, 0xc8, 0x48, 0x0f, 0x4f, 0xc1]), // cmp; cmovg rax, rcx
+            Expr::Max(a, b) => self.emit_binary(a, b, &[0x48, 0x39, 0xc8, 0x48, 0x0f, 0x4c, 0xc1]), // cmp; cmovl rax, rcx
             Expr::CeilDiv(a, by) => {
-                self.compute(a);
+                self.emit_expr(a);
                 self.push(&[0x31, 0xc9, 0x48, 0x85, 0xc0, 0x48, 0x0f, 0x48, 0xc1]); // xor ecx, ecx; test rax, rax; cmovs rax, rcx
-                self.with_imm32(&[0xb9], by - 1); // mov ecx, by - 1
+                self.emit_imm32(&[0xb9], by - 1); // mov ecx, by - 1
                 self.push(&[0x48, 0x01, 0xc8, 0x31, 0xd2]); // add rax, rcx; xor edx, edx
-                self.with_imm32(&[0xb9], *by); // mov ecx, by
+                self.emit_imm32(&[0xb9], *by); // mov ecx, by
                 self.push(&[0x48, 0xf7, 0xf1]); // div rcx
             }
             Expr::ShiftLeft(a, by) => {
-                self.compute(a);
+                self.emit_expr(a);
                 self.push(&[0x48, 0xc1, 0xe0, *by as u8]); // shl rax, by
             }
             Expr::ShiftRight(a, by) => {
-                self.compute(a);
+                self.emit_expr(a);
                 self.push(&[0x48, 0xc1, 0xe8, *by as u8]); // shr rax, by
             }
             Expr::AtLeast(a, least) => {
-                self.compute(a);
-                self.constant([0x48, 0xb9], *least); // movabs rcx, least
+                self.emit_expr(a);
+                self.emit_imm64([0x48, 0xb9], *least); // movabs rcx, least
                 self.push(&[0x31, 0xd2, 0x48, 0x39, 0xc8, 0x0f, 0x93, 0xc2, 0x48, 0x89, 0xd0]); // xor edx, edx; cmp rax, rcx; setae dl; mov rax, rdx
             }
         }
     }
 
-    /// Emits code that computes the operands into rax and rcx, and then the operation.
-    fn combine(&mut self, a: &Expr, b: &Expr, operation: &[u8]) {
-        self.compute(a);
+    /// Emits code that computes `a` into rax and `b` into rcx, and then the instructions of the operation.
+    fn emit_binary(&mut self, a: &Expr, b: &Expr, operation: &[u8]) {
+        self.emit_expr(a);
         self.push(&[0x50]); // push rax
-        self.compute(b);
+        self.emit_expr(b);
         self.push(&[0x48, 0x89, 0xc1, 0x58]); // mov rcx, rax; pop rax
         self.push(operation);
     }
 
-    fn constant(&mut self, opcode: [u8; 2], value: u64) {
+    /// Emits an instruction with a 64-bit immediate at its end.
+    fn emit_imm64(&mut self, opcode: [u8; 2], value: u64) {
         self.push(&opcode);
         self.push(&value.to_le_bytes());
     }
     /// Emits an instruction with a 32-bit immediate or displacement at its end.
-    fn with_imm32(&mut self, opcode: &[u8], number: u32) {
+    fn emit_imm32(&mut self, opcode: &[u8], number: u32) {
         self.push(opcode);
         self.push(&number.to_le_bytes());
     }
@@ -160,16 +161,21 @@ impl Filler<'_> {
     }
 }
 
-impl Code {
+impl MachineCode {
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Emits a `movabs` of the distance from the anchor to the table.
-    fn distance(&mut self, opcode: [u8; 2], table: Table, anchor: usize) {
+    /// Emits a `movabs` whose immediate is the distance in bytes from an offset in the code to the table.
+    fn emit_table_distance(&mut self, opcode: [u8; 2], table: Table, anchor_offset: usize) {
         self.push(&opcode);
         let offset = self.bytes.len();
-        self.references.push(Reference { offset: offset as u64, table, kind: R_X86_64_PC64, addend: (offset - anchor) as i64 });
+        self.references.push(Reference {
+            offset: offset as u64,
+            table,
+            kind: R_X86_64_PC64,
+            addend: (offset - anchor_offset) as i64,
+        });
         self.push(&[0; 8]);
     }
 }

@@ -8,11 +8,14 @@ use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
 impl Converter<'_> {
-    pub(super) fn arithmetic(&self, op: &Op, results: &[Value]) -> Option<Core> {
-        self.unary(op).or_else(|| self.binary(op)).or_else(|| self.conversion(op)).or_else(|| self.other_elementwise(op, results))
+    pub(super) fn elementwise_op(&self, op: &Op, results: &[Value]) -> Option<Core> {
+        self.unary_op(op)
+            .or_else(|| self.binary_op(op))
+            .or_else(|| self.conversion_op(op))
+            .or_else(|| self.other_elementwise_op(op, results))
     }
 
-    fn unary(&self, op: &Op) -> Option<Core> {
+    fn unary_op(&self, op: &Op) -> Option<Core> {
         let (kind, x) = match *op {
             Op::AbsF { source } => (Unary::AbsF, source),
             Op::AbsI { source } => (Unary::AbsI, source),
@@ -34,10 +37,10 @@ impl Converter<'_> {
             Op::TanH { rounding_mode: rounding, source } => (Unary::Tanh { rounding }, source),
             _ => return None,
         };
-        Some(Core::Unary { kind, x: self.value(x) })
+        Some(Core::Unary { kind, x: self.new_value(x) })
     }
 
-    fn binary(&self, op: &Op) -> Option<Core> {
+    fn binary_op(&self, op: &Op) -> Option<Core> {
         let (kind, lhs, rhs) = match *op {
             Op::AddF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::AddF { rounding, ftz }, lhs, rhs),
             Op::SubF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::SubF { rounding, ftz }, lhs, rhs),
@@ -68,10 +71,10 @@ impl Converter<'_> {
             _ => return None,
         };
         let (lhs, rhs) = if common::fault_injected("aa.sides") { (rhs, lhs) } else { (lhs, rhs) };
-        Some(Core::Binary { kind, lhs: self.value(lhs), rhs: self.value(rhs) })
+        Some(Core::Binary { kind, lhs: self.new_value(lhs), rhs: self.new_value(rhs) })
     }
 
-    fn conversion(&self, op: &Op) -> Option<Core> {
+    fn conversion_op(&self, op: &Op) -> Option<Core> {
         let (kind, x) = match *op {
             Op::ExtI { from, .. } if common::fault_injected("aa.extension") => {
                 (Convert::ExtI { signedness: Signedness::Unsigned }, from)
@@ -85,33 +88,35 @@ impl Converter<'_> {
             Op::Bitcast { source } => (Convert::Bitcast, source),
             _ => return None,
         };
-        Some(Core::Convert { kind, x: self.value(x) })
+        Some(Core::Convert { kind, x: self.new_value(x) })
     }
 
-    fn other_elementwise(&self, op: &Op, results: &[Value]) -> Option<Core> {
+    fn other_elementwise_op(&self, op: &Op, results: &[Value]) -> Option<Core> {
         Some(match *op {
-            Op::Constant { value } => Core::Constant { value: super::dense(self.module, value, *self.source.body.ty(results[0])) },
+            Op::Constant { value } => {
+                Core::Constant { value: super::dense_constant(self.module, value, *self.source.body.ty(results[0])) }
+            }
             Op::Fma { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs, acc } => {
-                Core::Fma { kind: Fma { rounding, ftz }, a: self.value(lhs), b: self.value(rhs), c: self.value(acc) }
+                Core::Fma { kind: Fma { rounding, ftz }, a: self.new_value(lhs), b: self.new_value(rhs), c: self.new_value(acc) }
             }
             Op::CmpF { comparison_predicate: predicate, comparison_ordering, lhs, rhs } => {
                 let kind = Compare::Float { predicate, ordered: comparison_ordering == ComparisonOrdering::Ordered };
-                Core::Compare { kind, lhs: self.value(lhs), rhs: self.value(rhs) }
+                Core::Compare { kind, lhs: self.new_value(lhs), rhs: self.new_value(rhs) }
             }
             Op::CmpI { comparison_predicate: predicate, signedness, lhs, rhs } => {
                 let kind = Compare::Int { predicate, signedness };
                 let (lhs, rhs) = if common::fault_injected("aa.compare") { (rhs, lhs) } else { (lhs, rhs) };
-                Core::Compare { kind, lhs: self.value(lhs), rhs: self.value(rhs) }
+                Core::Compare { kind, lhs: self.new_value(lhs), rhs: self.new_value(rhs) }
             }
             Op::Select { cond, val_if_true, val_if_false } => {
                 let (val_if_true, val_if_false) =
                     if common::fault_injected("aa.select") { (val_if_false, val_if_true) } else { (val_if_true, val_if_false) };
-                Core::Select { cond: self.value(cond), yes: self.value(val_if_true), no: self.value(val_if_false) }
+                Core::Select { cond: self.new_value(cond), yes: self.new_value(val_if_true), no: self.new_value(val_if_false) }
             }
-            Op::IntToPtr { source } => Core::IntToPtr { x: self.value(source) },
-            Op::PtrToInt { source } => Core::PtrToInt { x: self.value(source) },
-            Op::PtrToPtr { source } => Core::PtrCast { x: self.value(source) },
-            Op::Offset { ptr, offset } => Core::Offset { ptr: self.value(ptr), offset: self.value(offset) },
+            Op::IntToPtr { source } => Core::IntToPtr { x: self.new_value(source) },
+            Op::PtrToInt { source } => Core::PtrToInt { x: self.new_value(source) },
+            Op::PtrToPtr { source } => Core::PtrCast { x: self.new_value(source) },
+            Op::Offset { ptr, offset } => Core::Offset { ptr: self.new_value(ptr), offset: self.new_value(offset) },
             _ => return None,
         })
     }

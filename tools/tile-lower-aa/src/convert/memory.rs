@@ -1,6 +1,6 @@
 //! Converts memory accesses, reductions, scans and MMAs.
 
-use super::{Converter, entry, integer};
+use super::{Converter, as_u32, hint_entry};
 use base::diag::{Diagnostic, Result};
 use core_dialect::memory::{MemoryOrdering, MemoryScope, MulticastWrite};
 use numerics::arith::Signedness;
@@ -10,8 +10,8 @@ use tileir::types::Dictionary;
 use tileir::{Attribute, Op};
 
 impl Converter<'_> {
-    pub(super) fn memory(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
-        if let Some(op) = self.combination(op)? {
+    pub(super) fn memory_op(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
+        if let Some(op) = self.reduction_or_mma(op)? {
             return Ok(Some(op));
         }
         Ok(self.view_access(op).or_else(|| self.pointer_access(op)))
@@ -21,68 +21,68 @@ impl Converter<'_> {
         Some(match op {
             Op::LoadViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, view, index, token } => {
                 tileaa::Op::LoadView {
-                    view: self.value(*view),
+                    view: self.new_value(*view),
                     index: if common::fault_injected("aa.index") {
-                        index.iter().rev().map(|value| self.value(*value)).collect()
+                        index.iter().rev().map(|value| self.new_value(*value)).collect()
                     } else {
-                        self.values(index)
+                        self.new_values(index)
                     },
-                    token: self.optional(*token).filter(|_| !common::fault_injected("aa.token")),
-                    order: order(*memory_ordering, *memory_scope),
+                    token: self.new_optional_value(*token).filter(|_| !common::fault_injected("aa.token")),
+                    order: access_order(*memory_ordering, *memory_scope),
                     in_bounds: if common::fault_injected("aa.promise") { vec![true; index.len()] } else { inbounds.to_vec() },
-                    hints: self.hints(optimization_hints.as_deref()),
+                    hints: self.access_hints(optimization_hints.as_deref()),
                 }
             }
             Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, tile, view, index, token } => {
                 tileaa::Op::StoreView {
-                    tile: self.value(*tile),
-                    view: self.value(*view),
-                    index: self.values(index),
-                    token: self.optional(*token),
-                    order: order(*memory_ordering, *memory_scope),
+                    tile: self.new_value(*tile),
+                    view: self.new_value(*view),
+                    index: self.new_values(index),
+                    token: self.new_optional_value(*token),
+                    order: access_order(*memory_ordering, *memory_scope),
                     in_bounds: inbounds.to_vec(),
-                    hints: self.hints(optimization_hints.as_deref()),
+                    hints: self.access_hints(optimization_hints.as_deref()),
                 }
             }
             Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view, index, value, token } => {
                 tileaa::Op::ReduceView {
-                    tile: self.value(*value),
-                    view: self.value(*view),
-                    index: self.values(index),
-                    token: self.optional(*token),
-                    order: order(*memory_ordering, Some(*memory_scope)),
+                    tile: self.new_value(*value),
+                    view: self.new_value(*view),
+                    index: self.new_values(index),
+                    token: self.new_optional_value(*token),
+                    order: access_order(*memory_ordering, Some(*memory_scope)),
                     in_bounds: inbounds.to_vec(),
                     mode: *mode,
                 }
             }
             Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, index, token } => {
                 tileaa::Op::MulticastLoad {
-                    view: self.value(*view),
-                    index: self.values(index),
-                    token: self.optional(*token),
-                    order: order(*memory_ordering, *memory_scope),
+                    view: self.new_value(*view),
+                    index: self.new_values(index),
+                    token: self.new_optional_value(*token),
+                    order: access_order(*memory_ordering, *memory_scope),
                     in_bounds: inbounds.to_vec(),
                     reduction: *reduction,
                 }
             }
             Op::MultimemReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, tile, index, token } => {
                 tileaa::Op::MulticastStore {
-                    tile: self.value(*tile),
-                    view: self.value(*view),
-                    index: self.values(index),
-                    token: self.optional(*token),
-                    order: order(*memory_ordering, Some(*memory_scope)),
+                    tile: self.new_value(*tile),
+                    view: self.new_value(*view),
+                    index: self.new_values(index),
+                    token: self.new_optional_value(*token),
+                    order: access_order(*memory_ordering, Some(*memory_scope)),
                     in_bounds: inbounds.to_vec(),
                     write: MulticastWrite::Combine(*reduction),
                 }
             }
             Op::MultimemStoreViewTko { memory_ordering, memory_scope, inbounds, view, tile, index, token } => {
                 tileaa::Op::MulticastStore {
-                    tile: self.value(*tile),
-                    view: self.value(*view),
-                    index: self.values(index),
-                    token: self.optional(*token),
-                    order: order(*memory_ordering, *memory_scope),
+                    tile: self.new_value(*tile),
+                    view: self.new_value(*view),
+                    index: self.new_values(index),
+                    token: self.new_optional_value(*token),
+                    order: access_order(*memory_ordering, *memory_scope),
                     in_bounds: inbounds.to_vec(),
                     write: MulticastWrite::Replace,
                 }
@@ -95,87 +95,89 @@ impl Converter<'_> {
         Some(match op {
             Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints, source, mask, padding_value, token } => {
                 tileaa::Op::Load {
-                    ptr: self.value(*source),
-                    mask: self.optional(*mask),
-                    other: self.optional(*padding_value).filter(|_| !common::fault_injected("aa.padding")),
-                    token: self.optional(*token),
-                    order: order(*memory_ordering, *memory_scope),
-                    hints: self.hints(optimization_hints.as_deref()),
+                    ptr: self.new_value(*source),
+                    mask: self.new_optional_value(*mask),
+                    other: self.new_optional_value(*padding_value).filter(|_| !common::fault_injected("aa.padding")),
+                    token: self.new_optional_value(*token),
+                    order: access_order(*memory_ordering, *memory_scope),
+                    hints: self.access_hints(optimization_hints.as_deref()),
                 }
             }
             Op::StorePtrTko { memory_ordering, memory_scope, optimization_hints, destination, value, mask, token } => {
                 tileaa::Op::Store {
-                    ptr: self.value(*destination),
-                    value: self.value(*value),
-                    mask: self.optional(*mask).filter(|_| !common::fault_injected("aa.mask")),
-                    token: self.optional(*token),
-                    order: order(*memory_ordering, *memory_scope),
-                    hints: self.hints(optimization_hints.as_deref()),
+                    ptr: self.new_value(*destination),
+                    value: self.new_value(*value),
+                    mask: self.new_optional_value(*mask).filter(|_| !common::fault_injected("aa.mask")),
+                    token: self.new_optional_value(*token),
+                    order: access_order(*memory_ordering, *memory_scope),
+                    hints: self.access_hints(optimization_hints.as_deref()),
                 }
             }
             Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token } => tileaa::Op::AtomicRmw {
-                ptr: self.value(*pointers),
-                value: self.value(*arg),
-                mask: self.optional(*mask),
-                token: self.optional(*token),
-                order: order(*memory_ordering, Some(*memory_scope)),
+                ptr: self.new_value(*pointers),
+                value: self.new_value(*arg),
+                mask: self.new_optional_value(*mask),
+                token: self.new_optional_value(*token),
+                order: access_order(*memory_ordering, Some(*memory_scope)),
                 mode: *mode,
             },
             Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => tileaa::Op::AtomicCas {
-                ptr: self.value(*pointers),
-                compare: self.value(if common::fault_injected("aa.exchange") { *val } else { *cmp }),
-                value: self.value(*val),
-                mask: self.optional(*mask),
-                token: self.optional(*token),
-                order: order(*memory_ordering, Some(*memory_scope)),
+                ptr: self.new_value(*pointers),
+                compare: self.new_value(if common::fault_injected("aa.exchange") { *val } else { *cmp }),
+                value: self.new_value(*val),
+                mask: self.new_optional_value(*mask),
+                token: self.new_optional_value(*token),
+                order: access_order(*memory_ordering, Some(*memory_scope)),
             },
             _ => return None,
         })
     }
 
-    fn combination(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
+    /// Converts reductions, scans and MMAs.
+    fn reduction_or_mma(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
         Ok(Some(match op {
             Op::Reduce { dim, identities, operands, body } => tileaa::Op::Reduce {
-                operands: self.values(operands),
+                operands: self.new_values(operands),
                 dim: *dim as u32,
-                identities: self.identities(identities)?,
-                body: self.region(*body),
+                identities: self.convert_identities(identities)?,
+                body: self.queue_region(*body),
             },
             Op::Scan { dim, direction, identities, operands, body } => tileaa::Op::Scan {
-                operands: self.values(operands),
+                operands: self.new_values(operands),
                 dim: *dim as u32,
                 reverse: (*direction == Direction::Reverse) != common::fault_injected("aa.direction"),
-                identities: self.identities(identities)?,
-                body: self.region(*body),
+                identities: self.convert_identities(identities)?,
+                body: self.queue_region(*body),
             },
             Op::MmaF { fast_acc, lhs, rhs, acc } => tileaa::Op::Mma {
-                lhs: self.value(*lhs),
-                rhs: self.value(*rhs),
-                acc: self.value(*acc),
+                lhs: self.new_value(*lhs),
+                rhs: self.new_value(*rhs),
+                acc: self.new_value(*acc),
                 signed_lhs: false,
                 signed_rhs: false,
                 fast_acc: *fast_acc,
             },
             Op::MmaI { signedness_lhs, signedness_rhs, lhs, rhs, acc } => tileaa::Op::Mma {
-                lhs: self.value(*lhs),
-                rhs: self.value(*rhs),
-                acc: self.value(*acc),
+                lhs: self.new_value(*lhs),
+                rhs: self.new_value(*rhs),
+                acc: self.new_value(*acc),
                 signed_lhs: *signedness_lhs == Signedness::Signed,
                 signed_rhs: (*signedness_rhs == Signedness::Signed) != common::fault_injected("aa.signs"),
                 fast_acc: false,
             },
             Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => tileaa::Op::MmaScaled {
-                lhs: self.value(*lhs),
-                rhs: self.value(*rhs),
-                acc: self.value(*acc),
-                lhs_scale: self.value(*lhs_scale),
-                rhs_scale: self.value(*rhs_scale),
+                lhs: self.new_value(*lhs),
+                rhs: self.new_value(*rhs),
+                acc: self.new_value(*acc),
+                lhs_scale: self.new_value(*lhs_scale),
+                rhs_scale: self.new_value(*rhs_scale),
             },
             _ => return Ok(None),
         }))
     }
 
-    fn identities(&self, identities: &[Attribute]) -> Result<Vec<Identity>> {
+    /// The bits of the identity elements of a reduction or scan.
+    fn convert_identities(&self, identities: &[Attribute]) -> Result<Vec<Identity>> {
         let bits = |identity: &Attribute| match identity {
             Attribute::Integer { bits, .. } | Attribute::Float { bits, .. } => Ok(Identity(*bits)),
             Attribute::Bool(bit) => Ok(Identity(u64::from(*bit))),
@@ -185,19 +187,19 @@ impl Converter<'_> {
     }
 
     /// Hints for one access, by target name. The target is unknown at this stage.
-    fn hints(&self, hints: Option<&Dictionary>) -> Vec<AccessHint> {
+    fn access_hints(&self, hints: Option<&Dictionary>) -> Vec<AccessHint> {
         let hint = |(target, entries): &(tileir::StringId, Attribute)| AccessHint {
             target: self.module.string(*target).into(),
-            allow_tma: entry(self.module, entries, "allow_tma").and_then(|value| match value {
+            allow_tma: hint_entry(self.module, entries, "allow_tma").and_then(|value| match value {
                 Attribute::Bool(allowed) => Some(*allowed),
                 _ => None,
             }),
-            latency: entry(self.module, entries, "latency").and_then(integer),
+            latency: hint_entry(self.module, entries, "latency").and_then(as_u32),
         };
         hints.map_or(Vec::new(), |hints| hints.iter().map(hint).collect())
     }
 }
 
-fn order(semantics: MemoryOrdering, scope: Option<MemoryScope>) -> Order {
+fn access_order(semantics: MemoryOrdering, scope: Option<MemoryScope>) -> Order {
     Order { semantics, scope }
 }

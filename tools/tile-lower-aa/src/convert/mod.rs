@@ -1,7 +1,7 @@
 //! Converts `.tile` to `.aa` (TileAA) op by op: memory becomes explicit, without optimisation.
 //!
-//! Regions wait in a worklist, because the input decides their nesting depth and recursion could overflow the stack. Types follow
-//! from the source types and the [`provenance`] of pointers, so an op can be converted before its regions.
+//! Regions wait in a worklist instead of a recursion, which could overflow the stack: the input decides the nesting depth. Types
+//! follow from the source types and the [`provenance`] of pointers, so an op can be converted before its regions.
 
 mod arithmetic;
 mod memory;
@@ -20,28 +20,30 @@ use provenance::Provenance;
 use tileaa::module::Sharing;
 use tileaa::{FunctionAttrs, Global, Hint, KernelSpec};
 use tileir::enums::Visibility;
-use tileir::types::{Dictionary, Element, PointerSpace};
+use tileir::types::{Dictionary, Element, PointerSharing};
 use tileir::{Attribute, Module, Op, Type, TypeId};
 
-pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Module> {
-    let globals = module.globals.iter().map(|global| self::global(module, global, debug)).collect::<Result<_>>()?;
-    module.functions.iter().try_for_each(|function| no_calls(module, function, debug))?;
-    let functions = module.functions.iter().map(|function| Converter::function(module, function, debug)).collect::<Result<_>>()?;
+/// Converts a module. Rejects calls and overaligned globals.
+pub(crate) fn convert_module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Module> {
+    let globals = module.globals.iter().map(|global| convert_global(module, global, debug)).collect::<Result<_>>()?;
+    module.functions.iter().try_for_each(|function| reject_calls(module, function, debug))?;
+    let functions =
+        module.functions.iter().map(|function| Converter::convert_function(module, function, debug)).collect::<Result<_>>()?;
     Ok(tileaa::Module { globals, functions })
 }
 
 /// Rejects calls, because device functions are not compiled. Declarations without calls are accepted.
-fn no_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> Result<()> {
+fn reject_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> Result<()> {
     let call = function.body.ops.values().find_map(|node| match &node.kind {
         Op::PreviewCall { callee, .. } => Some((callee.0, node.loc)),
         _ => None,
     });
     let Some((callee, loc)) = call else { return Ok(()) };
-    let what = format!("op 'preview$call' of @{} is not supported on any target", module.string(callee));
-    Err(Diagnostic::unsupported("LAA005", what).at_loc(debug, loc))
+    let message = format!("op 'preview$call' of @{} is not supported on any target", module.string(callee));
+    Err(Diagnostic::unsupported("LAA005", message).at_loc(debug, loc))
 }
 
-fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result<Global> {
+fn convert_global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result<Global> {
     let (element, shape) = module.tile(global.ty);
     let natural_alignment = u64::from(element.bits().div_ceil(8));
     // Alignment 0 requests only the natural alignment of the element. Tile IR accepts any number, so round up to a power of two.
@@ -55,7 +57,7 @@ fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result
         name: module.string(global.name).into(),
         elem: element.scalar().expect("elements of globals are no pointers"),
         count: shape.iter().product::<i64>() as u64,
-        value: dense(module, global.value, global.ty),
+        value: dense_constant(module, global.value, global.ty),
         align: align.ok_or_else(too_large)?,
         constant: global.constant,
         private: global.visibility == Visibility::Private,
@@ -64,7 +66,7 @@ fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result
 }
 
 /// The data of a constant, as a splat if all elements are equal.
-fn dense(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense {
+fn dense_constant(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense {
     if let Some(bits) = module.splat(id, ty) {
         return Dense::Splat(bits);
     }
@@ -81,17 +83,18 @@ struct Converter<'a> {
     source: &'a tileir::Function,
     provenance: Provenance,
     out: tileaa::Function,
-    /// The new value of each old one.
-    values: Vec<Option<Value>>,
+    /// The new value of each old value.
+    value_map: Vec<Option<Value>>,
     /// Source regions that are not yet converted, each with its new region.
     pending_regions: Vec<(Region, Region)>,
-    /// The insertion point and location of the current op.
+    /// The block to which new ops are appended.
     block: Block,
+    /// The location of the current source op, which its new ops get.
     loc: Loc,
 }
 
 impl<'a> Converter<'a> {
-    fn function(module: &'a Module, source: &'a tileir::Function, debug: &DebugInfo) -> Result<tileaa::Function> {
+    fn convert_function(module: &'a Module, source: &'a tileir::Function, debug: &DebugInfo) -> Result<tileaa::Function> {
         let attrs = FunctionAttrs {
             hints: source.hints.iter().flat_map(|hints| kernel_hints(module, hints)).collect(),
             private: source.visibility == Visibility::Private,
@@ -107,7 +110,7 @@ impl<'a> Converter<'a> {
             block: out.entry(),
             loc: source.loc,
             pending_regions: Vec::new(),
-            values: vec![None; source.body.values.len()],
+            value_map: vec![None; source.body.values.len()],
             out,
         };
         converter.convert_block(source.region, converter.out.region)?;
@@ -124,46 +127,46 @@ impl<'a> Converter<'a> {
         Ok(converted)
     }
 
-    /// Converts the only block of a region. A region without a block is an empty `else`.
+    /// Converts the only block of a region. A region without a block is an empty `else`, which becomes a block with a `yield`.
     fn convert_block(&mut self, from: Region, to: Region) -> Result<()> {
         self.block = self.out.body.block_of(to);
         let Some(&block) = self.source.body.regions[from].blocks.first() else {
-            self.core(Core::Yield { values: Vec::new() }, []);
+            self.append_core(Core::Yield { values: Vec::new() }, []);
             return Ok(());
         };
         let block = &self.source.body.blocks[block];
         for &arg in &block.args {
-            let ty = self.ty(arg)?;
+            let ty = self.new_type(arg)?;
             let new = self.out.body.add_argument(self.block, ty);
-            self.values[arg.0 as usize] = Some(new);
+            self.value_map[arg.0 as usize] = Some(new);
         }
         for &op in &block.ops {
             self.loc = self.source.body.ops[op].loc;
-            self.op(op)?;
+            self.convert_op(op)?;
         }
         Ok(())
     }
 
-    fn op(&mut self, op: OpId) -> Result<()> {
+    fn convert_op(&mut self, op: OpId) -> Result<()> {
         let kind = &self.source.body.ops[op].kind;
         let results = &self.source.body.ops[op].results;
-        let converted = match self.arithmetic(kind, results) {
+        let converted = match self.elementwise_op(kind, results) {
             Some(core) => core.into(),
             None => match self.shape_op(kind) {
                 Some(core) => core.into(),
-                None => match self.structured(kind) {
+                None => match self.structure_op(kind) {
                     Some(core) => core.into(),
-                    None => match self.memory(kind)? {
+                    None => match self.memory_op(kind)? {
                         Some(op) => op,
                         None => return self.convert_per_axis(kind, results),
                     },
                 },
             },
         };
-        let types = results.iter().map(|result| self.ty(*result)).collect::<Result<Vec<_>>>()?;
+        let types = results.iter().map(|result| self.new_type(*result)).collect::<Result<Vec<_>>>()?;
         let new = self.out.body.append(self.block, converted, types, self.loc);
         for (old, new) in results.iter().zip(&self.out.body.ops[new].results) {
-            self.values[old.0 as usize] = Some(*new);
+            self.value_map[old.0 as usize] = Some(*new);
         }
         Ok(())
     }
@@ -177,37 +180,39 @@ impl<'a> Converter<'a> {
                 Op::GetNumTileBlocks {} => Core::BlockCount { axis },
                 other => unreachable!("another function converts {}", base::ir::Operation::mnemonic(other)),
             };
-            let ty = self.ty(result)?;
-            self.values[result.0 as usize] = Some(self.core(core, [ty])[0]);
+            let ty = self.new_type(result)?;
+            self.value_map[result.0 as usize] = Some(self.append_core(core, [ty])[0]);
         }
         Ok(())
     }
 
     /// Appends a core op at the insertion point and returns its results.
-    fn core(&mut self, core: Core, types: impl IntoIterator<Item = tileaa::Type>) -> Vec<Value> {
+    fn append_core(&mut self, core: Core, types: impl IntoIterator<Item = tileaa::Type>) -> Vec<Value> {
         let op = self.out.body.append(self.block, core.into(), types, self.loc);
         self.out.body.ops[op].results.to_vec()
     }
 
-    /// The new value of an old one.
-    fn value(&self, old: Value) -> Value {
-        self.values[old.0 as usize].expect("the verifier checks that definitions dominate uses")
+    /// The new value of an old value.
+    fn new_value(&self, old: Value) -> Value {
+        self.value_map[old.0 as usize].expect("the verifier checks that definitions dominate uses")
     }
-    fn values(&self, old: &[Value]) -> Vec<Value> {
-        old.iter().map(|value| self.value(*value)).collect()
+    fn new_values(&self, old: &[Value]) -> Vec<Value> {
+        old.iter().map(|value| self.new_value(*value)).collect()
     }
-    fn optional(&self, old: Option<Value>) -> Option<Value> {
-        old.map(|value| self.value(value))
+    fn new_optional_value(&self, old: Option<Value>) -> Option<Value> {
+        old.map(|value| self.new_value(value))
     }
 
     /// The new type of an old value.
-    fn ty(&self, old: Value) -> Result<tileaa::Type> {
+    fn new_type(&self, old: Value) -> Result<tileaa::Type> {
         let base = self.base_of(old);
-        let (space, root) = base.map_or((Space::Global, 0), |ptr| (self.provenance.space(ptr), self.provenance.root(ptr)));
-        types::convert(self.module, *self.source.body.ty(old), space, root)
+        let (space, alias_scope) =
+            base.map_or((Space::Global, 0), |ptr| (self.provenance.space(ptr), self.provenance.alias_scope(ptr)));
+        types::convert_type(self.module, *self.source.body.ty(old), space, alias_scope)
     }
 
-    /// The base pointer of a view, or the pointer itself. A view's defining op is always known, because blocks never pass views.
+    /// The base pointer of a view, or the pointer itself. A view's defining op is always known, because no block argument is a
+    /// view.
     fn base_of(&self, mut value: Value) -> Option<Value> {
         loop {
             match self.module.ty(*self.source.body.ty(value)) {
@@ -227,52 +232,54 @@ impl<'a> Converter<'a> {
     }
 
     /// Creates a region and queues the conversion of `from` into it.
-    fn region(&mut self, from: Region) -> Region {
+    fn queue_region(&mut self, from: Region) -> Region {
         let to = self.out.body.new_region();
         self.pending_regions.push((from, to));
         to
     }
 }
 
-/// How devices share the memory that operands and results point to: each kind once. Unused parameters do not count.
+/// The kinds of sharing between devices of the memory to which operands and results point, each kind once. Unused parameters do
+/// not count.
 fn sharing_kinds(module: &Module, source: &tileir::Function) -> Vec<Sharing> {
     let body = &source.body;
     let ops = body.walk(source.region).into_iter().map(|op| &body.ops[op]);
     let values = ops.flat_map(|node| node.kind.operands().into_iter().chain(node.results.iter().copied()));
-    let mut found: Vec<Sharing> = values.filter_map(|value| sharing(module, *body.ty(value))).collect();
-    found.sort();
-    found.dedup();
-    found
+    let mut kinds: Vec<Sharing> = values.filter_map(|value| sharing_kind(module, *body.ty(value))).collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
 }
 
-fn sharing(module: &Module, ty: tileir::TypeId) -> Option<Sharing> {
+/// The kind of sharing between devices of the memory to which a type points. `None` if the type states no kind.
+fn sharing_kind(module: &Module, ty: tileir::TypeId) -> Option<Sharing> {
     let space = match module.ty(ty) {
         Type::Ptr(pointer) | Type::Tile { element: Element::Ptr(pointer), .. } => pointer.space,
         Type::TensorView { space, .. } => *space,
-        other => return sharing(module, other.tile_view()?.1),
+        other => return sharing_kind(module, other.tile_view()?.1),
     };
     match space {
-        PointerSpace::Absent | PointerSpace::None => None,
-        PointerSpace::Unicast => Some(Sharing::Unicast),
-        PointerSpace::Multicast => Some(Sharing::Multicast),
+        PointerSharing::Absent | PointerSharing::None => None,
+        PointerSharing::Unicast => Some(Sharing::Unicast),
+        PointerSharing::Multicast => Some(Sharing::Multicast),
     }
 }
 
 /// The kernel hints of the program's author, by target name.
 fn kernel_hints<'a>(module: &'a Module, hints: &'a Dictionary) -> impl Iterator<Item = Hint> + 'a {
     hints.iter().map(|(target, entries)| {
-        let number = |key| entry(module, entries, key).and_then(integer);
+        let hint_value = |key| hint_entry(module, entries, key).and_then(as_u32);
         let spec = KernelSpec {
-            ctas_per_cluster: number("num_cta_in_cga"),
-            worker_warps: number("num_worker_warps_per_cta"),
-            occupancy: number("occupancy"),
+            ctas_per_cluster: hint_value("num_cta_in_cga"),
+            worker_warps: hint_value("num_worker_warps_per_cta"),
+            occupancy: hint_value("occupancy"),
         };
         Hint { target: module.string(*target).into(), spec }
     })
 }
 
 /// An entry of a hint dictionary. Malformed hints are ignored, because hints never make a program invalid.
-fn entry<'a>(module: &'a Module, entries: &'a Attribute, key: &str) -> Option<&'a Attribute> {
+fn hint_entry<'a>(module: &'a Module, entries: &'a Attribute, key: &str) -> Option<&'a Attribute> {
     match entries {
         Attribute::Dictionary(entries) | Attribute::OptimizationHints(entries) => {
             entries.iter().find(|(name, _)| module.string(*name) == key).map(|(_, value)| value)
@@ -281,7 +288,8 @@ fn entry<'a>(module: &'a Module, entries: &'a Attribute, key: &str) -> Option<&'
     }
 }
 
-fn integer(attribute: &Attribute) -> Option<u32> {
+/// An integer attribute, if it fits 32 bits.
+fn as_u32(attribute: &Attribute) -> Option<u32> {
     match attribute {
         Attribute::Integer { bits, .. } => u32::try_from(*bits).ok(),
         _ => None,

@@ -1,7 +1,7 @@
-//! Pointer analysis: the address space of every pointer of a function and the object from which it is derived.
+//! Pointer analysis: the address space of every pointer of a function, and the object from which the pointer is derived.
 //!
-//! `.tile` pointers have neither. A forward data-flow analysis propagates both from definitions through ops and control flow to a
-//! fixed point. See also: LLVM's `InferAddressSpaces` and `getUnderlyingObject`.
+//! Pointer types of `.tile` state neither. A forward data-flow analysis propagates both from definitions through ops and control
+//! flow to a fixed point. See also: LLVM's `InferAddressSpaces` and `getUnderlyingObject`.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation, Region};
@@ -18,6 +18,7 @@ enum OriginLattice<T> {
 }
 
 impl<T: PartialEq> OriginLattice<T> {
+    /// The least upper bound of two lattice values.
     fn join(self, other: Self) -> Self {
         match (self, other) {
             (OriginLattice::Nothing, known) | (known, OriginLattice::Nothing) => known,
@@ -27,14 +28,16 @@ impl<T: PartialEq> OriginLattice<T> {
     }
 }
 
+/// The address space of a pointer, and the alias scope of the object from which it is derived.
 #[derive(Clone, Copy, PartialEq)]
 struct Origin {
     space: OriginLattice<Space>,
-    root: OriginLattice<u32>,
+    alias_scope: OriginLattice<u32>,
 }
 
-const UNKNOWN_ORIGIN: Origin = Origin { space: OriginLattice::Nothing, root: OriginLattice::Nothing };
+const UNKNOWN_ORIGIN: Origin = Origin { space: OriginLattice::Nothing, alias_scope: OriginLattice::Nothing };
 
+/// The origin of each pointer of a function.
 pub(super) struct Provenance {
     origins: Vec<Origin>,
 }
@@ -48,20 +51,21 @@ impl Provenance {
             origins: vec![UNKNOWN_ORIGIN; function.body.values.len()],
             from_integers: Vec::new(),
             to_integers: Vec::new(),
-            roots: 0,
-            globals: BTreeMap::new(),
+            alias_scope_count: 0,
+            global_scopes: BTreeMap::new(),
         };
-        analysis.build();
+        analysis.collect_edges_and_seeds();
         let seeds: Vec<Value> =
             function.body.values.ids().filter(|value| analysis.origins[value.0 as usize] != UNKNOWN_ORIGIN).collect();
         analysis.propagate(seeds);
-        // An integer can be the address of local memory only if such an address was converted to an integer.
+        // An integer can be the address of local memory only if the function converts a local address, or one of unknown space, to
+        // an integer.
         let local_address_leaked =
             analysis.to_integers.iter().any(|ptr| analysis.origins[ptr.0 as usize].space != OriginLattice::One(Space::Global));
         let space = if local_address_leaked { Space::Generic } else { Space::Global };
         let from_integers = std::mem::take(&mut analysis.from_integers);
         for value in &from_integers {
-            analysis.origins[value.0 as usize] = Origin { space: OriginLattice::One(space), root: OriginLattice::Several };
+            analysis.origins[value.0 as usize] = Origin { space: OriginLattice::One(space), alias_scope: OriginLattice::Several };
         }
         analysis.propagate(from_integers);
         Provenance { origins: analysis.origins }
@@ -77,27 +81,29 @@ impl Provenance {
     }
 
     /// The alias scope of the object from which a pointer is derived; 0 if unknown.
-    pub(super) fn root(&self, value: Value) -> u32 {
-        match self.origins[value.0 as usize].root {
-            OriginLattice::One(root) => root,
+    pub(super) fn alias_scope(&self, value: Value) -> u32 {
+        match self.origins[value.0 as usize].alias_scope {
+            OriginLattice::One(alias_scope) => alias_scope,
             _ => 0,
         }
     }
 }
 
+/// The state of the data-flow analysis.
 struct PointerAnalysis<'a> {
     module: &'a Module,
     function: &'a Function,
-    /// The values to which each pointer flows.
+    /// For each pointer, the values to which it flows.
     edges: Vec<Vec<Value>>,
     origins: Vec<Origin>,
     /// Pointers converted from integers.
     from_integers: Vec<Value>,
     /// Pointers converted to integers.
     to_integers: Vec<Value>,
-    /// The number of objects found so far, and the alias scopes of globals.
-    roots: u32,
-    globals: BTreeMap<&'a str, u32>,
+    /// The number of objects found so far. The alias scope of an object is its number, from 1.
+    alias_scope_count: u32,
+    /// The alias scopes of globals, by name.
+    global_scopes: BTreeMap<&'a str, u32>,
 }
 
 /// The ops to which terminators of a block forward values: `continue` to the innermost loop, `break` to the innermost loop if it is
@@ -114,31 +120,33 @@ impl<'a> PointerAnalysis<'a> {
         matches!(self.module.ty(*self.function.body.ty(value)), Type::Tile { element: Element::Ptr(_), .. })
     }
 
-    fn edge(&mut self, from: Value, to: Value) {
+    /// Records that `from` flows to `to`, if both are pointers.
+    fn add_edge(&mut self, from: Value, to: Value) {
         if self.is_pointer(from) && self.is_pointer(to) {
             self.edges[from.0 as usize].push(to);
         }
     }
 
-    fn edges(&mut self, from: &[Value], to: &[Value]) {
-        from.iter().zip(to).for_each(|(from, to)| self.edge(*from, *to));
+    fn add_edges(&mut self, from: &[Value], to: &[Value]) {
+        from.iter().zip(to).for_each(|(from, to)| self.add_edge(*from, *to));
     }
 
-    fn new_root(&mut self) -> u32 {
-        self.roots += 1;
-        self.roots
+    fn new_alias_scope(&mut self) -> u32 {
+        self.alias_scope_count += 1;
+        self.alias_scope_count
     }
 
-    fn seed(&mut self, value: Value, space: Space, root: u32) {
-        self.origins[value.0 as usize] = Origin { space: OriginLattice::One(space), root: OriginLattice::One(root) };
+    fn seed_origin(&mut self, value: Value, space: Space, alias_scope: u32) {
+        self.origins[value.0 as usize] = Origin { space: OriginLattice::One(space), alias_scope: OriginLattice::One(alias_scope) };
     }
 
-    fn build(&mut self) {
+    /// Collects the data-flow edges, and the origins of parameters, globals and `alloca`.
+    fn collect_edges_and_seeds(&mut self) {
         let body = &self.function.body;
         for &param in self.function.params() {
             if self.is_pointer(param) {
-                let root = self.new_root();
-                self.seed(param, Space::Global, root);
+                let alias_scope = self.new_alias_scope();
+                self.seed_origin(param, Space::Global, alias_scope);
             }
         }
         let mut enclosing_by_block = vec![EnclosingOps::default(); body.blocks.len()];
@@ -146,85 +154,86 @@ impl<'a> PointerAnalysis<'a> {
         for op in body.walk(self.function.region) {
             let node = &body.ops[op];
             let enclosing = block_of[op.0 as usize].map_or(EnclosingOps::default(), |block| enclosing_by_block[block.0 as usize]);
-            let inner = match node.kind {
+            let enclosing_of_regions = match node.kind {
                 Op::For { .. } => EnclosingOps { innermost_loop: Some(op), break_target: None, yield_target: None },
                 Op::Loop { .. } => EnclosingOps { innermost_loop: Some(op), break_target: Some(op), yield_target: None },
                 Op::If { .. } => EnclosingOps { yield_target: Some(op), ..enclosing },
                 _ => EnclosingOps::default(),
             };
             for region in node.kind.regions() {
-                body.regions[region].blocks.iter().for_each(|block| enclosing_by_block[block.0 as usize] = inner);
+                body.regions[region].blocks.iter().for_each(|block| enclosing_by_block[block.0 as usize] = enclosing_of_regions);
             }
-            self.op(op, enclosing);
+            self.visit_op(op, enclosing);
         }
     }
 
-    fn args(&self, region: Region) -> Vec<Value> {
+    fn region_args(&self, region: Region) -> Vec<Value> {
         let body = &self.function.body;
         body.regions[region].blocks.first().map_or(Vec::new(), |block| body.blocks[*block].args.clone())
     }
 
-    fn op(&mut self, op: OpId, enclosing: EnclosingOps) {
+    fn visit_op(&mut self, op: OpId, enclosing: EnclosingOps) {
         let function = self.function;
         let node = &function.body.ops[op];
         let results = &node.results;
         match &node.kind {
             Op::GetGlobal { name } => {
                 let name = self.module.string(name.0);
-                let known = self.globals.get(name).copied();
-                let root = known.unwrap_or_else(|| self.new_root());
-                self.globals.insert(name, root);
-                self.seed(results[0], Space::Global, root);
+                let known_scope = self.global_scopes.get(name).copied();
+                let alias_scope = known_scope.unwrap_or_else(|| self.new_alias_scope());
+                self.global_scopes.insert(name, alias_scope);
+                self.seed_origin(results[0], Space::Global, alias_scope);
             }
             Op::Alloca { .. } => {
-                let root = self.new_root();
-                self.seed(results[0], Space::Local, root);
+                let alias_scope = self.new_alias_scope();
+                self.seed_origin(results[0], Space::Local, alias_scope);
             }
             Op::IntToPtr { .. } => self.from_integers.push(results[0]),
             Op::PtrToInt { source } => self.to_integers.push(*source),
             Op::For { init_values, body, .. } => {
-                self.edges(init_values, results);
-                self.edges(init_values, &self.args(*body)[1..]);
+                self.add_edges(init_values, results);
+                self.add_edges(init_values, &self.region_args(*body)[1..]);
             }
-            Op::Loop { init_values, body } => self.edges(init_values, &self.args(*body)),
+            Op::Loop { init_values, body } => self.add_edges(init_values, &self.region_args(*body)),
             Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => {
-                let args = self.args(*body);
+                let args = self.region_args(*body);
                 for (i, &operand) in operands.iter().enumerate() {
-                    self.edge(operand, results[i]);
-                    args.iter().skip(2 * i).take(2).for_each(|arg| self.edge(operand, *arg));
+                    self.add_edge(operand, results[i]);
+                    args.iter().skip(2 * i).take(2).for_each(|arg| self.add_edge(operand, *arg));
                 }
             }
             Op::Continue { operands } => {
                 let Some(target) = enclosing.innermost_loop else { return };
                 match &function.body.ops[target].kind {
                     Op::For { body, .. } => {
-                        self.edges(operands, &self.args(*body)[1..]);
-                        self.edges(operands, &function.body.ops[target].results);
+                        self.add_edges(operands, &self.region_args(*body)[1..]);
+                        self.add_edges(operands, &function.body.ops[target].results);
                     }
-                    Op::Loop { body, .. } => self.edges(operands, &self.args(*body)),
+                    Op::Loop { body, .. } => self.add_edges(operands, &self.region_args(*body)),
                     _ => {}
                 }
             }
             Op::Break { operands } => {
-                enclosing.break_target.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
+                enclosing.break_target.into_iter().for_each(|target| self.add_edges(operands, &function.body.ops[target].results));
             }
             Op::Yield { operands } => {
-                enclosing.yield_target.into_iter().for_each(|target| self.edges(operands, &function.body.ops[target].results));
+                enclosing.yield_target.into_iter().for_each(|target| self.add_edges(operands, &function.body.ops[target].results));
             }
             other => {
                 for &result in results {
-                    other.for_each_operand(&mut |operand| self.edge(operand, result));
+                    other.for_each_operand(&mut |operand| self.add_edge(operand, result));
                 }
             }
         }
     }
 
+    /// Propagates origins along the edges, from the values in `changed`, to a fixed point.
     fn propagate(&mut self, mut changed: Vec<Value>) {
         while let Some(from) = changed.pop() {
             let origin = self.origins[from.0 as usize];
             for &to in &self.edges[from.0 as usize] {
                 let old = self.origins[to.0 as usize];
-                let new = Origin { space: old.space.join(origin.space), root: old.root.join(origin.root) };
+                let new = Origin { space: old.space.join(origin.space), alias_scope: old.alias_scope.join(origin.alias_scope) };
                 if new != old {
                     self.origins[to.0 as usize] = new;
                     changed.push(to);

@@ -1,4 +1,4 @@
-//! Converts ops that rearrange elements, and assumptions about values.
+//! Converts ops that rearrange elements, and `assume`.
 
 use super::Converter;
 use core_dialect::core_ops::{Core, Fact};
@@ -8,27 +8,27 @@ impl Converter<'_> {
     pub(super) fn shape_op(&self, op: &Op) -> Option<Core> {
         Some(match op {
             Op::Iota {} => Core::Iota {},
-            Op::Broadcast { source } => Core::Broadcast { x: self.value(*source) },
-            Op::Reshape { source } => Core::Reshape { x: self.value(*source) },
+            Op::Broadcast { source } => Core::Broadcast { x: self.new_value(*source) },
+            Op::Reshape { source } => Core::Reshape { x: self.new_value(*source) },
             Op::Permute { permutation, source } => {
-                Core::Permute { x: self.value(*source), order: permutation.iter().map(|dim| *dim as u32).collect() }
+                Core::Permute { x: self.new_value(*source), order: permutation.iter().map(|dim| *dim as u32).collect() }
             }
             Op::Cat { dim, lhs, rhs } if common::fault_injected("aa.cat") => {
-                Core::Cat { lhs: self.value(*rhs), rhs: self.value(*lhs), dim: *dim as u32 }
+                Core::Cat { lhs: self.new_value(*rhs), rhs: self.new_value(*lhs), dim: *dim as u32 }
             }
-            Op::Cat { dim, lhs, rhs } => Core::Cat { lhs: self.value(*lhs), rhs: self.value(*rhs), dim: *dim as u32 },
-            Op::Extract { source, indices } => Core::Extract { x: self.value(*source), indices: self.values(indices) },
+            Op::Cat { dim, lhs, rhs } => Core::Cat { lhs: self.new_value(*lhs), rhs: self.new_value(*rhs), dim: *dim as u32 },
+            Op::Extract { source, indices } => Core::Extract { x: self.new_value(*source), indices: self.new_values(indices) },
             Op::Insert { source, destination, indices } => {
-                Core::Insert { x: self.value(*source), into: self.value(*destination), indices: self.values(indices) }
+                Core::Insert { x: self.new_value(*source), into: self.new_value(*destination), indices: self.new_values(indices) }
             }
-            Op::Pack { source } | Op::Unpack { source } => Core::Reinterpret { x: self.value(*source) },
-            Op::Assume { predicate, value } => Core::Assume { value: self.value(*value), fact: fact(predicate) },
+            Op::Pack { source } | Op::Unpack { source } => Core::Reinterpret { x: self.new_value(*source) },
+            Op::Assume { predicate, value } => Core::Assume { value: self.new_value(*value), fact: assumed_fact(predicate) },
             _ => return None,
         })
     }
 }
 
-fn fact(predicate: &Attribute) -> Fact {
+fn assumed_fact(predicate: &Attribute) -> Fact {
     match predicate {
         Attribute::DivBy { divisor, every, along } => Fact::DivBy { divisor: *divisor, every: *every, along: *along },
         Attribute::SameElements(groups) => Fact::SameElements { groups: groups.to_vec() },

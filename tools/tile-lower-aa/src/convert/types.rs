@@ -5,32 +5,34 @@ use core_dialect::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
 use tileir::types::DYNAMIC;
 use tileir::{Element, Module, Type, TypeId};
 
-/// Converts the type of a value. Its pointers, if any, are in `space` and derived from the object `root`.
-pub(super) fn convert(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<tileaa::Type> {
+/// Converts the type of a value. Its pointers, if any, are in `space`, and derived from the object with this alias scope.
+pub(super) fn convert_type(module: &Module, ty: TypeId, space: Space, alias_scope: u32) -> Result<tileaa::Type> {
     Ok(match module.ty(ty) {
-        Type::Tile { element, shape } => tileaa::Type::Tile { elem: elem(*element, space), shape: extents(shape) },
-        Type::TensorView { .. } => tileaa::Type::MemRef(memref(module, ty, space, root)?),
+        Type::Tile { element, shape } => {
+            tileaa::Type::Tile { elem: convert_element(*element, space), shape: shape_from_i64(shape) }
+        }
+        Type::TensorView { .. } => tileaa::Type::MemRef(convert_memref(module, ty, space, alias_scope)?),
         Type::PartitionView { .. } | Type::StridedView { .. } | Type::GatherScatterView { .. } => {
-            tileaa::Type::View(view(module, ty, space, root)?)
+            tileaa::Type::View(convert_view(module, ty, space, alias_scope)?)
         }
         Type::Token => tileaa::Type::Token,
         other => return Err(Diagnostic::unsupported("LAA001", format!(".aa has no values of type {other:?}"))),
     })
 }
 
-pub(super) fn elem(element: Element, space: Space) -> Elem {
+fn convert_element(element: Element, space: Space) -> Elem {
     match element {
         Element::Scalar(scalar) => Elem::Scalar(scalar),
         Element::Ptr(pointer) => Elem::Ptr { pointee: pointer.pointee, space },
     }
 }
 
-/// The verifier of `.tile` checks that extents are positive and small.
-fn extents(shape: &[i64]) -> Shape {
+/// The shape with these extents. The verifier of `.tile` checks that they are positive and fit 32 bits.
+fn shape_from_i64(shape: &[i64]) -> Shape {
     shape.iter().map(|extent| *extent as u32).collect()
 }
 
-fn tile_extents(shape: &[i32]) -> Shape {
+fn shape_from_i32(shape: &[i32]) -> Shape {
     shape.iter().map(|extent| *extent as u32).collect()
 }
 
@@ -38,16 +40,16 @@ fn static_extents(extents: &[i64]) -> Vec<Option<u64>> {
     extents.iter().map(|extent| (*extent != DYNAMIC).then_some(*extent as u64)).collect()
 }
 
-fn memref(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<MemRef> {
+fn convert_memref(module: &Module, ty: TypeId, space: Space, alias_scope: u32) -> Result<MemRef> {
     match module.ty(ty) {
         Type::TensorView { element, shape, strides, .. } => {
-            Ok(MemRef { elem: *element, space, sizes: static_extents(shape), strides: static_extents(strides), alias_scope: root })
+            Ok(MemRef { elem: *element, space, sizes: static_extents(shape), strides: static_extents(strides), alias_scope })
         }
         other => Err(Diagnostic::invalid("LAA002", format!("the operand of a view is {other:?}, which is not a tensor view"))),
     }
 }
 
-fn view(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<View> {
+fn convert_view(module: &Module, ty: TypeId, space: Space, alias_scope: u32) -> Result<View> {
     let identity_order = |rank: usize| (0..rank as i32).collect();
     let (tile, tensor, dim_map, kind): (_, _, Box<[i32]>, _) = match module.ty(ty) {
         Type::PartitionView { tile, tensor, dim_map, .. } => (tile, *tensor, dim_map.clone(), ViewKind::Partition),
@@ -60,8 +62,8 @@ fn view(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<View> {
         other => return Err(Diagnostic::invalid("LAA002", format!("{other:?} is not a view"))),
     };
     Ok(View {
-        memref: memref(module, tensor, space, root)?,
-        tile: tile_extents(tile),
+        memref: convert_memref(module, tensor, space, alias_scope)?,
+        tile: shape_from_i32(tile),
         dim_map: if common::fault_injected("aa.dimensions") {
             (0..tile.len() as u32).collect()
         } else {

@@ -1,12 +1,13 @@
 //! Purpose: `--check-bounds`: assert before an access that it stays inside its array.
 //! Requires: `.aa` before optimisation.
 //! Establishes: checks of view accesses along dimensions with an in-bounds promise (other dimensions are masked). Pointer accesses
-//! are checked against the array of their parameter if [`super::extents`] knows its extent. The log names unchecked accesses.
+//! are checked against the array of their parameter if [`super::extents`] knows its extent. The log names checked and unchecked
+//! accesses. Multicast accesses are neither checked nor logged.
 //! Preserves: the behaviour of accesses that stay in bounds.
 //! See also: LLVM's `BoundsChecking` pass and `-fsanitize=bounds`.
 
 use super::edit::Edit;
-use super::extents::{Arrays, Number};
+use super::extents::{Arrays, EntryNumber};
 use base::File;
 use base::Value;
 use base::diag::Result;
@@ -22,7 +23,7 @@ pub(super) fn run(file: &mut File<Module>) -> Result<()> {
     for function in &mut file.payload.functions {
         let arrays = Arrays::of(function);
         let mut checker = Checker { edit: Edit::new(function), arrays, log: Vec::new() };
-        for op in checker.edit.order() {
+        for op in checker.edit.ops_in_order() {
             checker.check_access(op);
         }
         let Checker { edit, log, .. } = checker;
@@ -41,7 +42,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn check_access(&mut self, op: OpId) {
-        match self.edit.kind(op) {
+        match self.edit.resolved_op(op) {
             Op::Load { ptr, mask, .. } => self.check_pointers(op, "load", ptr, mask),
             Op::Store { ptr, mask, .. } => self.check_pointers(op, "store", ptr, mask),
             Op::AtomicRmw { ptr, mask, .. } | Op::AtomicCas { ptr, mask, .. } => {
@@ -54,17 +55,22 @@ impl Checker<'_> {
         }
     }
 
-    fn check_pointers(&mut self, op: OpId, what: &str, ptr: Value, mask: Option<Value>) {
-        let Some(root) = self.arrays.root(ptr) else {
-            return self.log(op, Outcome::Missed, format!("{what} is not checked: the parameter of its pointers is unknown"));
-        };
-        let parameter = self.edit.function.params().iter().position(|param| *param == root).unwrap_or(0);
-        let extents = self.arrays.extents(root).to_vec();
-        if extents.is_empty() {
-            return self.log(
+    /// Checks an access through pointers against the array of the parameter from which they are derived.
+    fn check_pointers(&mut self, op: OpId, access_name: &str, ptr: Value, mask: Option<Value>) {
+        let Some(root) = self.arrays.root_of(ptr) else {
+            return self.add_log_entry(
                 op,
                 Outcome::Missed,
-                format!("{what} is not checked: the extent of the array of parameter {parameter} is unknown"),
+                format!("{access_name} is not checked: the parameter of its pointers is unknown"),
+            );
+        };
+        let parameter_index = self.edit.function.params().iter().position(|param| *param == root).unwrap_or(0);
+        let extents = self.arrays.known_extents(root).to_vec();
+        if extents.is_empty() {
+            return self.add_log_entry(
+                op,
+                Outcome::Missed,
+                format!("{access_name} is not checked: the extent of the array of parameter {parameter_index} is unknown"),
             );
         }
         let (elem, shape) =
@@ -72,37 +78,44 @@ impl Checker<'_> {
         let Elem::Ptr { pointee, .. } = elem else { return };
         let mut builder = OpBuilder { edit: &mut self.edit, op };
         // A view may cover only a part of the array, so the largest known extent counts.
-        let mut bytes: Option<Value> = None;
+        let mut array_bytes: Option<Value> = None;
         for extent in &extents {
-            let one = builder.span_bytes(&extent.sizes, &extent.strides, extent.element);
-            bytes = Some(bytes.map_or(one, |other| builder.binary(Binary::MaxI { signedness: Signedness::Signed }, other, one)));
+            let span = builder.span_bytes(&extent.sizes, &extent.strides, extent.element_bytes);
+            array_bytes = Some(
+                array_bytes.map_or(span, |largest| builder.binary(Binary::MaxI { signedness: Signedness::Signed }, largest, span)),
+            );
         }
-        // The index and the extent count elements of the accessed type. Masked elements get the index that always passes.
-        let size = i64::from(pointee.bits().div_ceil(8).trailing_zeros());
-        let extent = builder.shift_right(bytes.expect("the array has an extent"), size, &Shape::new());
-        let addresses = builder.addresses(ptr, &shape);
-        let base = builder.addresses(root, &Shape::new());
+        // The index and the extent count elements of the accessed type. Masked elements get index
+        // `i64::MIN`, which `check_index` accepts.
+        let log2_element_bytes = i64::from(pointee.bits().div_ceil(8).trailing_zeros());
+        let element_count = builder.shift_right(array_bytes.expect("the array has an extent"), log2_element_bytes, &Shape::new());
+        let addresses = builder.pointers_to_integers(ptr, &shape);
+        let base = builder.pointers_to_integers(root, &Shape::new());
         let base = builder.broadcast(base, &shape);
         let offset = builder.binary(Binary::SubI { overflow: Overflow::None }, addresses, base);
-        let mut index = builder.shift_right(offset, size, &shape);
+        let mut index = builder.shift_right(offset, log2_element_bytes, &shape);
         if let Some(mask) = mask {
-            let no_access = builder.splat(Scalar::I64, i64::MIN as u64, &shape);
+            let no_access = builder.splat_constant(Scalar::I64, i64::MIN as u64, &shape);
             index = builder.select(mask, index, no_access, &shape);
         }
-        builder.check(index, extent, format!("{what} outside the array of parameter {parameter}"));
-        self.log(op, Outcome::Passed, format!("{what} is checked against the array of parameter {parameter}"));
+        builder.insert_check(index, element_count, format!("{access_name} outside the array of parameter {parameter_index}"));
+        self.add_log_entry(
+            op,
+            Outcome::Passed,
+            format!("{access_name} is checked against the array of parameter {parameter_index}"),
+        );
     }
 
     /// Checks an access through a view along the dimensions with `in_bounds`.
-    fn check_view(&mut self, op: OpId, what: &str, view: Value, index: &[Value], in_bounds: &[bool]) {
+    fn check_view(&mut self, op: OpId, access_name: &str, view: Value, index: &[Value], in_bounds: &[bool]) {
         let Type::View(View { tile, dim_map, kind, .. }) = self.edit.ty(view).clone() else { return };
         let sizes = self.arrays.view_sizes(&self.edit, view);
         for t in (0..tile.len()).filter(|t| in_bounds.get(*t).copied().unwrap_or(false)) {
             let Some(size) = sizes.as_ref().and_then(|sizes| sizes.get(dim_map[t] as usize)) else {
-                self.log(
+                self.add_log_entry(
                     op,
                     Outcome::Missed,
-                    format!("{what} is not checked along dimension {t}: its view has no visible definition"),
+                    format!("{access_name} is not checked along dimension {t}: its view has no visible definition"),
                 );
                 continue;
             };
@@ -111,23 +124,24 @@ impl Checker<'_> {
             let covered_elements = if sparse { 1 } else { i64::from(tile[t]) };
             let shape = self.edit.ty(index[t]).tile().map_or(Shape::new(), |(_, shape)| shape.clone());
             let mut builder = OpBuilder { edit: &mut self.edit, op };
-            let index = builder.widen(index[t], &shape);
-            let step = builder.splat(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
+            let index = builder.sign_extend_to_i64(index[t], &shape);
+            let step = builder.splat_constant(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
             let origin = builder.binary(Binary::MulI { overflow: Overflow::None }, index, step);
-            let size = builder.number(*size);
-            // The extreme element of the tile: the first if it is before the array, else the last.
-            let last_offset = builder.splat(Scalar::I64, (covered_elements - 1) as u64, &shape);
+            let size = builder.materialize_number(*size);
+            // One check covers the tile: it takes the first element if that is before the array, and the last element otherwise.
+            let last_offset = builder.splat_constant(Scalar::I64, (covered_elements - 1) as u64, &shape);
             let last = builder.add(origin, last_offset);
-            let zero = builder.splat(Scalar::I64, 0, &shape);
+            let zero = builder.splat_constant(Scalar::I64, 0, &shape);
             let starts_before = builder.compare(Predicate::LessThan, origin, zero, &shape);
             let extreme_element = builder.select(starts_before, origin, last, &shape);
-            let message = format!("{what} outside the array along dimension {}, despite a promise to be in bounds", dim_map[t]);
-            builder.check(extreme_element, size, message);
-            self.log(op, Outcome::Passed, format!("{what} is checked along dimension {t}"));
+            let message =
+                format!("{access_name} outside the array along dimension {}, despite a promise to be in bounds", dim_map[t]);
+            builder.insert_check(extreme_element, size, message);
+            self.add_log_entry(op, Outcome::Passed, format!("{access_name} is checked along dimension {t}"));
         }
     }
 
-    fn log(&mut self, op: OpId, outcome: Outcome, message: String) {
+    fn add_log_entry(&mut self, op: OpId, outcome: Outcome, message: String) {
         let name = if outcome == Outcome::Passed { "BoundsChecked" } else { "BoundsNotChecked" };
         let loc = self.edit.function.body.ops[op].loc;
         self.log.push(LogEntry {
@@ -148,16 +162,16 @@ struct OpBuilder<'a, 'b> {
     op: OpId,
 }
 
-fn tile(scalar: Scalar, shape: &Shape) -> Type {
+fn tile_type(scalar: Scalar, shape: &Shape) -> Type {
     Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() }
 }
 
 impl OpBuilder<'_, '_> {
-    fn splat(&mut self, scalar: Scalar, bits: u64, shape: &Shape) -> Value {
-        self.edit.insert(self.op, Core::Constant { value: Dense::Splat(bits) }, tile(scalar, shape))
+    fn splat_constant(&mut self, scalar: Scalar, bits: u64, shape: &Shape) -> Value {
+        self.edit.insert(self.op, Core::Constant { value: Dense::Splat(bits) }, tile_type(scalar, shape))
     }
-    fn constant(&mut self, number: i64) -> Value {
-        self.splat(Scalar::I64, number as u64, &Shape::new())
+    fn i64_constant(&mut self, number: i64) -> Value {
+        self.splat_constant(Scalar::I64, number as u64, &Shape::new())
     }
     fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value) -> Value {
         let ty = self.edit.ty(lhs).clone();
@@ -170,57 +184,57 @@ impl OpBuilder<'_, '_> {
         if shape.is_empty() {
             return x;
         }
-        self.edit.insert(self.op, Core::Broadcast { x }, tile(Scalar::I64, shape))
+        self.edit.insert(self.op, Core::Broadcast { x }, tile_type(Scalar::I64, shape))
     }
-    fn addresses(&mut self, x: Value, shape: &Shape) -> Value {
-        self.edit.insert(self.op, Core::PtrToInt { x }, tile(Scalar::I64, shape))
+    fn pointers_to_integers(&mut self, x: Value, shape: &Shape) -> Value {
+        self.edit.insert(self.op, Core::PtrToInt { x }, tile_type(Scalar::I64, shape))
     }
-    /// Extends an integer to 64 bits; extents and indices are signed.
-    fn widen(&mut self, x: Value, shape: &Shape) -> Value {
+    /// Sign-extends an integer to 64 bits, because extents and indices are signed.
+    fn sign_extend_to_i64(&mut self, x: Value, shape: &Shape) -> Value {
         match self.edit.ty(x).tile() {
             Some((Elem::Scalar(Scalar::I64), _)) => x,
             _ => {
                 let kind = Convert::ExtI { signedness: Signedness::Signed };
-                self.edit.insert(self.op, Core::Convert { kind, x }, tile(Scalar::I64, shape))
+                self.edit.insert(self.op, Core::Convert { kind, x }, tile_type(Scalar::I64, shape))
             }
         }
     }
-    fn number(&mut self, number: Number) -> Value {
+    fn materialize_number(&mut self, number: EntryNumber) -> Value {
         match number {
-            Number::Known(number) => self.constant(number as i64),
-            Number::Value(value) => self.widen(value, &Shape::new()),
+            EntryNumber::Constant(number) => self.i64_constant(number as i64),
+            EntryNumber::Value(value) => self.sign_extend_to_i64(value, &Shape::new()),
         }
     }
     fn compare(&mut self, predicate: Predicate, lhs: Value, rhs: Value, shape: &Shape) -> Value {
         let kind = Compare::Int { predicate, signedness: Signedness::Signed };
-        self.edit.insert(self.op, Core::Compare { kind, lhs, rhs }, tile(Scalar::I1, shape))
+        self.edit.insert(self.op, Core::Compare { kind, lhs, rhs }, tile_type(Scalar::I1, shape))
     }
     fn select(&mut self, cond: Value, yes: Value, no: Value, shape: &Shape) -> Value {
-        self.edit.insert(self.op, Core::Select { cond, yes, no }, tile(Scalar::I64, shape))
+        self.edit.insert(self.op, Core::Select { cond, yes, no }, tile_type(Scalar::I64, shape))
     }
     /// Divides by a power of two, rounding down.
     fn shift_right(&mut self, x: Value, bits: i64, shape: &Shape) -> Value {
-        let bits = self.splat(Scalar::I64, bits as u64, shape);
+        let bits = self.splat_constant(Scalar::I64, bits as u64, shape);
         self.binary(Binary::ShR { signedness: Signedness::Signed }, x, bits)
     }
     /// The byte span of a strided array: zero if an extent is zero, else up to the end of its last element.
-    fn span_bytes(&mut self, sizes: &[Number], strides: &[Number], element: u64) -> Value {
-        let (one, zero) = (self.constant(1), self.constant(0));
+    fn span_bytes(&mut self, sizes: &[EntryNumber], strides: &[EntryNumber], element_bytes: u64) -> Value {
+        let (one, zero) = (self.i64_constant(1), self.i64_constant(0));
         let mut span = one;
-        let mut smallest = one;
+        let mut smallest_size = one;
         for (size, stride) in sizes.iter().zip(strides) {
-            let (size, stride) = (self.number(*size), self.number(*stride));
+            let (size, stride) = (self.materialize_number(*size), self.materialize_number(*stride));
             let steps = self.binary(Binary::SubI { overflow: Overflow::None }, size, one);
             let steps = self.binary(Binary::MulI { overflow: Overflow::None }, steps, stride);
             span = self.add(span, steps);
-            smallest = self.binary(Binary::MinI { signedness: Signedness::Signed }, smallest, size);
+            smallest_size = self.binary(Binary::MinI { signedness: Signedness::Signed }, smallest_size, size);
         }
-        let element = self.constant(element as i64);
-        let bytes = self.binary(Binary::MulI { overflow: Overflow::None }, span, element);
-        let empty = self.compare(Predicate::LessThanOrEqual, smallest, zero, &Shape::new());
+        let element_bytes = self.i64_constant(element_bytes as i64);
+        let bytes = self.binary(Binary::MulI { overflow: Overflow::None }, span, element_bytes);
+        let empty = self.compare(Predicate::LessThanOrEqual, smallest_size, zero, &Shape::new());
         self.select(empty, zero, bytes, &Shape::new())
     }
-    fn check(&mut self, index: Value, extent: Value, message: String) {
+    fn insert_check(&mut self, index: Value, extent: Value, message: String) {
         self.edit.insert_effect(self.op, Core::CheckIndex { index, extent, message });
     }
 }

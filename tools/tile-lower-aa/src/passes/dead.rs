@@ -19,10 +19,10 @@ pub(super) fn run(function: &mut Function) -> usize {
     let Liveness { ops, values, nesting, .. } = liveness;
     let mut removed = drop_dead_slots(function, &nesting, &values);
     for block in function.body.blocks.ids() {
-        let kept = &mut function.body.blocks[block].ops;
-        let before = kept.len();
-        kept.retain(|op| ops[op.0 as usize]);
-        removed += before - kept.len();
+        let block_ops = &mut function.body.blocks[block].ops;
+        let old_count = block_ops.len();
+        block_ops.retain(|op| ops[op.0 as usize]);
+        removed += old_count - block_ops.len();
     }
     if removed > 0 {
         *function = base::text::compact(function);
@@ -33,17 +33,17 @@ pub(super) fn run(function: &mut Function) -> usize {
 /// Whether an op is live even if its results are unused.
 fn has_effect(kind: &Op) -> bool {
     match kind {
-        // An unused weak load orders no other access.
+        // A weak load orders no other access, so it is dead if its results are unused.
         Op::Load { order, .. } | Op::LoadView { order, .. } => order.semantics != MemoryOrdering::Weak,
         Op::Core(Core::Alloca { .. } | Core::If { .. } | Core::For { .. }) => false,
-        // Terminators forward values; each value is live or dead on its own.
+        // Terminators forward values, each of which is live or dead on its own.
         Op::Core(Core::Yield { .. } | Core::Continue { .. }) => false,
         Op::Core(Core::Print { .. }) if common::fault_injected("aa.dead") => false,
         kind => !kind.is_pure(),
     }
 }
 
-enum Work {
+enum WorkItem {
     Op(OpId),
     Value(Value),
 }
@@ -56,7 +56,7 @@ struct Liveness<'a> {
     values: Vec<bool>,
     /// The terminators that forward values to each op.
     terminators: Vec<Vec<OpId>>,
-    work: Vec<Work>,
+    work: Vec<WorkItem>,
 }
 
 impl<'a> Liveness<'a> {
@@ -73,23 +73,24 @@ impl<'a> Liveness<'a> {
     fn propagate(&mut self) {
         let order = self.function.body.walk(self.function.region);
         let effects = order.into_iter().filter(|op| has_effect(&self.function.body.ops[*op].kind));
-        self.work = effects.map(Work::Op).collect();
+        self.work = effects.map(WorkItem::Op).collect();
         while let Some(item) = self.work.pop() {
             match item {
-                Work::Op(op) if !std::mem::replace(&mut self.ops[op.0 as usize], true) => self.op(op),
-                Work::Value(value) if !std::mem::replace(&mut self.values[value.0 as usize], true) => self.value(value),
+                WorkItem::Op(op) if !std::mem::replace(&mut self.ops[op.0 as usize], true) => self.visit_op(op),
+                WorkItem::Value(value) if !std::mem::replace(&mut self.values[value.0 as usize], true) => self.visit_value(value),
                 _ => {}
             }
         }
     }
 
     fn mark_values(&mut self, values: &[Value]) {
-        self.work.extend(values.iter().map(|value| Work::Value(*value)));
+        self.work.extend(values.iter().map(|value| WorkItem::Value(*value)));
     }
 
-    fn op(&mut self, op: OpId) {
-        self.work.extend(self.nesting.parent[op.0 as usize].map(Work::Op));
-        self.work.extend(self.terminators[op.0 as usize].iter().map(|terminator| Work::Op(*terminator)));
+    /// Marks the ops and values that a live op needs.
+    fn visit_op(&mut self, op: OpId) {
+        self.work.extend(self.nesting.parent[op.0 as usize].map(WorkItem::Op));
+        self.work.extend(self.terminators[op.0 as usize].iter().map(|terminator| WorkItem::Op(*terminator)));
         let target = self.nesting.target[op.0 as usize].map(|target| &self.function.body.ops[target].kind);
         match &self.function.body.ops[op].kind {
             // Values that branches and loops forward are live or dead individually.
@@ -100,23 +101,24 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    fn value(&mut self, value: Value) {
+    /// Marks the ops and values from which a live value comes.
+    fn visit_value(&mut self, value: Value) {
         match self.function.body.values[value].def {
             Def::Result { op, index } => {
-                self.work.push(Work::Op(op));
-                self.result(op, index as usize);
+                self.work.push(WorkItem::Op(op));
+                self.mark_result_sources(op, index as usize);
             }
             Def::Argument { block, index } => {
                 let Some(&first) = self.function.body.blocks[block].ops.first() else { return };
                 let Some(owner) = self.nesting.parent[first.0 as usize] else { return };
-                self.work.push(Work::Op(owner));
-                self.argument(owner, index as usize);
+                self.work.push(WorkItem::Op(owner));
+                self.mark_argument_sources(owner, index as usize);
             }
         }
     }
 
     /// Marks the values that flow into a result of a branch or loop.
-    fn result(&mut self, op: OpId, index: usize) {
+    fn mark_result_sources(&mut self, op: OpId, index: usize) {
         let function = self.function;
         let breaks_only = matches!(function.body.ops[op].kind, Op::Core(Core::Loop { .. }));
         if let Op::Core(Core::For { init, .. }) = &function.body.ops[op].kind {
@@ -128,10 +130,10 @@ impl<'a> Liveness<'a> {
     }
 
     /// Marks the values that flow into a loop-carried value.
-    fn argument(&mut self, op: OpId, index: usize) {
+    fn mark_argument_sources(&mut self, op: OpId, index: usize) {
         let function = self.function;
         match &function.body.ops[op].kind {
-            Op::Core(Core::For { .. }) if index > 0 => self.result(op, index - 1),
+            Op::Core(Core::For { .. }) if index > 0 => self.mark_result_sources(op, index - 1),
             Op::Core(Core::Loop { init, .. }) => {
                 self.mark_values(&[init[index]]);
                 self.mark_forwarded(op, index, |kind| matches!(kind, Op::Core(Core::Continue { .. })));
@@ -152,67 +154,69 @@ impl<'a> Liveness<'a> {
     }
 }
 
-/// Whether each argument and each result of a branch or loop (a slot) is live.
+/// For each argument and each result of a branch or loop (a slot): whether it is live.
 struct LiveSlots {
     args: Vec<bool>,
     results: Vec<bool>,
 }
 
 /// Removes dead operands, arguments and results of branches and loops.
-fn drop_dead_slots(function: &mut Function, nesting: &OpParents, needed: &[bool]) -> usize {
+fn drop_dead_slots(function: &mut Function, nesting: &OpParents, live_values: &[bool]) -> usize {
     let order = function.body.walk(function.region);
     let slots_by_op: BTreeMap<OpId, LiveSlots> =
-        order.iter().filter_map(|op| Some((*op, live_slots(function, *op, needed)?))).collect();
-    let dropped = slots_by_op.values().map(|kept| kept.args.iter().chain(&kept.results).filter(|kept| !**kept).count()).sum();
+        order.iter().filter_map(|op| Some((*op, live_slots(function, *op, live_values)?))).collect();
+    let dropped_count = slots_by_op.values().map(|live| live.args.iter().chain(&live.results).filter(|live| !**live).count()).sum();
     for op in order {
-        let target = nesting.target[op.0 as usize].and_then(|target| slots_by_op.get(&target));
-        let own = slots_by_op.get(&op);
+        let target_slots = nesting.target[op.0 as usize].and_then(|target| slots_by_op.get(&target));
+        let own_slots = slots_by_op.get(&op);
         let body = &mut function.body;
-        match (&mut body.ops[op].kind, own, target) {
-            (Op::Core(Core::Yield { values } | Core::Break { values }), _, Some(kept)) => retain_flagged(values, &kept.results),
-            (Op::Core(Core::Continue { values }), _, Some(kept)) => retain_flagged(values, &kept.args),
-            (Op::Core(Core::For { init, body: region, .. }), Some(kept), _) => {
-                retain_flagged(init, &kept.args);
+        match (&mut body.ops[op].kind, own_slots, target_slots) {
+            (Op::Core(Core::Yield { values } | Core::Break { values }), _, Some(live)) => retain_flagged(values, &live.results),
+            (Op::Core(Core::Continue { values }), _, Some(live)) => retain_flagged(values, &live.args),
+            (Op::Core(Core::For { init, body: region, .. }), Some(live), _) => {
+                retain_flagged(init, &live.args);
                 let block = body.regions[*region].blocks[0];
                 let mut args = body.blocks[block].args.split_off(1);
-                retain_flagged(&mut args, &kept.args);
+                retain_flagged(&mut args, &live.args);
                 body.blocks[block].args.extend(args);
             }
-            (Op::Core(Core::Loop { init, body: region }), Some(kept), _) => {
-                retain_flagged(init, &kept.args);
+            (Op::Core(Core::Loop { init, body: region }), Some(live), _) => {
+                retain_flagged(init, &live.args);
                 let block = body.regions[*region].blocks[0];
-                retain_flagged(&mut body.blocks[block].args, &kept.args);
+                retain_flagged(&mut body.blocks[block].args, &live.args);
             }
             _ => {}
         }
-        if let Some(kept) = own {
+        if let Some(live) = own_slots {
             let mut results = body.ops[op].results.to_vec();
-            retain_flagged(&mut results, &kept.results);
+            retain_flagged(&mut results, &live.results);
             body.ops[op].results = results.into_iter().collect();
         }
     }
-    dropped
+    dropped_count
 }
 
-fn live_slots(function: &Function, op: OpId, needed: &[bool]) -> Option<LiveSlots> {
+/// The live slots of a branch or loop. `None` for other ops.
+fn live_slots(function: &Function, op: OpId, live_values: &[bool]) -> Option<LiveSlots> {
     let body = &function.body;
-    let used = |values: &[Value]| -> Vec<bool> { values.iter().map(|value| needed[value.0 as usize]).collect() };
-    let results = used(&body.ops[op].results);
+    let flags_of = |values: &[Value]| -> Vec<bool> { values.iter().map(|value| live_values[value.0 as usize]).collect() };
+    let results = flags_of(&body.ops[op].results);
     match &body.ops[op].kind {
         Op::Core(Core::If { .. }) => Some(LiveSlots { args: Vec::new(), results }),
         Op::Core(Core::For { body: region, .. }) => {
-            let args = used(&body.blocks[body.block_of(*region)].args[1..]);
+            let args = flags_of(&body.blocks[body.block_of(*region)].args[1..]);
             let live: Vec<bool> = args.iter().zip(&results).map(|(arg, result)| *arg || *result).collect();
             Some(LiveSlots { args: live.clone(), results: live })
         }
         Op::Core(Core::Loop { body: region, .. }) => {
-            Some(LiveSlots { args: used(&body.blocks[body.block_of(*region)].args), results })
+            Some(LiveSlots { args: flags_of(&body.blocks[body.block_of(*region)].args), results })
         }
         _ => None,
     }
 }
 
-fn retain_flagged(values: &mut Vec<Value>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    values.retain(|_| *kept.next().expect("each value has a flag"));
+/// Keeps the values whose flag is set.
+fn retain_flagged(values: &mut Vec<Value>, flags: &[bool]) {
+    let mut flags = flags.iter();
+    values.retain(|_| *flags.next().expect("each value has a flag"));
 }

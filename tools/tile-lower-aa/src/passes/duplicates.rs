@@ -1,4 +1,4 @@
-//! Common subexpression elimination: removes a pure op if an equal one dominates it. See also: LLVM's `EarlyCSE`.
+//! Common subexpression elimination: removes a pure op if an equal op dominates it. See also: LLVM's `EarlyCSE`.
 
 use super::edit::Edit;
 use base::Value;
@@ -12,9 +12,9 @@ pub(super) fn run(function: &mut Function) -> usize {
     // The scopes of the dominator tree: open blocks, outermost first, each with the keys that its ops added to `available`.
     let mut open_scopes: Vec<(base::Block, Vec<Vec<u8>>)> = Vec::new();
     let mut available: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
-    for op in edit.order() {
+    for op in edit.ops_in_order() {
         let block = block_of[op.0 as usize].expect("compaction puts every op into a block");
-        // Once program order has left a nested block, it never returns to it, so its scope can be closed.
+        // Program order never returns to a nested block that it has left, so the scope of that block can be closed.
         while let Some((_, keys)) = open_scopes.pop_if(|(inner, _)| has_left_block(&edit, *inner, op, block)) {
             for key in keys.into_iter().filter(|_| !common::fault_injected("aa.scope")) {
                 available.remove::<Vec<u8>>(&key);
@@ -23,7 +23,7 @@ pub(super) fn run(function: &mut Function) -> usize {
         if open_scopes.last().is_none_or(|(innermost, _)| *innermost != block) {
             open_scopes.push((block, Vec::new()));
         }
-        let kind = edit.kind(op);
+        let kind = edit.resolved_op(op);
         if !kind.is_pure() || !kind.regions().is_empty() {
             continue;
         }
@@ -31,7 +31,7 @@ pub(super) fn run(function: &mut Function) -> usize {
         let types: Vec<&Type> = results.iter().map(|result| edit.ty(*result)).collect();
         let key = base::codec::encode(&(&kind, types));
         if let Some(earlier) = available.get(&key).cloned() {
-            results.iter().zip(earlier).for_each(|(result, earlier)| edit.forward(*result, earlier));
+            results.iter().zip(earlier).for_each(|(result, earlier)| edit.replace_uses(*result, earlier));
             edit.remove(op);
         } else {
             available.insert(key.clone(), results.to_vec());

@@ -14,38 +14,38 @@ use tileaa::{Function, Op, Type};
 pub(super) struct Edit<'a> {
     pub(super) function: &'a mut Function,
     /// The replacement of each value, or the value itself.
-    forward: Vec<Value>,
+    replacements: Vec<Value>,
     /// The new ops before each op.
     inserted: BTreeMap<OpId, Vec<OpId>>,
-    /// The removed ops. If there is a block, its ops replace the op.
+    /// The removed ops. `Some` is a block whose ops, without the terminator, replace the op.
     removed: BTreeMap<OpId, Option<Block>>,
-    /// The use counts at the start.
-    uses: Vec<u32>,
+    /// The use count of each value at the start of the pass.
+    use_counts: Vec<u32>,
     pub(super) changes: usize,
 }
 
 impl<'a> Edit<'a> {
     pub(super) fn new(function: &'a mut Function) -> Edit<'a> {
-        let forward = function.body.values.ids().collect();
-        let uses = function.body.use_counts(function.region);
-        Edit { function, forward, inserted: BTreeMap::new(), removed: BTreeMap::new(), uses, changes: 0 }
+        let replacements = function.body.values.ids().collect();
+        let use_counts = function.body.use_counts(function.region);
+        Edit { function, replacements, inserted: BTreeMap::new(), removed: BTreeMap::new(), use_counts, changes: 0 }
     }
 
     /// The ops in program order.
-    pub(super) fn order(&self) -> Vec<OpId> {
+    pub(super) fn ops_in_order(&self) -> Vec<OpId> {
         self.function.body.walk(self.function.region)
     }
 
     /// The current replacement of a value.
     pub(super) fn resolve(&self, mut value: Value) -> Value {
-        while self.forward[value.0 as usize] != value {
-            value = self.forward[value.0 as usize];
+        while self.replacements[value.0 as usize] != value {
+            value = self.replacements[value.0 as usize];
         }
         value
     }
 
     /// The op with its current operands.
-    pub(super) fn kind(&self, op: OpId) -> Op {
+    pub(super) fn resolved_op(&self, op: OpId) -> Op {
         let mut kind = self.function.body.ops[op].kind.clone();
         kind.for_each_operand_mut(&mut |value| *value = self.resolve(*value));
         kind
@@ -57,14 +57,14 @@ impl<'a> Edit<'a> {
 
     /// The core op that defines a value, with its current operands.
     pub(super) fn defining_core(&self, value: Value) -> Option<Core> {
-        match self.kind(self.function.body.defining_op(value)?) {
+        match self.resolved_op(self.function.body.defining_op(value)?) {
             Op::Core(core) => Some(core),
             _ => None,
         }
     }
 
     /// The data of a constant value.
-    pub(super) fn constant(&self, value: Value) -> Option<&Dense> {
+    pub(super) fn constant_data(&self, value: Value) -> Option<&Dense> {
         match &self.function.body.ops[self.function.body.defining_op(value)?].kind {
             Op::Core(Core::Constant { value }) => Some(value),
             _ => None,
@@ -72,39 +72,39 @@ impl<'a> Edit<'a> {
     }
 
     /// The bits of a splat constant.
-    pub(super) fn splat(&self, value: Value) -> Option<u64> {
-        match self.constant(value)? {
+    pub(super) fn splat_bits(&self, value: Value) -> Option<u64> {
+        match self.constant_data(value)? {
             Dense::Splat(bits) => Some(*bits),
             Dense::Elements(_) => None,
         }
     }
 
-    /// Whether a value had uses at the start.
+    /// Whether a value had uses at the start of the pass. Values that the pass creates count as used.
     pub(super) fn is_used(&self, value: Value) -> bool {
-        self.uses.get(value.0 as usize).is_none_or(|uses| *uses > 0)
+        self.use_counts.get(value.0 as usize).is_none_or(|count| *count > 0)
     }
 
-    /// Replaces all uses of a value by another one.
-    pub(super) fn forward(&mut self, from: Value, to: Value) {
+    /// Replaces all uses of `from` by `to`.
+    pub(super) fn replace_uses(&mut self, from: Value, to: Value) {
         let to = self.resolve(to);
         if from != to {
-            self.forward[from.0 as usize] = to;
+            self.replacements[from.0 as usize] = to;
             self.changes += 1;
         }
     }
 
-    /// Creates an op before another one, with its location.
+    /// Creates an op before the op `before`, with the location of `before`.
     pub(super) fn insert(&mut self, before: OpId, kind: impl Into<Op>, ty: Type) -> Value {
         let loc = self.function.body.ops[before].loc;
         let op = self.function.body.new_op(kind.into(), [ty], loc);
         self.inserted.entry(before).or_default().push(op);
         let value = self.function.body.result(op);
-        self.forward.push(value);
+        self.replacements.push(value);
         self.changes += 1;
         value
     }
 
-    /// Creates an op without results before another one, with its location.
+    /// Creates an op without results before the op `before`, with the location of `before`.
     pub(super) fn insert_effect(&mut self, before: OpId, kind: impl Into<Op>) {
         let loc = self.function.body.ops[before].loc;
         let op = self.function.body.new_op(kind.into(), [], loc);
@@ -113,7 +113,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Replaces an op in place by another kind of op with the same results.
-    pub(super) fn become_op(&mut self, op: OpId, kind: impl Into<Op>) {
+    pub(super) fn replace_op(&mut self, op: OpId, kind: impl Into<Op>) {
         self.function.body.ops[op].kind = kind.into();
         self.changes += 1;
     }
@@ -135,17 +135,17 @@ impl<'a> Edit<'a> {
         if self.changes == 0 {
             return 0;
         }
-        let Edit { function, mut forward, inserted, removed, changes, .. } = self;
-        for value in 0..forward.len() {
-            // Chains of replacements can be long. Resolving in order compresses them.
-            let mut replacement = forward[value];
-            while forward[replacement.0 as usize] != replacement {
-                replacement = forward[replacement.0 as usize];
+        let Edit { function, mut replacements, inserted, removed, changes, .. } = self;
+        for value in 0..replacements.len() {
+            // Chains of replacements can be long. Each resolved entry shortens the chains that lead through it.
+            let mut replacement = replacements[value];
+            while replacements[replacement.0 as usize] != replacement {
+                replacement = replacements[replacement.0 as usize];
             }
-            forward[value] = replacement;
+            replacements[value] = replacement;
         }
         for node in function.body.ops.values_mut() {
-            node.kind.for_each_operand_mut(&mut |value| *value = forward[value.0 as usize]);
+            node.kind.for_each_operand_mut(&mut |value| *value = replacements[value.0 as usize]);
         }
         for block in function.body.blocks.ids() {
             let mut ops = Vec::new();

@@ -11,19 +11,19 @@ use core_dialect::tile::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
-/// A number that is known at kernel entry.
+/// A number that is known at kernel entry: a constant, or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
-    Known(u64),
+pub(super) enum EntryNumber {
+    Constant(u64),
     Value(Value),
 }
 
 /// The extent of a strided array: sizes and strides in elements, and the element size in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Extent {
-    pub(super) sizes: Vec<Number>,
-    pub(super) strides: Vec<Number>,
-    pub(super) element: u64,
+    pub(super) sizes: Vec<EntryNumber>,
+    pub(super) strides: Vec<EntryNumber>,
+    pub(super) element_bytes: u64,
 }
 
 /// The arrays of parameters.
@@ -37,28 +37,28 @@ impl Arrays {
     pub(super) fn of(function: &Function) -> Arrays {
         let mut extents: BTreeMap<Value, Vec<Extent>> = BTreeMap::new();
         for (root, extent) in extents_from_views(function) {
-            let known = extents.entry(root).or_default();
-            if !known.contains(&extent) {
-                known.push(extent);
+            let known_extents = extents.entry(root).or_default();
+            if !known_extents.contains(&extent) {
+                known_extents.push(extent);
             }
         }
-        // The name describes the full array; a view may cover a part.
+        // The kernel name describes the full array, and a view may cover only a part. So the name replaces the views.
         extents.extend(extents_from_kernel_name(function));
-        Arrays { roots: roots(function), extents }
+        Arrays { roots: compute_roots(function), extents }
     }
 
     /// The parameter from which a pointer is derived, if it is unique.
-    pub(super) fn root(&self, pointer: Value) -> Option<Value> {
+    pub(super) fn root_of(&self, pointer: Value) -> Option<Value> {
         self.roots.get(pointer.0 as usize).copied().flatten()
     }
 
-    /// The known extents of a parameter's array. A view may cover only a part, so the largest extent counts.
-    pub(super) fn extents(&self, root: Value) -> &[Extent] {
+    /// The known extents of a parameter's array. A view may cover only a part of the array, so callers take the largest extent.
+    pub(super) fn known_extents(&self, root: Value) -> &[Extent] {
         self.extents.get(&root).map_or(&[], Vec::as_slice)
     }
 
     /// The extents of a view's memref, if its definition is visible.
-    pub(super) fn view_sizes(&self, edit: &Edit, view: Value) -> Option<Vec<Number>> {
+    pub(super) fn view_sizes(&self, edit: &Edit, view: Value) -> Option<Vec<EntryNumber>> {
         let Core::MakeView { memref } = edit.defining_core(view)? else { return None };
         let Core::MakeMemRef { sizes, .. } = edit.defining_core(memref)? else { return None };
         let Type::MemRef(ty) = edit.ty(memref) else { return None };
@@ -66,57 +66,64 @@ impl Arrays {
     }
 }
 
-/// The extents or strides of a type, with operands for dynamic ones.
-fn with_operands(fixed: &[Option<u64>], open: &[Value]) -> Vec<Number> {
-    let mut open = open.iter();
-    fixed.iter().map_while(|number| number.map(Number::Known).or_else(|| open.next().copied().map(Number::Value))).collect()
+/// The extents or strides of a memref. `None` in `static_numbers` is a dynamic number, which the next operand gives.
+fn with_operands(static_numbers: &[Option<u64>], operands: &[Value]) -> Vec<EntryNumber> {
+    let mut operands = operands.iter();
+    static_numbers
+        .iter()
+        .map_while(|number| number.map(EntryNumber::Constant).or_else(|| operands.next().copied().map(EntryNumber::Value)))
+        .collect()
 }
 
 /// Extents from views whose base is a parameter itself, not an address derived from it.
 fn extents_from_views(function: &Function) -> Vec<(Value, Extent)> {
     let body = &function.body;
-    let if_known_at_entry = |number: Number| match number {
-        Number::Known(_) => Some(number),
-        Number::Value(value) => {
+    let if_known_at_entry = |number: EntryNumber| match number {
+        EntryNumber::Constant(_) => Some(number),
+        EntryNumber::Value(value) => {
             let source = strip_assumes_and_casts(function, value);
-            function.params().contains(&source).then_some(Number::Value(source))
+            function.params().contains(&source).then_some(EntryNumber::Value(source))
         }
     };
-    let mut found = Vec::new();
+    let mut extents = Vec::new();
     for op in body.walk(function.region) {
         let Op::Core(Core::MakeMemRef { base, sizes, strides }) = &body.ops[op].kind else { continue };
         let (base, Type::MemRef(ty)) = (strip_assumes_and_casts(function, *base), body.ty(body.result(op))) else { continue };
-        let numbers = |fixed, open| with_operands(fixed, open).into_iter().map(if_known_at_entry).collect::<Option<Vec<_>>>();
+        let numbers = |static_numbers, operands| {
+            with_operands(static_numbers, operands).into_iter().map(if_known_at_entry).collect::<Option<Vec<_>>>()
+        };
         if let (true, Some(sizes), Some(strides)) =
             (function.params().contains(&base), numbers(&ty.sizes, sizes), numbers(&ty.strides, strides))
         {
-            found.push((base, Extent { sizes, strides, element: u64::from(ty.elem.bits().div_ceil(8)) }));
+            extents.push((base, Extent { sizes, strides, element_bytes: u64::from(ty.elem.bits().div_ceil(8)) }));
         }
     }
-    found
+    extents
 }
 
 /// Follows `assume` and `ptr_cast` ops back to their operand.
 fn strip_assumes_and_casts(function: &Function, mut value: Value) -> Value {
-    while let Some(Op::Core(Core::Assume { value: of, .. } | Core::PtrCast { x: of })) =
+    while let Some(Op::Core(Core::Assume { value: operand, .. } | Core::PtrCast { x: operand })) =
         function.body.defining_op(value).map(|op| &function.body.ops[op].kind)
     {
-        value = *of;
+        value = *operand;
     }
     value
 }
 
 /// Parses cuTile Python's convention `name_Kt1_A2f32…_Si32_I4…`: an array (`A`, with its rank) is an address, extents and strides,
-/// a scalar (`S`) is one parameter, and constants have none. Any other name yields no extents.
+/// a scalar (`S`) is one parameter, and constants have none. A name that does not match yields no extents.
 fn extents_from_kernel_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
     let none = BTreeMap::new();
     let Some((_, signature)) = function.name.rsplit_once("_Kt1_") else { return none };
     let mut params = function.params().iter().copied();
-    let mut found = BTreeMap::new();
-    for word in signature.split('_').filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase())) {
-        match word.as_bytes()[0] {
+    let mut extents = BTreeMap::new();
+    for parameter_code in signature.split('_').filter(|parameter_code| parameter_code.starts_with(|c: char| c.is_ascii_uppercase()))
+    {
+        match parameter_code.as_bytes()[0] {
             b'A' => {
-                let rank = word[1..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(usize::MAX);
+                let rank =
+                    parameter_code[1..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(usize::MAX);
                 let Some(pointer) = params.next() else { return none };
                 let numbers: Vec<Value> = params.by_ref().take(rank.saturating_mul(2)).collect();
                 let is_integer = |value: &Value| function.body.ty(*value).as_scalar().is_some_and(|scalar| scalar.is_int());
@@ -127,27 +134,27 @@ fn extents_from_kernel_name(function: &Function) -> BTreeMap<Value, Vec<Extent>>
                 if numbers.len() != rank * 2 || !numbers.iter().all(is_integer) {
                     return none;
                 }
-                let of = |values: &[Value]| values.iter().map(|value| Number::Value(*value)).collect();
-                let (sizes, strides) = (of(&numbers[..rank]), of(&numbers[rank..]));
-                found.insert(pointer, vec![Extent { sizes, strides, element: u64::from(pointee.bits().div_ceil(8)) }]);
+                let as_numbers = |values: &[Value]| values.iter().map(|value| EntryNumber::Value(*value)).collect();
+                let (sizes, strides) = (as_numbers(&numbers[..rank]), as_numbers(&numbers[rank..]));
+                extents.insert(pointer, vec![Extent { sizes, strides, element_bytes: u64::from(pointee.bits().div_ceil(8)) }]);
             }
             b'S' if params.next().is_some() => {}
             b'I' | b'B' | b'F' => {}
             _ => return none,
         }
     }
-    if params.next().is_some() { none } else { found }
+    if params.next().is_some() { none } else { extents }
 }
 
-/// The parameter from which each value's pointers are derived. Optimistic: a loop-carried value has the root of its init until an
-/// iteration yields another one.
-fn roots(function: &Function) -> Vec<Option<Value>> {
+/// The parameter from which each value's pointers are derived. The analysis is optimistic: a loop-carried
+/// value has the root of its init until an iteration yields a pointer with another root.
+fn compute_roots(function: &Function) -> Vec<Option<Value>> {
     let receivers = continue_receivers(function);
-    let mut mixed = BTreeSet::new();
+    let mut mixed_roots = BTreeSet::new();
     loop {
-        let before = mixed.len();
-        let roots = roots_without_mixed(function, &receivers, &mut mixed);
-        if mixed.len() == before {
+        let old_count = mixed_roots.len();
+        let roots = roots_without_mixed(function, &receivers, &mut mixed_roots);
+        if mixed_roots.len() == old_count {
             return roots;
         }
     }
@@ -156,8 +163,8 @@ fn roots(function: &Function) -> Vec<Option<Value>> {
 /// The receivers of the operands of each `continue`.
 fn continue_receivers(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let body = &function.body;
-    let mut found = BTreeMap::new();
-    // Outer loops come first, so the innermost overwrites them.
+    let mut receivers = BTreeMap::new();
+    // The walk visits an outer loop first, so an inner loop overwrites the entries of its `continue`s.
     for op in body.walk(function.region) {
         let (region, skipped) = match &body.ops[op].kind {
             Op::Core(Core::For { body, .. }) => (*body, 1),
@@ -167,19 +174,19 @@ fn continue_receivers(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
         let arguments = body.blocks[body.block_of(region)].args[skipped..].to_vec();
         for inner in body.walk(region) {
             if matches!(body.ops[inner].kind, Op::Core(Core::Continue { .. })) {
-                found.insert(inner, arguments.clone());
+                receivers.insert(inner, arguments.clone());
             }
         }
     }
-    found
+    receivers
 }
 
-/// One iteration of [`roots`]. An argument in `mixed` has no root. Adds the arguments to `mixed` that receive pointers with
-/// different roots.
+/// One iteration of [`compute_roots`]. An argument in `mixed_roots` has no root. Adds to `mixed_roots` the arguments that
+/// receive pointers with different roots.
 fn roots_without_mixed(
     function: &Function,
     receivers: &BTreeMap<OpId, Vec<Value>>,
-    mixed: &mut BTreeSet<Value>,
+    mixed_roots: &mut BTreeSet<Value>,
 ) -> Vec<Option<Value>> {
     let body = &function.body;
     let mut roots: Vec<Option<Value>> = vec![None; body.values.len()];
@@ -193,19 +200,19 @@ fn roots_without_mixed(
             Op::Core(Core::For { init, body: region, .. }) => {
                 let arguments = &body.blocks[body.block_of(*region)].args[1..];
                 for ((argument, result), init) in arguments.iter().zip(&node.results).zip(init) {
-                    let root = roots[init.0 as usize].filter(|_| !mixed.contains(argument));
+                    let root = roots[init.0 as usize].filter(|_| !mixed_roots.contains(argument));
                     (roots[argument.0 as usize], roots[result.0 as usize]) = (root, root);
                 }
             }
             Op::Core(Core::Loop { init, body: region }) => {
                 for (argument, init) in body.blocks[body.block_of(*region)].args.iter().zip(init) {
-                    roots[argument.0 as usize] = roots[init.0 as usize].filter(|_| !mixed.contains(argument));
+                    roots[argument.0 as usize] = roots[init.0 as usize].filter(|_| !mixed_roots.contains(argument));
                 }
             }
             Op::Core(Core::Continue { values }) => {
                 for (argument, value) in receivers.get(&op).into_iter().flatten().zip(values) {
                     if roots[argument.0 as usize].is_some_and(|root| roots[value.0 as usize] != Some(root)) {
-                        mixed.insert(*argument);
+                        mixed_roots.insert(*argument);
                     }
                 }
             }

@@ -22,8 +22,8 @@ pub(super) fn run(function: &mut Function) -> usize {
     let facts = Facts::of(function);
     let ranges = Ranges(function.body.values.ids().map(|value| facts.range(value)).collect());
     let mut edit = Edit::new(function);
-    for op in edit.order() {
-        if let Op::Core(core) = edit.kind(op) {
+    for op in edit.ops_in_order() {
+        if let Op::Core(core) = edit.resolved_op(op) {
             fold_by_ranges(&mut edit, &ranges, op, core);
         }
     }
@@ -43,19 +43,21 @@ fn fold_by_ranges(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
     match core {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => {
             let signed_order_holds = signedness == Signedness::Signed || ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
-            if let Some(outcome) = signed_order_holds.then(|| outcome(predicate, ranges.of(lhs), ranges.of(rhs))).flatten() {
-                edit.become_op(op, Core::Constant { value: Dense::Splat(outcome.into()) });
+            if let Some(outcome) =
+                signed_order_holds.then(|| comparison_outcome(predicate, ranges.of(lhs), ranges.of(rhs))).flatten()
+            {
+                edit.replace_op(op, Core::Constant { value: Dense::Splat(outcome.into()) });
             } else {
                 narrow_compare(edit, op, predicate, signedness, lhs, rhs);
             }
         }
-        Core::Binary { kind, lhs, rhs } => arithmetic(edit, ranges, op, kind, lhs, rhs),
+        Core::Binary { kind, lhs, rhs } => fold_arithmetic(edit, ranges, op, kind, lhs, rhs),
         _ => {}
     }
 }
 
-/// Whether a comparison holds for all numbers of two ranges, or for none.
-fn outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<bool> {
+/// `Some(true)` if a comparison holds for all numbers of two ranges, `Some(false)` if it holds for none, otherwise `None`.
+fn comparison_outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<bool> {
     let less = |a: (i64, i64), b: (i64, i64)| {
         if a.1 < b.0 || common::fault_injected("aa.range") && a.1 == b.0 {
             Some(true)
@@ -76,17 +78,18 @@ fn outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<boo
     }
 }
 
-fn arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
+/// Simplifies an integer operation by the value ranges of its operands.
+fn fold_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
     let both_non_negative = ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
     match kind {
         Binary::DivI { signedness: Signedness::Signed, rounding } if both_non_negative => {
             let rounding = if rounding == Rounding::NegativeInf { Rounding::Zero } else { rounding };
             let kind = Binary::DivI { signedness: Signedness::Unsigned, rounding };
-            edit.become_op(op, Core::Binary { kind, lhs, rhs });
+            edit.replace_op(op, Core::Binary { kind, lhs, rhs });
         }
         Binary::RemI { signedness: Signedness::Signed } if both_non_negative => {
             let kind = Binary::RemI { signedness: Signedness::Unsigned };
-            edit.become_op(op, Core::Binary { kind, lhs, rhs });
+            edit.replace_op(op, Core::Binary { kind, lhs, rhs });
         }
         Binary::MinI { signedness } | Binary::MaxI { signedness } if signedness == Signedness::Signed || both_non_negative => {
             let (l, r) = (ranges.of(lhs), ranges.of(rhs));
@@ -100,7 +103,7 @@ fn arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs:
             };
             if let Some(chosen) = chosen {
                 let result = edit.function.body.result(op);
-                edit.forward(result, chosen);
+                edit.replace_uses(result, chosen);
             }
         }
         Binary::AddI { .. } | Binary::SubI { .. } | Binary::MulI { .. } => narrow_arithmetic(edit, ranges, op, kind, lhs, rhs),
@@ -108,7 +111,7 @@ fn arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs:
     }
 }
 
-/// A 64-bit value that is a sign-extended 32-bit value, possibly broadcast or reshaped afterwards.
+/// A 64-bit value that is a sign-extended 32-bit value, possibly broadcast or reshaped afterwards, or a constant that fits 32 bits.
 enum Narrow {
     Value(Value),
     Constant(i32),
@@ -116,7 +119,8 @@ enum Narrow {
     Reshape(Value),
 }
 
-fn narrow(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
+/// The 32-bit form of a 64-bit value, if it has one.
+fn narrow_form(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
     match edit.defining_core(value)? {
         Core::Broadcast { x } => sign_extended_source(edit, x).map(Narrow::Broadcast),
         Core::Reshape { x } => sign_extended_source(edit, x).map(Narrow::Reshape),
@@ -136,10 +140,10 @@ fn sign_extended_source(edit: &Edit<'_>, value: Value) -> Option<Value> {
 
 /// The 32-bit forms of two 64-bit operands, if both have one and at least one of them is no constant.
 fn both_narrow(edit: &Edit<'_>, lhs: Value, rhs: Value) -> Option<[Narrow; 2]> {
-    let narrowed = [narrow(edit, lhs)?, narrow(edit, rhs)?];
-    let wide = edit.ty(lhs).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I64));
+    let narrowed = [narrow_form(edit, lhs)?, narrow_form(edit, rhs)?];
+    let is_i64 = edit.ty(lhs).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I64));
     let has_non_constant = narrowed.iter().any(|narrow| !matches!(narrow, Narrow::Constant(_)));
-    (wide && has_non_constant).then_some(narrowed)
+    (is_i64 && has_non_constant).then_some(narrowed)
 }
 
 /// Builds the 32-bit form of a narrow value, with the shape of `like`.
@@ -164,7 +168,7 @@ fn i32_type_like(edit: &Edit<'_>, value: Value) -> Type {
 fn narrow_compare(edit: &mut Edit<'_>, op: OpId, predicate: Predicate, signedness: Signedness, lhs: Value, rhs: Value) {
     let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
     let (left, right) = (as_i32(edit, op, lhs, left), as_i32(edit, op, rhs, right));
-    edit.become_op(op, Core::Compare { kind: Compare::Int { predicate, signedness }, lhs: left, rhs: right });
+    edit.replace_op(op, Core::Compare { kind: Compare::Int { predicate, signedness }, lhs: left, rhs: right });
 }
 
 /// Narrows a sum, difference or product if the result fits 32 bits.
@@ -185,5 +189,5 @@ fn narrow_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binar
     };
     let ty = i32_type_like(edit, result);
     let value = edit.insert(op, Core::Binary { kind, lhs: left, rhs: right }, ty);
-    edit.become_op(op, Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x: value });
+    edit.replace_op(op, Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x: value });
 }

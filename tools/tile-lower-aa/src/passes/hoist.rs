@@ -2,7 +2,7 @@
 //! Requires: `.aa`.
 //! Establishes: invariant scalars precede their loops. Tiles stay in the loop, because the registers that hold them may cost more
 //! than hoisting saves; later stages decide about them.
-//! Preserves: traps: a division is hoisted only if the divisor is known not to be zero.
+//! Preserves: traps: a division is hoisted only if the divisor is a nonzero constant.
 //! See also: LLVM's `LICM`.
 
 use base::ir::{Block, Op as OpId, Operation};
@@ -33,16 +33,16 @@ fn hoist(function: &mut Function, loop_op: OpId, outer_block: Block) -> usize {
     let block = function.body.block_of(region);
     let mut varies = vec![false; function.body.values.len()];
     function.body.blocks[block].args.iter().for_each(|arg| varies[arg.0 as usize] = true);
-    let (mut hoisted, mut kept) = (Vec::new(), Vec::new());
+    let (mut hoisted, mut remaining) = (Vec::new(), Vec::new());
     for op in function.body.blocks[block].ops.clone() {
         let node = &function.body.ops[op];
         let invariant =
             common::fault_injected("aa.invariant") || node.kind.operands().iter().all(|value| !varies[value.0 as usize]);
-        if invariant && has_no_tile_result(function, op) && is_safe(function, op) {
+        if invariant && has_hoistable_results(function, op) && is_safe(function, op) {
             hoisted.push(op);
         } else {
-            kept.push(op);
-            // Values of nested blocks are not available outside the loop.
+            remaining.push(op);
+            // Results of an op that stays in the loop are not available before the loop.
             node.results.iter().for_each(|result| varies[result.0 as usize] = true);
         }
     }
@@ -50,14 +50,15 @@ fn hoist(function: &mut Function, loop_op: OpId, outer_block: Block) -> usize {
         return 0;
     }
     let count = hoisted.len();
-    function.body.blocks[block].ops = kept;
+    function.body.blocks[block].ops = remaining;
     let outer_ops = &mut function.body.blocks[outer_block].ops;
     let at = outer_ops.iter().position(|op| *op == loop_op).expect("the loop is in its block");
     outer_ops.splice(at..at, hoisted);
     count
 }
 
-fn has_no_tile_result(function: &Function, op: OpId) -> bool {
+/// Whether all results are scalars, memrefs or views. Tiles and tokens stay in the loop.
+fn has_hoistable_results(function: &Function, op: OpId) -> bool {
     function.body.ops[op].results.iter().all(|result| match function.body.ty(*result) {
         Type::Tile { shape, .. } => shape.is_empty(),
         Type::MemRef(_) | Type::View(_) => true,
@@ -65,7 +66,7 @@ fn has_no_tile_result(function: &Function, op: OpId) -> bool {
     })
 }
 
-/// Whether an op may execute although the loop may have no iterations: a division only if its divisor is known not to be zero.
+/// Whether an op may execute although the loop may have no iterations: a division only if its divisor is a nonzero constant.
 fn is_safe(function: &Function, op: OpId) -> bool {
     match &function.body.ops[op].kind {
         Op::Core(Core::Assume { .. }) => false,

@@ -18,7 +18,7 @@ use tileaa::{Function, Op, Type};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
-    for op in edit.order() {
+    for op in edit.ops_in_order() {
         if let Op::Core(Core::For { lower, step, init, body, .. }) = edit.function.body.ops[op].kind.clone() {
             let block = edit.function.body.block_of(body);
             let variables = secondary_induction_variables(&edit, op, &init, block);
@@ -44,6 +44,7 @@ enum Increment {
     Scalar(Value),
 }
 
+/// The secondary induction variables of a loop that no op uses after the loop.
 fn secondary_induction_variables(edit: &Edit<'_>, op: OpId, init: &[Value], block: Block) -> Vec<InductionVariable> {
     let body = &edit.function.body;
     let args = &body.blocks[block].args;
@@ -52,46 +53,46 @@ fn secondary_induction_variables(edit: &Edit<'_>, op: OpId, init: &[Value], bloc
     let loop_ops: BTreeSet<OpId> = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect();
     let variable = |i: usize| {
         let arg = args[i + 1];
-        let by = match body.defining_op(next_values[i]).map(|op| &body.ops[op].kind)? {
+        let increment = match body.defining_op(next_values[i]).map(|op| &body.ops[op].kind)? {
             Op::Core(Core::Binary { kind: Binary::AddI { .. }, lhs, rhs }) if *lhs == arg => *rhs,
             Op::Core(Core::Binary { kind: Binary::AddI { .. }, lhs, rhs }) if *rhs == arg => *lhs,
             Op::Core(Core::Offset { ptr, offset }) if *ptr == arg => *offset,
             _ => return None,
         };
-        let by = loop_invariant_increment(edit, by, &loop_ops)?;
-        // Programs compute no addresses with narrower integers.
+        let increment = loop_invariant_increment(edit, increment, &loop_ops)?;
+        // Narrower integers are skipped, because programs compute no addresses with them.
         let is_wide = body.ty(arg).tile()?.0.bits() >= 8;
-        (is_wide && !edit.is_used(results[i])).then_some(InductionVariable { arg, init: init[i], increment: by })
+        (is_wide && !edit.is_used(results[i])).then_some(InductionVariable { arg, init: init[i], increment })
     };
     (0..init.len()).filter_map(variable).collect()
 }
 
 /// The increment of all elements, if it is the same in every iteration.
-fn loop_invariant_increment(edit: &Edit<'_>, by: Value, loop_ops: &BTreeSet<OpId>) -> Option<Increment> {
-    if let Some(number) = edit.splat(by) {
-        let bits = edit.ty(by).tile()?.0.bits();
+fn loop_invariant_increment(edit: &Edit<'_>, increment: Value, loop_ops: &BTreeSet<OpId>) -> Option<Increment> {
+    if let Some(number) = edit.splat_bits(increment) {
+        let bits = edit.ty(increment).tile()?.0.bits();
         return Some(Increment::Constant { number, bits });
     }
-    let scalar = match edit.defining_core(by) {
+    let scalar = match edit.defining_core(increment) {
         Some(Core::Broadcast { x }) => x,
-        _ => by,
+        _ => increment,
     };
-    let from_outside = match edit.function.body.defining_op(scalar) {
+    let is_invariant = match edit.function.body.defining_op(scalar) {
         Some(op) => !loop_ops.contains(&op),
         None => edit.function.params().contains(&scalar),
     };
-    (from_outside && edit.ty(scalar).tile()?.1.is_empty()).then_some(Increment::Scalar(scalar))
+    (is_invariant && edit.ty(scalar).tile()?.1.is_empty()).then_some(Increment::Scalar(scalar))
 }
 
 /// The operands of the loop's only `continue`, if no iteration ends early.
 fn operands_of_only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     let body = &edit.function.body;
     let mut blocks = vec![block];
-    let mut found = None;
+    let mut continue_operands = None;
     while let Some(inner) = blocks.pop() {
         for &op in &body.blocks[inner].ops {
             match &body.ops[op].kind {
-                Op::Core(Core::Continue { values }) if inner == block => found = Some(values.clone()),
+                Op::Core(Core::Continue { values }) if inner == block => continue_operands = Some(values.clone()),
                 Op::Core(Core::Continue { .. }) => return None,
                 Op::Core(Core::If { then, otherwise, .. }) => {
                     blocks.extend([*then, *otherwise].map(|region| body.block_of(region)))
@@ -100,84 +101,85 @@ fn operands_of_only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>
             }
         }
     }
-    found
+    continue_operands
 }
 
-/// Replaces a secondary induction variable by its init plus the increments of the past iterations. The step must be constant, so
-/// that the division by it is cheap.
+/// Replaces a secondary induction variable by its init plus the increments of the past iterations. Does nothing unless
+/// the step is a positive constant, because a division by another value is expensive.
 fn replace_by_affine_function(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2], variable: InductionVariable) {
     let body = &edit.function.body;
-    let (first, iv) = (body.blocks[block].ops[0], body.blocks[block].args[0]);
-    let Some(step) = edit.splat(step) else { return };
+    let (insertion_point, iv) = (body.blocks[block].ops[0], body.blocks[block].args[0]);
+    let Some(step) = edit.splat_bits(step) else { return };
     let bits = edit.ty(iv).tile().map_or(64, |(elem, _)| elem.bits());
     let is_positive = step != 0 && step >> (bits - 1) == 0;
     if !is_positive {
         return;
     }
-    let mut progress = LoopProgress { edit, first, value: iv };
-    if progress.edit.splat(lower) != Some(0) && !common::fault_injected("aa.counter") {
-        progress.value = progress.binary(Binary::SubI { overflow: WRAPS }, iv, lower);
+    let mut progress = LoopProgress { edit, insertion_point, value: iv };
+    if progress.edit.splat_bits(lower) != Some(0) && !common::fault_injected("aa.counter") {
+        progress.value = progress.binary(Binary::SubI { overflow: MAY_WRAP }, iv, lower);
     }
     let value = progress.value_of_variable(variable.init, step, variable.increment);
-    edit.forward(variable.arg, value);
+    edit.replace_uses(variable.arg, value);
 }
 
-const WRAPS: Overflow = Overflow::None;
+/// The new arithmetic may wrap, as the additions that it replaces may.
+const MAY_WRAP: Overflow = Overflow::None;
 
 /// The progress of a loop: its induction variable minus its lower bound.
 struct LoopProgress<'a, 'b> {
     edit: &'a mut Edit<'b>,
     /// The first op of an iteration, before which new ops are inserted.
-    first: OpId,
+    insertion_point: OpId,
     value: Value,
 }
 
 impl LoopProgress<'_, '_> {
     /// The value of a secondary induction variable with this init, in a loop with this step.
-    fn value_of_variable(mut self, init: Value, step: u64, by: Increment) -> Value {
+    fn value_of_variable(mut self, init: Value, step: u64, increment: Increment) -> Value {
         let ty = self.edit.ty(init).clone();
         let (elem, shape) = ty.tile().expect("an induction variable is a tile");
         // Addresses and their offsets have 64 bits.
         let is_pointer = elem.scalar().is_none();
         let scalar = if is_pointer { Scalar::I64 } else { elem.carrier() };
-        let mut total_increment = self.total_increment(step, by, scalar);
-        let starts_at_zero = !is_pointer && self.edit.splat(init) == Some(0);
+        let mut total_increment = self.total_increment(step, increment, scalar);
+        let starts_at_zero = !is_pointer && self.edit.splat_bits(init) == Some(0);
         if !shape.is_empty() {
-            let wide = Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() };
-            total_increment = self.edit.insert(self.first, Core::Broadcast { x: total_increment }, wide);
+            let broadcast_type = Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() };
+            total_increment = self.edit.insert(self.insertion_point, Core::Broadcast { x: total_increment }, broadcast_type);
         }
         if is_pointer {
-            return self.edit.insert(self.first, Core::Offset { ptr: init, offset: total_increment }, ty);
+            return self.edit.insert(self.insertion_point, Core::Offset { ptr: init, offset: total_increment }, ty);
         }
         if starts_at_zero || common::fault_injected("aa.start") {
             return total_increment;
         }
-        self.binary(Binary::AddI { overflow: WRAPS }, total_increment, init)
+        self.binary(Binary::AddI { overflow: MAY_WRAP }, total_increment, init)
     }
 
-    /// The sum of the increments of past iterations, in this type.
-    fn total_increment(&mut self, step: u64, by: Increment, scalar: Scalar) -> Value {
+    /// The sum of the increments of past iterations, as an integer of type `scalar`.
+    fn total_increment(&mut self, step: u64, increment: Increment, scalar: Scalar) -> Value {
         let induction_type = self.edit.ty(self.value).tile().map(|(elem, _)| elem.carrier());
-        if induction_type == Some(scalar) && matches!(by, Increment::Constant { number, .. } if number == step) {
+        if induction_type == Some(scalar) && matches!(increment, Increment::Constant { number, .. } if number == step) {
             return self.value;
         }
-        let iterations = self.iterations(step);
+        let iterations = self.past_iterations(step);
         let iterations = self.convert_scalar(iterations, Signedness::Unsigned, scalar);
-        match by {
+        match increment {
             Increment::Constant { number: 1, .. } => iterations,
             Increment::Constant { number, bits } => {
                 let number = ((number << (64 - bits)) as i64 >> (64 - bits)) as u64 & scalar.mask();
-                self.binary_with_constant(Binary::MulI { overflow: WRAPS }, iterations, number)
+                self.binary_with_constant(Binary::MulI { overflow: MAY_WRAP }, iterations, number)
             }
-            Increment::Scalar(by) => {
-                let by = self.convert_scalar(by, Signedness::Signed, scalar);
-                self.binary(Binary::MulI { overflow: WRAPS }, iterations, by)
+            Increment::Scalar(increment) => {
+                let increment = self.convert_scalar(increment, Signedness::Signed, scalar);
+                self.binary(Binary::MulI { overflow: MAY_WRAP }, iterations, increment)
             }
         }
     }
 
     /// The number of past iterations.
-    fn iterations(&mut self, step: u64) -> Value {
+    fn past_iterations(&mut self, step: u64) -> Value {
         if step == 1 {
             return self.value;
         }
@@ -191,20 +193,20 @@ impl LoopProgress<'_, '_> {
         let kind = match from.bits().cmp(&to.bits()) {
             Ordering::Equal => return x,
             Ordering::Less => Convert::ExtI { signedness },
-            Ordering::Greater => Convert::TruncI { overflow: WRAPS },
+            Ordering::Greater => Convert::TruncI { overflow: MAY_WRAP },
         };
         let ty = Type::Tile { elem: Elem::Scalar(to), shape: Default::default() };
-        self.edit.insert(self.first, Core::Convert { kind, x }, ty)
+        self.edit.insert(self.insertion_point, Core::Convert { kind, x }, ty)
     }
 
     fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value) -> Value {
         let ty = self.edit.ty(lhs).clone();
-        self.edit.insert(self.first, Core::Binary { kind, lhs, rhs }, ty)
+        self.edit.insert(self.insertion_point, Core::Binary { kind, lhs, rhs }, ty)
     }
 
     fn binary_with_constant(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
         let ty = self.edit.ty(lhs).clone();
-        let rhs = self.edit.insert(self.first, Core::Constant { value: Dense::Splat(number) }, ty);
+        let rhs = self.edit.insert(self.insertion_point, Core::Constant { value: Dense::Splat(number) }, ty);
         self.binary(kind, lhs, rhs)
     }
 }

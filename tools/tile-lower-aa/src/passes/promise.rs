@@ -25,30 +25,30 @@ pub(super) fn run(function: &mut Function) -> usize {
         })
         .collect();
     let mut edit = Edit::new(function);
-    flagged_ops.into_iter().for_each(|(op, core)| edit.become_op(op, core));
+    flagged_ops.into_iter().for_each(|(op, core)| edit.replace_op(op, core));
     edit.finish()
 }
 
-/// The operation with the strongest no-wrap flag that facts prove; none if it already has a flag or facts prove none.
+/// The operation with the strongest no-wrap flag that facts prove. `None` if it already has a flag, or if facts prove no flag.
 fn with_no_wrap_flag(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value) -> Option<Binary> {
     let (l, r) = (facts.range(lhs), facts.range(rhs));
-    let none = Overflow::None;
-    let (exact, with_overflow): (_, fn(Overflow) -> Binary) = match kind {
-        Binary::AddI { overflow } if overflow == none => {
+    let no_flag = Overflow::None;
+    let (exact_range, with_overflow): (_, fn(Overflow) -> Binary) = match kind {
+        Binary::AddI { overflow } if overflow == no_flag => {
             if have_disjoint_bits(facts, lhs, rhs) || have_disjoint_bits(facts, rhs, lhs) {
                 return Some(Binary::AddI { overflow: Overflow::NoWrap });
             }
             (l.0.checked_add(r.0).zip(l.1.checked_add(r.1)), |overflow| Binary::AddI { overflow })
         }
-        Binary::SubI { overflow } if overflow == none => {
+        Binary::SubI { overflow } if overflow == no_flag => {
             (l.0.checked_sub(r.1).zip(l.1.checked_sub(r.0)), |overflow| Binary::SubI { overflow })
         }
-        Binary::MulI { overflow } if overflow == none => (mul_range(l, r), |overflow| Binary::MulI { overflow }),
+        Binary::MulI { overflow } if overflow == no_flag => (mul_range(l, r), |overflow| Binary::MulI { overflow }),
         _ => return None,
     };
-    let (low, high) = exact?;
-    let full = full_range(elem);
-    if low < full.0 || high > full.1 {
+    let (low, high) = exact_range?;
+    let type_range = full_range(elem);
+    if low < type_range.0 || high > type_range.1 {
         return None;
     }
     let is_unsigned_safe = l.0 >= 0 && r.0 >= 0 && low >= 0;
@@ -62,7 +62,8 @@ fn have_disjoint_bits(facts: &Facts<'_>, aligned: Value, small: Value) -> bool {
     low >= 0 && (high as u64) < facts.divisor(aligned)
 }
 
+/// The range of `l * r` for numbers of two ranges. `None` if a bound exceeds 64 bits.
 fn mul_range(l: (i64, i64), r: (i64, i64)) -> Option<(i64, i64)> {
-    let all = [l.0.checked_mul(r.0)?, l.0.checked_mul(r.1)?, l.1.checked_mul(r.0)?, l.1.checked_mul(r.1)?];
-    Some((all.into_iter().min()?, all.into_iter().max()?))
+    let corner_values = [l.0.checked_mul(r.0)?, l.0.checked_mul(r.1)?, l.1.checked_mul(r.0)?, l.1.checked_mul(r.1)?];
+    Some((corner_values.into_iter().min()?, corner_values.into_iter().max()?))
 }

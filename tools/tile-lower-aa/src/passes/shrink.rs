@@ -14,8 +14,8 @@ use tileaa::{Function, Op, Type};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
-    for op in edit.order() {
-        if let Op::Core(core) = edit.kind(op)
+    for op in edit.ops_in_order() {
+        if let Op::Core(core) = edit.resolved_op(op)
             && core.is_elementwise()
             && !matches!(core, Core::Assume { .. })
         {
@@ -25,6 +25,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     edit.finish()
 }
 
+/// Applies an elementwise op to the sources of its broadcast operands, and broadcasts the result.
 fn apply_before_broadcast(edit: &mut Edit<'_>, op: OpId, core: Core) {
     let result = edit.function.body.result(op);
     let Type::Tile { elem, shape } = edit.ty(result).clone() else { return };
@@ -32,7 +33,7 @@ fn apply_before_broadcast(edit: &mut Edit<'_>, op: OpId, core: Core) {
         return;
     }
     let operands = core.operands();
-    let Some(sources) = operands.iter().map(|operand| source(edit, *operand)).collect::<Option<Vec<_>>>() else { return };
+    let Some(sources) = operands.iter().map(|operand| broadcast_source(edit, *operand)).collect::<Option<Vec<_>>>() else { return };
     let small_shape = common_shape(&sources, shape.len());
     if small_shape == shape {
         return;
@@ -44,29 +45,30 @@ fn apply_before_broadcast(edit: &mut Edit<'_>, op: OpId, core: Core) {
         *operand = broadcast_to(edit, op, *operand, source, &small_shape);
     });
     let value = edit.insert(op, core, Type::Tile { elem, shape: small_shape });
-    edit.become_op(op, Core::Broadcast { x: value });
+    edit.replace_op(op, Core::Broadcast { x: value });
 }
 
-/// The source of a broadcast operand.
-enum Source {
+/// The value that an operand broadcasts.
+enum BroadcastSource {
     Tile(Value, Shape),
     Splat(u64),
 }
 
-fn source(edit: &Edit<'_>, operand: Value) -> Option<Source> {
+/// The value that an operand broadcasts. `None` for other operands.
+fn broadcast_source(edit: &Edit<'_>, operand: Value) -> Option<BroadcastSource> {
     match edit.defining_core(operand)? {
-        Core::Broadcast { x } => Some(Source::Tile(x, edit.ty(x).tile()?.1.clone())),
-        Core::Constant { value: Dense::Splat(bits) } => Some(Source::Splat(bits)),
+        Core::Broadcast { x } => Some(BroadcastSource::Tile(x, edit.ty(x).tile()?.1.clone())),
+        Core::Constant { value: Dense::Splat(bits) } => Some(BroadcastSource::Splat(bits)),
         _ => None,
     }
 }
 
 /// The smallest shape to which all sources can be broadcast: a scalar if all sources are scalars.
-fn common_shape(sources: &[Source], rank: usize) -> Shape {
+fn common_shape(sources: &[BroadcastSource], rank: usize) -> Shape {
     let shapes: Vec<&Shape> = sources
         .iter()
         .filter_map(|source| match source {
-            Source::Tile(_, shape) if !shape.is_empty() => Some(shape),
+            BroadcastSource::Tile(_, shape) if !shape.is_empty() => Some(shape),
             _ => None,
         })
         .collect();
@@ -77,12 +79,12 @@ fn common_shape(sources: &[Source], rank: usize) -> Shape {
 }
 
 /// Broadcasts the source of an operand to a smaller shape than the operand has.
-fn broadcast_to(edit: &mut Edit<'_>, op: OpId, operand: Value, source: Source, small_shape: &Shape) -> Value {
+fn broadcast_to(edit: &mut Edit<'_>, op: OpId, operand: Value, source: BroadcastSource, small_shape: &Shape) -> Value {
     let Some((elem, _)) = edit.ty(operand).tile() else { return operand };
     let ty = Type::Tile { elem, shape: small_shape.clone() };
     match source {
-        Source::Splat(bits) => edit.insert(op, Core::Constant { value: Dense::Splat(bits) }, ty),
-        Source::Tile(value, shape) if shape == *small_shape => value,
-        Source::Tile(value, _) => edit.insert(op, Core::Broadcast { x: value }, ty),
+        BroadcastSource::Splat(bits) => edit.insert(op, Core::Constant { value: Dense::Splat(bits) }, ty),
+        BroadcastSource::Tile(value, shape) if shape == *small_shape => value,
+        BroadcastSource::Tile(value, _) => edit.insert(op, Core::Broadcast { x: value }, ty),
     }
 }

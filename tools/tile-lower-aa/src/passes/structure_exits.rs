@@ -1,7 +1,7 @@
-//! Purpose: turn `continue` and `break` inside conditions into plain conditions, so that later stages see one exit per iteration.
+//! Purpose: replace a `continue` or `break` inside an `if` by a `yield`, so that later stages see one exit per iteration.
 //! Requires: `.aa`.
-//! Establishes: no block has an op after a condition that leaves the same loop in the same way as the block's terminator. A loop
-//! whose first iteration always leaves it is replaced by its body.
+//! Establishes: no `if` has one path that ends in the same kind of exit (`continue` or `break`) as the enclosing block, and another
+//! path that ends in a `yield`. A loop whose first iteration always leaves the loop is replaced by its body.
 //! Preserves: the ops that execute, and their order.
 //! See also: LLVM's `LoopSimplify` and structured control flow of `CFGStructurizer`.
 //!
@@ -23,11 +23,11 @@ use tileaa::{Function, Op};
 pub(super) fn run(function: &mut Function) -> usize {
     let mut changed = 0;
     while let Some((block, at)) = early_exit(function) {
-        move_rest(function, block, at);
+        move_following_ops(function, block, at);
         changed += 1;
     }
-    while let Some(looped) = single_iteration_loop(function) {
-        replace_by_body(function, looped);
+    while let Some(loop_op) = single_iteration_loop(function) {
+        replace_by_body(function, loop_op);
         changed += 1;
     }
     if changed > 0 {
@@ -42,7 +42,8 @@ enum Exit {
     Breaks,
 }
 
-fn exit(function: &Function, block: Block) -> Option<Exit> {
+/// The exit in which a block ends, if it ends in `continue` or `break`.
+fn block_exit(function: &Function, block: Block) -> Option<Exit> {
     match &function.body.ops[function.body.terminator(block)?].kind {
         Op::Core(Core::Continue { .. }) => Some(Exit::Continues),
         Op::Core(Core::Break { .. }) => Some(Exit::Breaks),
@@ -50,90 +51,93 @@ fn exit(function: &Function, block: Block) -> Option<Exit> {
     }
 }
 
-fn yields(function: &Function, block: Block) -> bool {
+fn ends_in_yield(function: &Function, block: Block) -> bool {
     function.body.terminator(block).is_some_and(|op| matches!(function.body.ops[op].kind, Op::Core(Core::Yield { .. })))
 }
 
-/// The blocks of both paths of a condition.
-fn paths(function: &Function, op: OpId) -> Option<[Block; 2]> {
+/// The blocks of both paths of an `if`.
+fn condition_paths(function: &Function, op: OpId) -> Option<[Block; 2]> {
     match &function.body.ops[op].kind {
         Op::Core(Core::If { then, otherwise, .. }) => Some([*then, *otherwise].map(|region| function.body.block_of(region))),
         _ => None,
     }
 }
 
-/// A block and the position of a condition of which one path leaves the loop as the block's terminator does.
+/// A block, and the position of an `if` in it. One path of the `if` ends in the same kind of exit as the block, the other in
+/// `yield`.
 fn early_exit(function: &Function) -> Option<(Block, usize)> {
     let body = &function.body;
     let regions = body.walk(function.region).into_iter().flat_map(|op| body.ops[op].kind.regions());
     regions.map(|region| body.block_of(region)).find_map(|block| {
-        let own = exit(function, block)?;
-        let leaves = |op: &OpId| {
-            let Some(paths) = paths(function, *op) else { return false };
-            let [one, other] = paths.map(|path| exit(function, path) == Some(own));
-            one && yields(function, paths[1]) || other && yields(function, paths[0])
+        let block_exit_kind = block_exit(function, block)?;
+        let has_early_exit = |op: &OpId| {
+            let Some(paths) = condition_paths(function, *op) else { return false };
+            let [first_exits, second_exits] = paths.map(|path| block_exit(function, path) == Some(block_exit_kind));
+            first_exits && ends_in_yield(function, paths[1]) || second_exits && ends_in_yield(function, paths[0])
         };
-        Some((block, body.blocks[block].ops.iter().position(leaves)?))
+        Some((block, body.blocks[block].ops.iter().position(has_early_exit)?))
     })
 }
 
-/// Moves the ops after a condition to its path that does not leave the loop.
-fn move_rest(function: &mut Function, block: Block, at: usize) {
+/// Moves the ops after an `if` to the path that ends in `yield`. The other path ends in `continue` or `break`.
+fn move_following_ops(function: &mut Function, block: Block, at: usize) {
     let cond = function.body.blocks[block].ops[at];
-    let paths = paths(function, cond).expect("the op is a condition");
-    let [staying, leaving] = if yields(function, paths[0]) { paths } else { [paths[1], paths[0]] };
-    let mut rest = function.body.blocks[block].ops.split_off(at + 1);
-    let end = rest.pop().expect("a block has a terminator");
-    let last = function.body.blocks[staying].ops.pop().expect("a path has a terminator");
-    let yielded = function.body.ops[last].kind.operands();
+    let paths = condition_paths(function, cond).expect("the op is a condition");
+    let [staying, leaving] = if ends_in_yield(function, paths[0]) { paths } else { [paths[1], paths[0]] };
+    let mut following = function.body.blocks[block].ops.split_off(at + 1);
+    let terminator = following.pop().expect("a block has a terminator");
+    let staying_end = function.body.blocks[staying].ops.pop().expect("a path has a terminator");
+    let yielded = function.body.ops[staying_end].kind.operands();
     for (result, value) in function.body.ops[cond].results.clone().into_iter().zip(yielded) {
         function.body.replace_uses(result, value);
     }
-    // The terminators that leave the loop become terminators of the condition.
-    let forwarded = function.body.ops[end].kind.operands().to_vec();
-    let early = *function.body.blocks[leaving].ops.last().expect("a path has a terminator");
-    let values = function.body.ops[early].kind.operands().to_vec();
-    function.body.ops[early].kind = Op::Core(Core::Yield { values });
-    function.body.ops[last].kind = Op::Core(Core::Yield { values: forwarded.clone() });
-    function.body.blocks[staying].ops.extend(rest.into_iter().chain([last]));
+    // Both paths now yield their exit values: the operands of their `continue` or `break`. The exit after the `if` receives the
+    // results.
+    let exit_values = function.body.ops[terminator].kind.operands().to_vec();
+    let leaving_end = *function.body.blocks[leaving].ops.last().expect("a path has a terminator");
+    let values = function.body.ops[leaving_end].kind.operands().to_vec();
+    function.body.ops[leaving_end].kind = Op::Core(Core::Yield { values });
+    function.body.ops[staying_end].kind = Op::Core(Core::Yield { values: exit_values.clone() });
+    function.body.blocks[staying].ops.extend(following.into_iter().chain([staying_end]));
     let mut results = Vec::new();
-    for (index, value) in (0..).zip(forwarded) {
+    for (index, value) in (0..).zip(exit_values) {
         let ty = function.body.ty(value).clone();
         results.push(function.body.values.push(ValueNode { ty, def: Def::Result { op: cond, index } }));
     }
     function.body.ops[cond].results = results.iter().copied().collect();
-    if let Op::Core(Core::Continue { values } | Core::Break { values }) = &mut function.body.ops[end].kind {
+    if let Op::Core(Core::Continue { values } | Core::Break { values }) = &mut function.body.ops[terminator].kind {
         *values = results;
     }
-    function.body.blocks[block].ops.push(end);
+    function.body.blocks[block].ops.push(terminator);
 }
 
-/// A loop that only the terminator of its body ends, by leaving the loop.
+/// A `loop` whose only exit is the `break` that terminates its body.
 fn single_iteration_loop(function: &Function) -> Option<OpId> {
     let body = &function.body;
     let nesting = RegionNesting::of(body, function.region);
     body.walk(function.region).into_iter().find(|op| match &body.ops[*op].kind {
         Op::Core(Core::Loop { body: inner, .. }) => {
             let block = body.block_of(*inner);
-            exit(function, block) == Some(Exit::Breaks) && nesting.terminators(*op).len() == 1
+            block_exit(function, block) == Some(Exit::Breaks) && nesting.terminators(*op).len() == 1
         }
         _ => false,
     })
 }
 
-fn replace_by_body(function: &mut Function, looped: OpId) {
+/// Replaces a loop that runs one iteration by the ops of its body.
+fn replace_by_body(function: &mut Function, loop_op: OpId) {
     let body = &mut function.body;
-    let Op::Core(Core::Loop { init, body: inner }) = body.ops[looped].kind.clone() else { unreachable!("the op is a loop") };
-    let around = body.op_blocks()[looped.0 as usize].expect("the loop is in a block");
+    let Op::Core(Core::Loop { init, body: inner }) = body.ops[loop_op].kind.clone() else { unreachable!("the op is a loop") };
+    let outer_block = body.op_blocks()[loop_op.0 as usize].expect("the loop is in a block");
     let block = body.block_of(inner);
     for (arg, value) in body.blocks[block].args.clone().into_iter().zip(init) {
         body.replace_uses(arg, value);
     }
     let mut ops = std::mem::take(&mut body.blocks[block].ops);
-    let end = ops.pop().expect("a loop's body has a terminator");
-    for (result, value) in body.ops[looped].results.clone().into_iter().zip(body.ops[end].kind.operands()) {
+    let terminator = ops.pop().expect("a loop's body has a terminator");
+    for (result, value) in body.ops[loop_op].results.clone().into_iter().zip(body.ops[terminator].kind.operands()) {
         body.replace_uses(result, value);
     }
-    let at = body.blocks[around].ops.iter().position(|op| *op == looped).expect("the loop is in its block");
-    body.blocks[around].ops.splice(at..=at, ops);
+    let at = body.blocks[outer_block].ops.iter().position(|op| *op == loop_op).expect("the loop is in its block");
+    body.blocks[outer_block].ops.splice(at..=at, ops);
 }

@@ -63,7 +63,7 @@ fn floor_division_of_non_negative_values_needs_no_correction() {
 }
 
 #[test]
-fn rows_and_columns_are_computed_before_they_are_broadcast() {
+fn operands_with_different_broadcasts_meet_in_the_smallest_shape() {
     let lines = optimised(
         "%1 = iota : tile<16xi32>
          %2 = reshape(x: %1) : tile<16x1xi32>
@@ -166,8 +166,8 @@ fn invariant_scalars_are_hoisted_except_divisions_that_may_trap() {
          }
          return",
     );
-    let place = |word: &str| lines.iter().position(|line| line.contains(word)).unwrap();
-    assert!(place("mul_i") < place("for(") && place("for(") < place("div_i"), "{lines:#?}");
+    let line_of = |word: &str| lines.iter().position(|line| line.contains(word)).unwrap();
+    assert!(line_of("mul_i") < line_of("for(") && line_of("for(") < line_of("div_i"), "{lines:#?}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn induction_variables_derive_from_the_loop_counter() {
 }
 
 #[test]
-fn second_induction_variable_needs_no_division() {
+fn variable_with_the_loop_step_as_increment_needs_no_division() {
     let lines = optimised(
         "%l = constant(3) : i32
          %s = constant(132) : i32
@@ -260,7 +260,7 @@ fn loop_carried_index_tiles_derive_from_the_loop_counter() {
          return",
     );
     assert!(lines.iter().any(|line| line.starts_with("for(") && !line.contains("init")), "nothing is carried: {lines:#?}");
-    // In the wider type, so that no iteration wraps that did not before.
+    // The iteration number is extended before the multiplication. In 32 bits, the product could wrap although the sum does not.
     assert!(lines.iter().any(|line| line.contains("ext_i(signedness: unsigned)") && line.ends_with(": i64")), "{lines:#?}");
 }
 

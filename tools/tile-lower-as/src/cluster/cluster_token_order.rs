@@ -18,8 +18,8 @@ pub(super) fn violated_pair(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpI
     let none = BTreeSet::new();
     for (op, token) in accesses(function) {
         for &earlier in token.and_then(|token| preceding.get(&token)).unwrap_or(&none) {
-            let writes = [earlier, op].into_iter().any(|op| writes(function, op));
-            if writes && !(part(forms, op).is_some() && part(forms, op) == part(forms, earlier)) {
+            let has_store = [earlier, op].into_iter().any(|op| is_store(function, op));
+            if has_store && !(accessed_part(forms, op).is_some() && accessed_part(forms, op) == accessed_part(forms, earlier)) {
                 return Some((earlier, op));
             }
         }
@@ -27,11 +27,11 @@ pub(super) fn violated_pair(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpI
     None
 }
 
-pub(super) fn writes(function: &Function, op: OpId) -> bool {
+pub(super) fn is_store(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::StoreView { .. } | Op::Store { .. })
 }
 
-/// The accesses, with their input tokens.
+/// The loads and stores, with their input tokens.
 pub(super) fn accesses(function: &Function) -> Vec<(OpId, Option<Value>)> {
     let access = |op: OpId| match function.body.ops[op].kind {
         Op::LoadView { token, .. } | Op::StoreView { token, .. } | Op::Load { token, .. } | Op::Store { token, .. } => {
@@ -64,26 +64,27 @@ fn preceding_accesses(function: &Function, flow: &Flow) -> BTreeMap<Value, BTree
     while changed {
         changed = false;
         for (from, to) in &edges {
-            let more = preceding.get(from).cloned().unwrap_or_default();
-            let known = preceding.entry(*to).or_default();
-            let count = known.len();
-            known.extend(more);
-            changed |= known.len() > count;
+            let added = preceding.get(from).cloned().unwrap_or_default();
+            let known_accesses = preceding.entry(*to).or_default();
+            let count = known_accesses.len();
+            known_accesses.extend(added);
+            changed |= known_accesses.len() > count;
         }
     }
     preceding
 }
 
-/// The part of memory that only one rank accesses.
+/// The part of memory that an access reads or writes. Each rank accesses another part.
 #[derive(PartialEq)]
-enum Part {
-    /// Runs of this many elements of an object along a dimension, one run in turn for each rank.
-    Runs(Value, u32, u32),
+enum AccessedPart {
+    /// Along dimension `dim` of `memref`, every run of `extent` elements belongs to the next rank in turn.
+    Runs { memref: Value, dim: u32, extent: u32 },
     /// A part of these pointers along a dimension.
     Pointers(Value, usize),
 }
 
-fn part(forms: &Forms<'_>, op: OpId) -> Option<Part> {
+/// The part of memory that an access reads or writes, if each rank accesses another part.
+fn accessed_part(forms: &Forms<'_>, op: OpId) -> Option<AccessedPart> {
     let body = &forms.function.body;
     let form = match forms.stores.get(&op) {
         Some(form) => *form,
@@ -95,12 +96,12 @@ fn part(forms: &Forms<'_>, op: OpId) -> Option<Part> {
             let Type::View(ty) = body.ty(*view) else { return None };
             let Op::Core(Core::MakeView { memref }) = &body.ops[body.defining_op(*view)?].kind else { return None };
             let is_partition = ty.kind == ViewKind::Partition;
-            is_partition.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / forms.parts))
+            is_partition.then(|| AccessedPart::Runs { memref: *memref, dim: ty.dim_map[dim], extent: ty.tile[dim] / forms.parts })
         }
         // If the entry block defines the pointers, they are the same in every execution.
         Op::Load { ptr, .. } | Op::Store { ptr, .. } => {
             let in_entry_block = body.blocks[forms.function.entry()].ops.contains(&body.defining_op(*ptr)?);
-            in_entry_block.then_some(Part::Pointers(*ptr, dim))
+            in_entry_block.then_some(AccessedPart::Pointers(*ptr, dim))
         }
         _ => None,
     }

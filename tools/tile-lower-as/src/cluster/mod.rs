@@ -27,7 +27,7 @@ use value_forms::{Flow, Form, Forms};
 
 /// Maximum loads and stores. Reason: all pairs are compared.
 const MAX_ACCESSES: usize = 256;
-/// Maximum total work of a cluster, in halves of the work of one CTA.
+/// Maximum work of all CTAs of a cluster, in halves of the work of one CTA without a cluster.
 const MAX_WORK: u128 = 3;
 /// Minimum rows and columns of the MMAs of a part for full tensor-core rate.
 const FULL_RATE_EXTENT: u128 = 128;
@@ -38,21 +38,21 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
         let message = format!("'{}' is for the CTAs of a cluster, and {} has no clusters", function.name, target.name);
         return Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc));
     }
-    let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
-    let hinted = named(target.name).or_else(|| named("default")).and_then(|hint| hint.spec.ctas_per_cluster);
+    let hint_for = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
+    let hinted = hint_for(target.name).or_else(|| hint_for("default")).and_then(|hint| hint.spec.ctas_per_cluster);
     let requested = options::Lowering::cluster(envelope)?;
-    let Some(requested_value) = requested.or(hinted).filter(|requested_value| *requested_value > 1) else {
+    let Some(ctas) = requested.or(hinted).filter(|ctas| *ctas > 1) else {
         return Ok(function.clone());
     };
     if function.attrs.cluster.is_some() {
         return Ok(function.clone());
     }
-    let divided = match (CLUSTER_SIZES.contains(&requested_value), target.has(Feature::Clusters)) {
+    let divided = match (CLUSTER_SIZES.contains(&ctas), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
         (false, _) => Err(format!("clusters have {} or {} CTAs", CLUSTER_SIZES[0], CLUSTER_SIZES[1])),
-        _ if requested.is_some() => divide_tile_block(function, target, requested_value, true),
-        // If an author's four CTAs are not possible, two may be.
-        _ => divide_tile_block(function, target, requested_value, false).or_else(|why| match requested_value == CLUSTER_SIZES[1] {
+        _ if requested.is_some() => divide_tile_block(function, target, ctas, true),
+        // If the author's hint requests four CTAs and the tile block cannot be divided by four, two CTAs are tried.
+        _ => divide_tile_block(function, target, ctas, false).or_else(|why| match ctas == CLUSTER_SIZES[1] {
             true => divide_tile_block(function, target, CLUSTER_SIZES[0], false).map_err(|_| why),
             false => Err(why),
         }),
@@ -71,32 +71,37 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     };
     match divided {
         Ok(divided) => {
-            let ranks = divided.attrs.cluster.unwrap_or(requested_value);
-            let origin = if ranks == requested_value {
+            let ctas_per_tile_block = divided.attrs.cluster.unwrap_or(ctas);
+            let origin = if ctas_per_tile_block == ctas {
                 "as num_cta_in_cga requests".into()
             } else {
-                format!("where num_cta_in_cga is {requested_value}")
+                format!("where num_cta_in_cga is {ctas}")
             };
-            log(Outcome::Passed, format!("{ranks} CTAs of a cluster share each tile block, {origin}"));
+            log(Outcome::Passed, format!("{ctas_per_tile_block} CTAs of a cluster share each tile block, {origin}"));
             Ok(divided)
         }
         Err(why) if requested.is_some() => {
-            let message = format!("--cluster={requested_value}: this function cannot be divided: {why}");
+            let message = format!("--cluster={ctas}: this function cannot be divided: {why}");
             Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc))
         }
         Err(why) => {
-            log(Outcome::Missed, format!("num_cta_in_cga = {requested_value} is not used: {why}"));
+            log(Outcome::Missed, format!("num_cta_in_cga = {ctas} is not used: {why}"));
             Ok(function.clone())
         }
     }
 }
 
 /// The function of one CTA of a cluster, or the reason against it. If the user requests clusters, profitability does not matter.
-fn divide_tile_block(function: &Function, target: Target, ranks: u32, requested: bool) -> std::result::Result<Function, String> {
+fn divide_tile_block(
+    function: &Function,
+    target: Target,
+    ctas_per_tile_block: u32,
+    requested: bool,
+) -> std::result::Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = divided_forms(function, target, &flow, ranks)?;
-    if let Some(loss) = Weights::of(function, target).loss(&forms).filter(|_| !requested) {
-        return Err(loss.into());
+    let forms = divided_forms(function, target, &flow, ctas_per_tile_block)?;
+    if let Some(reason) = WorkEstimator::of(function, target).reason_against(&forms).filter(|_| !requested) {
+        return Err(reason.into());
     }
     Ok(rewrite::run(&forms, &flow, PartAssignment::ByRank))
 }
@@ -110,13 +115,13 @@ pub(crate) fn divided_forms<'a>(
     parts: u32,
 ) -> std::result::Result<Forms<'a>, String> {
     let body = &function.body;
-    if let Some(op) = body.walk(function.region).into_iter().find(|op| happens_once(&body.ops[*op].kind)) {
+    if let Some(op) = body.walk(function.region).into_iter().find(|op| must_execute_once(&body.ops[*op].kind)) {
         return Err(format!("'{}' must execute once", body.ops[op].kind.mnemonic()));
     }
     if cluster_token_order::accesses(function).len() > MAX_ACCESSES {
         return Err(format!("it has more than {MAX_ACCESSES} accesses"));
     }
-    let forms = divide_stores(function, flow, &Weights::of(function, target), parts)?;
+    let forms = divide_stores(function, flow, &WorkEstimator::of(function, target), parts)?;
     match cluster_token_order::violated_pair(&forms, flow) {
         Some((first, second)) => {
             let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
@@ -127,7 +132,7 @@ pub(crate) fn divided_forms<'a>(
 }
 
 /// Whether an op must execute exactly once per tile block, so that it can be neither divided nor repeated.
-pub(crate) fn happens_once(op: &Op) -> bool {
+pub(crate) fn must_execute_once(op: &Op) -> bool {
     match op {
         Op::Core(core) => match core.effects() {
             Effect::Nothing | Effect::Branches | Effect::Leaves => false,
@@ -146,12 +151,12 @@ pub(crate) fn happens_once(op: &Op) -> bool {
 fn divide_stores<'a>(
     function: &'a Function,
     flow: &'a Flow,
-    weights: &Weights,
+    work_estimator: &WorkEstimator,
     parts: u32,
 ) -> std::result::Result<Forms<'a>, String> {
     let mut forms = Forms::new(function, flow, parts);
     let accesses = cluster_token_order::accesses(function).into_iter().map(|(op, _)| op);
-    let stores: Vec<OpId> = accesses.filter(|op| cluster_token_order::writes(function, *op)).collect();
+    let stores: Vec<OpId> = accesses.filter(|op| cluster_token_order::is_store(function, *op)).collect();
     for &store in &stores {
         let (Op::StoreView { tile, .. } | Op::Store { value: tile, .. }) = &function.body.ops[store].kind else { continue };
         let extents = function.body.ty(*tile).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
@@ -159,34 +164,35 @@ fn divide_stores<'a>(
             let mut forms = forms.clone();
             forms.divide_store(store, dim).map(|()| forms)
         });
-        forms = divisions.min_by_key(|forms| weights.work(forms)).ok_or("a store has no dimension to divide")?;
+        forms = divisions.min_by_key(|forms| work_estimator.cta_work(forms)).ok_or("a store has no dimension to divide")?;
     }
     if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
 }
 
-/// FMAs of MMAs, bytes loaded, and elements of other tiles.
+/// Three counts, compared in this order: FMAs of MMAs, bytes loaded, and elements of other tiles.
 type Work = [u128; 3];
 
-/// The work of each op and the number of its executions.
-struct Weights {
+/// Estimates the work of a function: of each op, times the number of its executions.
+struct WorkEstimator {
     target: Target,
-    iterations: BTreeMap<OpId, u32>,
+    /// Log2 of the estimated executions of each op.
+    log2_executions: BTreeMap<OpId, u32>,
     /// Minimum rows of the tensor-core MMAs of the target.
-    rows: u128,
+    min_rows: u128,
 }
 
-impl Weights {
+impl WorkEstimator {
     /// Log2 of the assumed iterations of a loop, and its limit for nested loops.
     const LOOP_ITERATIONS_LOG2: u32 = 4;
     const MAX_ITERATIONS_LOG2: u32 = 40;
 
-    fn of(function: &Function, target: Target) -> Weights {
+    fn of(function: &Function, target: Target) -> WorkEstimator {
         let body = &function.body;
-        let mut iterations = BTreeMap::new();
+        let mut log2_executions = BTreeMap::new();
         let mut blocks: Vec<(Block, u32)> = vec![(function.entry(), 0)];
         while let Some((block, depth)) = blocks.pop() {
             for &op in &body.blocks[block].ops {
-                iterations.insert(op, depth.min(Self::MAX_ITERATIONS_LOG2));
+                log2_executions.insert(op, depth.min(Self::MAX_ITERATIONS_LOG2));
                 let kind = &body.ops[op].kind;
                 let inner = match kind {
                     Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP_ITERATIONS_LOG2,
@@ -199,29 +205,30 @@ impl Weights {
             }
         }
         let rows = [(Feature::TensorMemory, 128), (Feature::Wgmma, 64)];
-        let rows = rows.into_iter().find(|(feature, _)| target.has(*feature)).map_or(16, |(_, rows)| rows);
-        Weights { target, iterations, rows }
+        let min_rows = rows.into_iter().find(|(feature, _)| target.has(*feature)).map_or(16, |(_, rows)| rows);
+        WorkEstimator { target, log2_executions, min_rows }
     }
 
     /// The work of one CTA of a cluster.
-    fn work(&self, forms: &Forms<'_>) -> Work {
-        self.sum(forms.function, forms.parts, |value| forms.emitted_forms(value).collect())
+    fn cta_work(&self, forms: &Forms<'_>) -> Work {
+        self.total_work(forms.function, forms.parts, |value| forms.emitted_forms(value).collect())
     }
 
     /// The work of a CTA that computes each value in the given forms.
-    fn sum(&self, function: &Function, parts: u32, forms: impl Fn(Value) -> Vec<Form>) -> Work {
+    fn total_work(&self, function: &Function, parts: u32, forms: impl Fn(Value) -> Vec<Form>) -> Work {
         let mut work = Work::default();
-        for (&op, iterations) in &self.iterations {
+        for (&op, log2_executions) in &self.log2_executions {
             let Some(&result) = function.body.ops[op].results.first() else { continue };
             for form in forms(result) {
-                let of_op = self.of_op(function, op, result, (form, parts));
-                work.iter_mut().zip(of_op).for_each(|(sum, part)| *sum += part << iterations);
+                let op_work = self.op_work(function, op, result, (form, parts));
+                work.iter_mut().zip(op_work).for_each(|(total, op_part)| *total += op_part << log2_executions);
             }
         }
         work
     }
 
-    fn of_op(&self, function: &Function, op: OpId, result: Value, (form, parts): (Form, u32)) -> Work {
+    /// The work of an op for one execution, if its result has this form.
+    fn op_work(&self, function: &Function, op: OpId, result: Value, (form, parts): (Form, u32)) -> Work {
         let shape = |value: Value| function.body.ty(value).tile().map(|(_, shape)| shape.to_vec());
         let Some((elem, extents)) = function.body.ty(result).tile() else { return Work::default() };
         let mut extents = extents.to_vec();
@@ -233,7 +240,7 @@ impl Weights {
             Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => {
                 let rank = extents.len();
                 let (rows, depth) = (u128::from(extents[rank - 2]), shape(*lhs).map_or(1, |lhs| u128::from(lhs[rank - 1])));
-                [elements / rows * rows.max(self.rows) * depth, 0, 0]
+                [elements / rows * rows.max(self.min_rows) * depth, 0, 0]
             }
             Op::LoadView { .. } | Op::Load { .. } => [0, elements * u128::from(elem.bytes()), 0],
             // Rematerialized at each use.
@@ -245,38 +252,39 @@ impl Weights {
     /// Why a cluster would be slower than one CTA: each CTA repeats most of the work, or the cluster loads more bytes. More loads
     /// are acceptable if the MMAs hide them, or if the accumulator does not fit one CTA. Tiles that TMA multicasts count as loaded
     /// once if the MMAs of a part keep full rate.
-    fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
+    fn reason_against(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
-        let ranks = u128::from(forms.parts);
-        let whole = self.sum(function, forms.parts, |_| vec![Form::Whole]);
-        let part = self.work(forms);
-        let main = |work: &Work| if whole[0] > 0 { work[0] } else { work[1] + work[2] };
-        if 2 * ranks * main(&part) > MAX_WORK * main(&whole) {
+        let ctas_per_tile_block = u128::from(forms.parts);
+        let undivided_work = self.total_work(function, forms.parts, |_| vec![Form::Whole]);
+        let part_work = self.cta_work(forms);
+        let dominant_work = |work: &Work| if undivided_work[0] > 0 { work[0] } else { work[1] + work[2] };
+        if 2 * ctas_per_tile_block * dominant_work(&part_work) > MAX_WORK * dominant_work(&undivided_work) {
             return Some("each CTA would repeat most of the work");
         }
         let in_quarters = forms.parts > CLUSTER_SIZES[0];
-        let wide = self.are_wide(forms, if in_quarters { self.rows } else { FULL_RATE_EXTENT });
-        if in_quarters && whole[0] > 0 && !wide {
+        let parts_are_wide = self.are_wide(forms, if in_quarters { self.min_rows } else { FULL_RATE_EXTENT });
+        if in_quarters && undivided_work[0] > 0 && !parts_are_wide {
             return Some("MMAs of a part are too narrow for full rate");
         }
-        let fmas = self.rate(function)?;
+        let fmas = self.fma_rate(function)?;
         let copy = u128::from(perf_model::rates(self.target).copy);
-        let mmas_hide_loads = 3 * part[1] * fmas <= 2 * part[0] * copy;
-        let multicast_bytes = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
-        let loads_little_more = 8 * ranks * (part[1] - multicast_bytes) <= 9 * whole[1];
-        let fits = self.accumulators(function) <= self.capacity();
+        let mmas_hide_loads = 3 * part_work[1] * fmas <= 2 * part_work[0] * copy;
+        let multicast_bytes =
+            if parts_are_wide { self.shared_load_bytes(forms) / ctas_per_tile_block * (ctas_per_tile_block - 1) } else { 0 };
+        let loads_little_more = 8 * ctas_per_tile_block * (part_work[1] - multicast_bytes) <= 9 * undivided_work[1];
+        let fits = self.largest_accumulator_bytes(function) <= self.accumulator_capacity();
         (fits && !mmas_hide_loads && !loads_little_more).then_some("the CTAs together would load more than one CTA")
     }
 
     /// Bytes that all CTAs of a cluster load through views.
-    fn shared(&self, forms: &Forms<'_>) -> u128 {
+    fn shared_load_bytes(&self, forms: &Forms<'_>) -> u128 {
         let function = forms.function;
-        let bytes = |(&op, iterations): (&OpId, &u32)| {
+        let bytes = |(&op, log2_executions): (&OpId, &u32)| {
             let node = &function.body.ops[op];
             let tile = *node.results.first().filter(|_| matches!(node.kind, Op::LoadView { .. }))?;
-            forms.of(tile).contains(&Form::Whole).then(|| self.of_op(function, op, tile, (Form::Whole, 1))[1] << iterations)
+            forms.of(tile).contains(&Form::Whole).then(|| self.op_work(function, op, tile, (Form::Whole, 1))[1] << log2_executions)
         };
-        self.iterations.iter().filter_map(bytes).sum()
+        self.log2_executions.iter().filter_map(bytes).sum()
     }
 
     /// Whether TMA multicast is available and the MMAs of a part keep full rate, with at least `rows` rows.
@@ -297,7 +305,7 @@ impl Weights {
     }
 
     /// FMAs per cycle of an SM, for the operands of the first MMA.
-    fn rate(&self, function: &Function) -> Option<u128> {
+    fn fma_rate(&self, function: &Function) -> Option<u128> {
         let elem = function.body.ops.values().find_map(|node| match node.kind {
             Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => Some(function.body.ty(lhs).tile()?.0.carrier()),
             _ => None,
@@ -305,8 +313,8 @@ impl Weights {
         Some(u128::from(MmaAtom::best_rate(self.target, elem)))
     }
 
-    /// Bytes of the largest accumulator of an MMA. The capacity of a CTA is all of tensor memory, or half of the registers.
-    fn accumulators(&self, function: &Function) -> u64 {
+    /// Bytes of the largest accumulator of an MMA.
+    fn largest_accumulator_bytes(&self, function: &Function) -> u64 {
         let bytes = |node: &base::ir::OpNode<Op>| match node.kind {
             Op::Mma { acc, .. } | Op::MmaScaled { acc, .. } => {
                 let (elem, shape) = function.body.ty(acc).tile()?;
@@ -316,7 +324,8 @@ impl Weights {
         };
         function.body.ops.values().filter_map(bytes).max().unwrap_or(0)
     }
-    fn capacity(&self) -> u64 {
+    /// Bytes of a CTA for an accumulator: all of tensor memory, or half of the registers.
+    fn accumulator_capacity(&self) -> u64 {
         const WORD: u32 = 4;
         let limits = self.target;
         u64::from(match self.target.has(Feature::TensorMemory) {

@@ -2,7 +2,7 @@
 //! that its rank selects. Without a cluster, a CTA computes all parts in turn between any two loops and conditions.
 
 use super::value_forms::{Flow, Form, Forms, operand_forms};
-use crate::tile_slicing::{Parts, index_limit};
+use crate::tile_slicing::{PartBuilder, index_limit};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Region, Value};
 use core_dialect::core_ops::{Core, Fact};
@@ -17,17 +17,17 @@ use tileaa::{Function, Op, Type};
 /// The assignment of parts to CTAs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartAssignment {
-    /// Each CTA of a cluster computes one.
+    /// Each CTA of a cluster computes one part.
     ByRank,
-    /// One CTA computes the ops of the first part, then those of the next.
+    /// One CTA computes all parts in turn.
     Alternating,
 }
 
 /// The index of a part: a dynamic rank or a constant.
 #[derive(Clone, Copy)]
 enum Rank {
-    Of(Value),
-    Is(u32),
+    Dynamic(Value),
+    Constant(u32),
 }
 
 pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) -> Function {
@@ -35,21 +35,21 @@ pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) ->
     let to = Function::new(&from.name, from.attrs.clone(), from.loc);
     let entry = to.entry();
     let facts = Facts::of(from);
-    let ranks = (0..forms.parts).map(Rank::Is).collect();
-    let mut rewriter = ClusterRewriter { from, forms, flow, facts, to, made: BTreeMap::new(), ranks };
+    let ranks = (0..forms.parts).map(Rank::Constant).collect();
+    let mut rewriter = ClusterRewriter { from, forms, flow, facts, to, new_values: BTreeMap::new(), ranks };
     for &param in from.params() {
         let value = rewriter.to.body.add_argument(entry, from.body.ty(param).clone());
-        rewriter.made.insert((param, Form::Whole, 0), value);
+        rewriter.new_values.insert((param, Form::Whole, 0), value);
     }
     if assignment == PartAssignment::ByRank {
         let rank = rewriter.append(entry, Core::ClusterRank {}, Type::scalar(Scalar::I32), from.loc);
-        rewriter.ranks = vec![Rank::Of(rank)];
+        rewriter.ranks = vec![Rank::Dynamic(rank)];
         rewriter.to.attrs.cluster = Some(forms.parts);
     }
     for part in 0..rewriter.ranks.len() {
         from.params().iter().for_each(|param| rewriter.emit_part_index(*param, part, entry, from.loc));
     }
-    rewriter.block(from.entry(), entry);
+    rewriter.emit_block(from.entry(), entry);
     base::text::compact(&rewriter.to)
 }
 
@@ -60,23 +60,24 @@ struct ClusterRewriter<'a> {
     facts: Facts<'a>,
     to: Function,
     /// The new value for each old value and form, and for parts also the index into `ranks`.
-    made: BTreeMap<(Value, Form, usize), Value>,
+    new_values: BTreeMap<(Value, Form, usize), Value>,
+    /// The parts that this CTA computes.
     ranks: Vec<Rank>,
 }
 
 impl ClusterRewriter<'_> {
-    /// Emits a block. Between loops and conditions, all ops of the first part precede those of the second.
-    fn block(&mut self, from: Block, to: Block) {
-        let mut rest = &self.from.body.blocks[from].ops[..];
-        while !rest.is_empty() {
-            let straight = rest.iter().take_while(|op| !is_control_flow(&self.from.body.ops[**op].kind)).count();
+    /// Emits a block. Between loops and conditions, all ops of the first part precede the ops of the second part.
+    fn emit_block(&mut self, from: Block, to: Block) {
+        let mut remaining_ops = &self.from.body.blocks[from].ops[..];
+        while !remaining_ops.is_empty() {
+            let straight_count = remaining_ops.iter().take_while(|op| !is_control_flow(&self.from.body.ops[**op].kind)).count();
             for part in 0..self.ranks.len() {
-                rest[..straight].iter().for_each(|&op| self.emit_op(op, part, to));
+                remaining_ops[..straight_count].iter().for_each(|&op| self.emit_op(op, part, to));
             }
-            if let Some(&op) = rest.get(straight) {
+            if let Some(&op) = remaining_ops.get(straight_count) {
                 self.emit_control_flow(op, to);
             }
-            rest = &rest[rest.len().min(straight + 1)..];
+            remaining_ops = &remaining_ops[remaining_ops.len().min(straight_count + 1)..];
         }
     }
 
@@ -118,38 +119,38 @@ impl ClusterRewriter<'_> {
     /// Emits a load in every form that its users need. Its token joins the tokens of all of them.
     fn emit_load(&mut self, op: OpId, token: Option<Value>, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
-        let [tile, over] = node.results[..] else { unreachable!("a load results in a tile and a token") };
+        let [tile, result_token] = node.results[..] else { unreachable!("a load results in a tile and a token") };
         let mut tokens = Vec::new();
         for form in self.forms.emitted_forms(tile).filter(|form| part == 0 || *form != Form::Whole).collect::<Vec<_>>() {
             self.emit_in_form(op, form, part, to);
-            tokens.extend(self.made.remove(&(over, Form::Whole, 0)));
+            tokens.extend(self.new_values.remove(&(result_token, Form::Whole, 0)));
         }
-        let needed = self.forms.emitted_forms(over).next().is_some();
+        let needed = self.forms.emitted_forms(result_token).next().is_some();
         let token = match (tokens.len(), token) {
             // If this CTA computes all parts, no op uses the token.
             _ if !needed || part > 0 => return,
-            (0, Some(token)) => self.made[&(token, Form::Whole, 0)],
+            (0, Some(token)) => self.new_values[&(token, Form::Whole, 0)],
             (0, None) => self.append(to, Core::MakeToken {}, Type::Token, node.loc),
             (1, _) => tokens[0],
             _ => self.append(to, Core::JoinTokens { tokens }, Type::Token, node.loc),
         };
-        self.made.insert((over, Form::Whole, 0), token);
+        self.new_values.insert((result_token, Form::Whole, 0), token);
     }
 
     /// Emits an op in one form, with operands in the forms that `operand_forms` returns. If the op has no such form, slices its
     /// full results.
     fn emit_in_form(&mut self, op: OpId, form: Form, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
-        let Some(given) = operand_forms(self.from, op, form, self.forms.parts) else {
+        let Some(forms) = operand_forms(self.from, op, form, self.forms.parts) else {
             let Form::Part(dim) = form else { unreachable!("a full value always has a form") };
             let tiles = node.results.iter().filter(|result| *self.from.body.ty(**result) != Type::Token);
-            return tiles.for_each(|result| self.slice(*result, dim, part, to, node.loc));
+            return tiles.for_each(|result| self.slice_part(*result, dim, part, to, node.loc));
         };
         let mut kind = node.kind.clone();
-        let mut given = given.into_iter();
+        let mut forms = forms.into_iter();
         kind.for_each_operand_mut(&mut |value| {
-            let form = given.next().expect("each operand has a form");
-            *value = self.made[&key(*value, form, part)];
+            let form = forms.next().expect("each operand has a form");
+            *value = self.new_values[&value_key(*value, form, part)];
         });
         let mut regions = Vec::new();
         kind.for_each_region_mut(&mut |region| {
@@ -158,35 +159,35 @@ impl ClusterRewriter<'_> {
             *region = new;
         });
         if let (Op::Core(Core::Assume { fact, .. }), Form::Part(dim)) = (&mut kind, form) {
-            let whole = self.shape(node.results[0]);
-            match fact_of_part(fact, dim, whole[dim] / self.forms.parts) {
+            let full_shape = self.shape(node.results[0]);
+            match fact_of_part(fact, dim, full_shape[dim] / self.forms.parts) {
                 Some(part_fact) => *fact = part_fact,
                 None => {
                     let value = kind.operands()[0];
-                    self.made.insert(key(node.results[0], form, part), value);
+                    self.new_values.insert(value_key(node.results[0], form, part), value);
                     return;
                 }
             }
         }
-        let counts = matches!(kind, Op::Core(Core::Iota {}));
+        let is_iota = matches!(kind, Op::Core(Core::Iota {}));
         let types: Vec<Type> = node.results.iter().map(|result| self.part_type(*result, form)).collect();
         let new = self.to.body.append(to, kind, types, node.loc);
-        regions.into_iter().for_each(|(from, to)| self.combination(from, to));
+        regions.into_iter().for_each(|(from, to)| self.copy_reduction_body(from, to));
         for (old, new) in node.results.iter().zip(self.to.body.ops[new].results.clone()) {
             let is_token = *self.from.body.ty(*old) == Type::Token;
-            self.made.insert(key(*old, if is_token { Form::Whole } else { form }, part), new);
+            self.new_values.insert(value_key(*old, if is_token { Form::Whole } else { form }, part), new);
         }
-        if counts && form != Form::Whole {
-            self.count_from_part(node.results[0], form, part, to, node.loc);
+        if is_iota && form != Form::Whole {
+            self.offset_iota(node.results[0], form, part, to, node.loc);
         }
     }
 
     /// Copies the body of a reduction.
-    fn combination(&mut self, from: Region, to: Region) {
+    fn copy_reduction_body(&mut self, from: Region, to: Region) {
         let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
         for &arg in &self.from.body.blocks[source].args {
             let new = self.to.body.add_argument(block, self.from.body.ty(arg).clone());
-            self.made.insert((arg, Form::Whole, 0), new);
+            self.new_values.insert((arg, Form::Whole, 0), new);
         }
         for &op in &self.from.body.blocks[source].ops {
             self.emit_in_form(op, Form::Whole, 0, block);
@@ -194,37 +195,37 @@ impl ClusterRewriter<'_> {
     }
 
     /// Adds the extents of all earlier parts to an iota.
-    fn count_from_part(&mut self, iota: Value, form: Form, part: usize, to: Block, loc: Loc) {
+    fn offset_iota(&mut self, iota: Value, form: Form, part: usize, to: Block, loc: Loc) {
         let ty = self.part_type(iota, form);
         let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };
         let scalar = Type::Tile { elem: *elem, shape: Shape::new() };
-        let first = match self.ranks[part] {
-            Rank::Is(0) => return,
-            Rank::Is(_) => self.constant(shape[0].into(), &scalar, to, loc),
-            Rank::Of(_) => {
+        let offset = match self.ranks[part] {
+            Rank::Constant(0) => return,
+            Rank::Constant(_) => self.constant(shape[0].into(), &scalar, to, loc),
+            Rank::Dynamic(_) => {
                 let rank = self.rank_as(&scalar, part, to, loc);
                 let extent = self.constant(shape[0].into(), &scalar, to, loc);
-                let times = Core::Binary { kind: Binary::MulI { overflow: Overflow::None }, lhs: rank, rhs: extent };
-                self.append(to, times, scalar, loc)
+                let multiplication = Core::Binary { kind: Binary::MulI { overflow: Overflow::None }, lhs: rank, rhs: extent };
+                self.append(to, multiplication, scalar, loc)
             }
         };
-        let first = self.append(to, Core::Broadcast { x: first }, ty.clone(), loc);
-        let lower = self.made[&(iota, form, part)];
-        let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: lower, rhs: first };
-        let sum = self.append(to, plus, ty, loc);
-        self.made.insert((iota, form, part), sum);
+        let offset = self.append(to, Core::Broadcast { x: offset }, ty.clone(), loc);
+        let unshifted = self.new_values[&(iota, form, part)];
+        let addition = Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: unshifted, rhs: offset };
+        let sum = self.append(to, addition, ty, loc);
+        self.new_values.insert((iota, form, part), sum);
     }
 
     /// Slices a part from the full value.
-    fn slice(&mut self, value: Value, dim: usize, part: usize, to: Block, loc: Loc) {
-        let whole = self.made[&(value, Form::Whole, 0)];
+    fn slice_part(&mut self, value: Value, dim: usize, part: usize, to: Block, loc: Loc) {
+        let full_value = self.new_values[&(value, Form::Whole, 0)];
         let scalar = Type::scalar(Scalar::I32);
         let zero = self.constant(0, &scalar, to, loc);
         let rank = self.rank_as(&scalar, part, to, loc);
         let indices = (0..self.shape(value).len()).map(|d| if d == dim { rank } else { zero }).collect();
         let ty = self.part_type(value, Form::Part(dim));
-        let slice = self.append(to, Core::Extract { x: whole, indices }, ty, loc);
-        self.made.insert((value, Form::Part(dim), part), slice);
+        let slice = self.append(to, Core::Extract { x: full_value, indices }, ty, loc);
+        self.new_values.insert((value, Form::Part(dim), part), slice);
     }
 
     /// Emits the tile index of a part, if needed, after the tile index of the full tile.
@@ -232,22 +233,22 @@ impl ClusterRewriter<'_> {
         if !self.forms.of(value).contains(&Form::PartIndex) {
             return;
         }
-        let (whole, ty) = (self.made[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
+        let (full_index, ty) = (self.new_values[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let limit = index_limit(&self.facts, value, bits, self.forms.parts);
-        let mut parts = Parts { function: &mut self.to, count: self.forms.parts, loc, emitted: Vec::new() };
-        let first = parts.first_index(whole, limit);
+        let mut parts = PartBuilder { function: &mut self.to, count: self.forms.parts, loc, emitted: Vec::new() };
+        let first = parts.first_index(full_index, limit);
         let emitted = std::mem::take(&mut parts.emitted);
         self.to.body.blocks[to].ops.extend(emitted);
-        let number = match self.ranks[part] {
-            Rank::Is(0) => first,
+        let part_index = match self.ranks[part] {
+            Rank::Constant(0) => first,
             _ => {
                 let rank = self.rank_as(&ty, part, to, loc);
-                let plus = Core::Binary { kind: Binary::AddI { overflow: Overflow::NoSignedWrap }, lhs: first, rhs: rank };
-                self.append(to, plus, ty, loc)
+                let addition = Core::Binary { kind: Binary::AddI { overflow: Overflow::NoSignedWrap }, lhs: first, rhs: rank };
+                self.append(to, addition, ty, loc)
             }
         };
-        self.made.insert((value, Form::PartIndex, part), number);
+        self.new_values.insert((value, Form::PartIndex, part), part_index);
     }
 
     /// Emits a condition or a loop that forwards each value in every form that its users need.
@@ -260,11 +261,11 @@ impl ClusterRewriter<'_> {
             regions.push((*region, new));
             *region = new;
         });
-        let whole = |this: &Self, value: Value| this.made[&(value, Form::Whole, 0)];
+        let full_value = |this: &Self, value: Value| this.new_values[&(value, Form::Whole, 0)];
         match &mut kind {
-            Op::Core(Core::If { cond, .. }) => *cond = whole(self, *cond),
+            Op::Core(Core::If { cond, .. }) => *cond = full_value(self, *cond),
             Op::Core(Core::For { lower, upper, step, init, .. }) => {
-                [&mut *lower, upper, step].into_iter().for_each(|bound| *bound = whole(self, *bound));
+                [&mut *lower, upper, step].into_iter().for_each(|bound| *bound = full_value(self, *bound));
                 *init = self.values_in_forms(&node.results, init);
             }
             Op::Core(Core::Loop { init, .. }) => {
@@ -279,23 +280,23 @@ impl ClusterRewriter<'_> {
         let new = self.to.body.append(to, kind, types, node.loc);
         for (from, to) in regions {
             let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
-            self.arguments(op, source, block, node.loc);
-            self.block(source, block);
+            self.add_loop_arguments(op, source, block, node.loc);
+            self.emit_block(source, block);
         }
         for (slot, new) in results.into_iter().zip(self.to.body.ops[new].results.clone()) {
-            self.made.insert(slot, new);
+            self.new_values.insert(slot, new);
         }
     }
 
     /// Adds the arguments of a loop body in every form that users need. The induction variable has its full form.
-    fn arguments(&mut self, op: OpId, from: Block, to: Block, loc: Loc) {
+    fn add_loop_arguments(&mut self, op: OpId, from: Block, to: Block, loc: Loc) {
         let args = &self.from.body.blocks[from].args;
-        let counts = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
-        let counter = args.iter().take(counts).map(|counter| (*counter, Form::Whole, 0));
-        for (value, form, part) in counter.chain(self.required_forms(&args[counts.min(args.len())..])).collect::<Vec<_>>() {
+        let counter_count = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
+        let counter = args.iter().take(counter_count).map(|counter| (*counter, Form::Whole, 0));
+        for (value, form, part) in counter.chain(self.required_forms(&args[counter_count.min(args.len())..])).collect::<Vec<_>>() {
             let ty = self.part_type(value, form);
             let new = self.to.body.add_argument(to, ty);
-            self.made.insert((value, form, part), new);
+            self.new_values.insert((value, form, part), new);
         }
         for part in 0..self.ranks.len() {
             args.iter().for_each(|arg| self.emit_part_index(*arg, part, to, loc));
@@ -330,18 +331,18 @@ impl ClusterRewriter<'_> {
         forms.flat_map(|(receiver, form)| parts(form).map(move |part| (receiver, form, part))).collect()
     }
     fn values_in_forms(&self, receivers: &[Value], values: &[Value]) -> Vec<Value> {
-        let each = receivers.iter().zip(values);
-        let slots = each.flat_map(|(receiver, value)| {
+        let pairs = receivers.iter().zip(values);
+        let slots = pairs.flat_map(|(receiver, value)| {
             self.required_forms(&[*receiver]).into_iter().map(|(_, form, part)| (*value, form, part))
         });
-        slots.map(|slot| self.made[&slot]).collect()
+        slots.map(|slot| self.new_values[&slot]).collect()
     }
 
     /// The rank as an integer of this type.
     fn rank_as(&mut self, ty: &Type, part: usize, to: Block, loc: Loc) -> Value {
         let x = match self.ranks[part] {
-            Rank::Is(rank) => return self.constant(rank.into(), ty, to, loc),
-            Rank::Of(rank) => rank,
+            Rank::Constant(rank) => return self.constant(rank.into(), ty, to, loc),
+            Rank::Dynamic(rank) => rank,
         };
         let kind = match ty.tile().map_or(64, |(elem, _)| elem.bits()) {
             32 => return x,
@@ -376,7 +377,7 @@ impl ClusterRewriter<'_> {
 }
 
 /// Full values have one entry for all parts.
-fn key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
+fn value_key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
     (value, form, if form == Form::Whole { 0 } else { part })
 }
 

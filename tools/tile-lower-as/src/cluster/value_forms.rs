@@ -13,8 +13,10 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
+/// The form in which a value is emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
+    /// The full value.
     Whole,
     /// The part along this dimension, in the order of ranks.
     Part(usize),
@@ -25,18 +27,20 @@ pub(crate) enum Form {
 type OperandForms = SmallVec<[Form; 4]>;
 
 /// Minimum width of a tile index in bits, so that the indices of parts fit it: 32 bits cover all of memory.
-const NUMBER_BITS: u32 = 32;
+const MIN_INDEX_BITS: u32 = 32;
 
+/// The forms of all values.
 #[derive(Clone)]
 pub(crate) struct Forms<'a> {
     pub(crate) function: &'a Function,
     /// The number of parts.
     pub(crate) parts: u32,
     flow: &'a Flow,
-    of: Vec<BTreeSet<Form>>,
+    /// The forms of each value, by value id.
+    forms_by_value: Vec<BTreeSet<Form>>,
     /// The form in which each store writes its tile.
     pub(crate) stores: BTreeMap<OpId, Form>,
-    work: Vec<(Value, Form)>,
+    worklist: Vec<(Value, Form)>,
 }
 
 impl<'a> Forms<'a> {
@@ -46,18 +50,18 @@ impl<'a> Forms<'a> {
             function,
             parts,
             flow,
-            of: vec![BTreeSet::new(); function.body.values.len()],
+            forms_by_value: vec![BTreeSet::new(); function.body.values.len()],
             stores: BTreeMap::new(),
-            work: Vec::new(),
+            worklist: Vec::new(),
         };
         for op in function.body.walk(function.region) {
             match &function.body.ops[op].kind {
-                Op::Core(Core::If { cond, .. }) => forms.need(*cond, Form::Whole),
+                Op::Core(Core::If { cond, .. }) => forms.require_form(*cond, Form::Whole),
                 Op::Core(Core::For { lower, upper, step, .. }) => {
-                    [lower, upper, step].into_iter().for_each(|bound| forms.need(*bound, Form::Whole));
+                    [lower, upper, step].into_iter().for_each(|bound| forms.require_form(*bound, Form::Whole));
                 }
                 Op::Core(Core::GridWait { token } | Core::GridLaunch { token }) => {
-                    token.iter().for_each(|token| forms.need(*token, Form::Whole));
+                    token.iter().for_each(|token| forms.require_form(*token, Form::Whole));
                 }
                 _ => {}
             }
@@ -67,7 +71,7 @@ impl<'a> Forms<'a> {
     }
 
     pub(crate) fn of(&self, value: Value) -> &BTreeSet<Form> {
-        &self.of[value.0 as usize]
+        &self.forms_by_value[value.0 as usize]
     }
 
     /// The forms in which a value crosses blocks. The tile index of a part is derived from the full index where users need it.
@@ -79,35 +83,36 @@ impl<'a> Forms<'a> {
     /// divided.
     pub(crate) fn divide_store(&mut self, op: OpId, dim: usize) -> Option<()> {
         let kind = &self.function.body.ops[op].kind;
-        let given = operand_forms(self.function, op, Form::Part(dim), self.parts)?;
-        kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form));
+        let required_forms = operand_forms(self.function, op, Form::Part(dim), self.parts)?;
+        kind.operands().into_iter().zip(required_forms).for_each(|(operand, form)| self.require_form(operand, form));
         self.stores.insert(op, Form::Part(dim));
         self.propagate();
         Some(())
     }
 
-    fn need(&mut self, value: Value, form: Form) {
-        if self.of[value.0 as usize].insert(form) {
-            self.work.push((value, form));
+    /// Adds a form to a value, and queues the propagation to its operands.
+    fn require_form(&mut self, value: Value, form: Form) {
+        if self.forms_by_value[value.0 as usize].insert(form) {
+            self.worklist.push((value, form));
         }
     }
 
     fn propagate(&mut self) {
-        while let Some((value, form)) = self.work.pop() {
+        while let Some((value, form)) = self.worklist.pop() {
             if form == Form::PartIndex {
-                self.need(value, Form::Whole);
+                self.require_form(value, Form::Whole);
                 continue;
             }
             for source in self.flow.sources.get(&value).into_iter().flatten() {
-                self.need(*source, form);
+                self.require_form(*source, form);
             }
             let Def::Result { op, .. } = self.function.body.values[value].def else { continue };
-            self.need_operands(op, value, form);
+            self.require_operand_forms(op, value, form);
         }
     }
 
     /// Adds the operand forms that an op needs to compute a result in a form.
-    fn need_operands(&mut self, op: OpId, value: Value, form: Form) {
+    fn require_operand_forms(&mut self, op: OpId, value: Value, form: Form) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
         if matches!(kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
@@ -116,15 +121,15 @@ impl<'a> Forms<'a> {
         if *body.ty(value) == Type::Token && kind.forwarded_values().is_none() && !matches!(kind, Op::Core(_)) {
             // The operands of an access get their forms from its tile. Its token only needs the token operands.
             let tokens = kind.operands().into_iter().filter(|operand| *body.ty(*operand) == Type::Token);
-            return tokens.for_each(|token| self.need(token, Form::Whole));
+            return tokens.for_each(|token| self.require_form(token, Form::Whole));
         }
         match operand_forms(self.function, op, form, self.parts) {
-            Some(given) => kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form)),
-            None => self.need(value, Form::Whole),
+            Some(given) => kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.require_form(operand, form)),
+            None => self.require_form(value, Form::Whole),
         }
         // Bodies of reductions compute on elements, and may use scalars from outside.
         for inner in kind.regions().into_iter().flat_map(|region| body.walk(region)) {
-            body.ops[inner].kind.operands().into_iter().for_each(|operand| self.need(operand, Form::Whole));
+            body.ops[inner].kind.operands().into_iter().for_each(|operand| self.require_form(operand, Form::Whole));
         }
     }
 }
@@ -171,6 +176,7 @@ impl Flow {
         flow
     }
 
+    /// Adds the data flow from the operands of a terminator to the values that receive them.
     fn add_terminator(&mut self, function: &Function, from: OpId, to: Option<OpId>, values: &[Value], to_next_iteration: bool) {
         let Some(to) = to else { return };
         self.target.insert(from, to);
@@ -195,28 +201,30 @@ impl Flow {
 pub(crate) fn operand_forms(function: &Function, op: OpId, form: Form, parts: u32) -> Option<OperandForms> {
     let body = &function.body;
     let node = &body.ops[op];
-    let all = |form: Form| -> OperandForms { node.kind.operands().into_iter().map(|_| form).collect() };
-    let Form::Part(dim) = form else { return Some(all(Form::Whole)) };
+    let all_operands = |form: Form| -> OperandForms { node.kind.operands().into_iter().map(|_| form).collect() };
+    let Form::Part(dim) = form else { return Some(all_operands(Form::Whole)) };
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match &node.kind {
-        Op::Core(core) => core_operand_forms(function, core, (node.results[0], parts), dim, all),
+        Op::Core(core) => core_operand_forms(function, core, (node.results[0], parts), dim, all_operands),
         Op::LoadView { view, index, token, order, .. } => {
-            let given = access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
-            Some(given.into_iter().chain(token.map(|_| Form::Whole)).collect())
+            let required_forms =
+                access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            Some(required_forms.into_iter().chain(token.map(|_| Form::Whole)).collect())
         }
         Op::StoreView { view, index, token, order, .. } => {
-            let given = access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
-            Some([Form::Part(dim)].into_iter().chain(given).chain(token.map(|_| Form::Whole)).collect())
+            let required_forms =
+                access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            Some([Form::Part(dim)].into_iter().chain(required_forms).chain(token.map(|_| Form::Whole)).collect())
         }
         Op::Load { token, order, .. } | Op::Store { token, order, .. } => {
-            let mut given = all(Form::Part(dim));
+            let mut required_forms = all_operands(Form::Part(dim));
             if token.is_some() {
-                *given.last_mut()? = Form::Whole;
+                *required_forms.last_mut()? = Form::Whole;
             }
-            (order.semantics == MemoryOrdering::Weak).then_some(given)
+            (order.semantics == MemoryOrdering::Weak).then_some(required_forms)
         }
-        Op::Reduce { dim: along, .. } => Some(all(Form::Part(if dim < *along as usize { dim } else { dim + 1 }))),
-        Op::Scan { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
+        Op::Reduce { dim: along, .. } => Some(all_operands(Form::Part(if dim < *along as usize { dim } else { dim + 1 }))),
+        Op::Scan { dim: along, .. } if *along as usize != dim => Some(all_operands(Form::Part(dim))),
         Op::Mma { lhs, rhs, .. } => {
             let [a, b, c] = mma_forms(shape(*lhs)?.len(), dim);
             debug_assert_eq!(shape(*lhs)?.len(), shape(*rhs)?.len());
@@ -249,49 +257,51 @@ fn access_forms(function: &Function, view: Value, index: &[Value], (dim, parts):
         _ => return None,
     };
     let (elem, _) = function.body.ty(index[dim]).tile()?;
-    let fits = ty.tile[dim] >= parts && (index_form != Form::PartIndex || elem.bits() >= NUMBER_BITS);
+    let fits = ty.tile[dim] >= parts && (index_form != Form::PartIndex || elem.bits() >= MIN_INDEX_BITS);
     let index = (0..index.len()).map(|d| if d == dim { index_form } else { Form::Whole });
     fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
 }
 
+/// [`operand_forms`] for an op of the core dialect and a part along `dim`.
 fn core_operand_forms(
     function: &Function,
     core: &Core,
     (result, parts): (Value, u32),
     dim: usize,
-    all: impl Fn(Form) -> OperandForms,
+    all_operands: impl Fn(Form) -> OperandForms,
 ) -> Option<OperandForms> {
     let body = &function.body;
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match core {
-        core if core.is_elementwise() => Some(all(Form::Part(dim))),
+        core if core.is_elementwise() => Some(all_operands(Form::Part(dim))),
         Core::Constant { value: Dense::Splat(_) } | Core::Iota {} => Some(OperandForms::new()),
         Core::Broadcast { x } => {
             let repeated = shape(*x)?.get(dim).is_none_or(|extent| *extent == 1);
             Some(smallvec![if repeated { Form::Whole } else { Form::Part(dim) }])
         }
-        Core::Reshape { x } => Some(smallvec![Form::Part(before_reshape(shape(*x)?, shape(result)?, (dim, parts))?)]),
+        Core::Reshape { x } => Some(smallvec![Form::Part(dim_before_reshape(shape(*x)?, shape(result)?, (dim, parts))?)]),
         Core::Permute { order, .. } => Some(smallvec![Form::Part(order[dim] as usize)]),
-        Core::Cat { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
+        Core::Cat { dim: along, .. } if *along as usize != dim => Some(all_operands(Form::Part(dim))),
         Core::Extract { x, indices } => {
             let index = |d: usize| if d == dim { Form::PartIndex } else { Form::Whole };
             if shape(*x)?[dim] == shape(result)?[dim] {
                 return Some([Form::Part(dim)].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect());
             }
-            let fits = body.ty(indices[dim]).tile()?.0.bits() >= NUMBER_BITS;
+            let fits = body.ty(indices[dim]).tile()?.0.bits() >= MIN_INDEX_BITS;
             fits.then(|| [Form::Whole].into_iter().chain((0..indices.len()).map(index)).collect())
         }
         Core::Insert { x, into, indices } if shape(*x)?[dim] == shape(*into)?[dim] => {
             Some([Form::Part(dim); 2].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect())
         }
         Core::Reinterpret { x } => (shape(*x)?[0] >= parts).then(|| smallvec![Form::Part(0)]),
-        Core::MakeView { .. } => Some(all(Form::Whole)),
+        Core::MakeView { .. } => Some(all_operands(Form::Whole)),
         _ => None,
     }
 }
 
-/// The dimension of a reshape's operand whose parts equal those of the result: both have the same number of outer elements.
-fn before_reshape(from: &Shape, to: &Shape, (dim, parts): (usize, u32)) -> Option<usize> {
-    let before = |shape: &[u32], dim: usize| shape[..dim].iter().map(|extent| u64::from(*extent)).product::<u64>();
-    (0..from.len()).find(|d| from[*d] >= parts && before(from, *d) == before(to, dim))
+/// The dimension of a reshape's operand whose parts equal the parts of the result: both dimensions have the same number of outer
+/// elements.
+fn dim_before_reshape(from: &Shape, to: &Shape, (dim, parts): (usize, u32)) -> Option<usize> {
+    let outer_elements = |shape: &[u32], dim: usize| shape[..dim].iter().map(|extent| u64::from(*extent)).product::<u64>();
+    (0..from.len()).find(|d| from[*d] >= parts && outer_elements(from, *d) == outer_elements(to, dim))
 }

@@ -8,26 +8,26 @@ use core_dialect::core_ops::Core;
 use tileas::Type;
 
 impl Converter<'_> {
-    pub(super) fn control(&mut self, op: OpId, core: &Core) -> Result<()> {
+    pub(super) fn convert_region_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let results = self.from.body.ops[op].results.clone();
         let types = results.iter().map(|value| self.assigned_type(*value)).collect::<Result<Vec<Type>>>()?;
         let new = match core {
             Core::If { cond, then, otherwise } => {
                 let cond = self.non_tile(*cond)?;
-                let [then, otherwise] = [self.region(*then, &[])?, self.region(*otherwise, &[])?];
+                let [then, otherwise] = [self.convert_region(*then, &[])?, self.convert_region(*otherwise, &[])?];
                 Core::If { cond, then, otherwise }
             }
             Core::For { lower, upper, step, init, unsigned, body } => {
                 let [lower, upper, step] = [self.non_tile(*lower)?, self.non_tile(*upper)?, self.non_tile(*step)?];
                 let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
-                let init = self.carried(init, &args[1..])?;
-                Core::For { lower, upper, step, init, unsigned: *unsigned, body: self.region(*body, &args)? }
+                let init = self.convert_inits(init, &args[1..])?;
+                Core::For { lower, upper, step, init, unsigned: *unsigned, body: self.convert_region(*body, &args)? }
             }
             Core::Loop { init, body } => {
                 let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
-                let init = self.carried(init, &args)?;
-                Core::Loop { init, body: self.region(*body, &args)? }
+                let init = self.convert_inits(init, &args)?;
+                Core::Loop { init, body: self.convert_region(*body, &args)? }
             }
             _ => unreachable!("the caller passes ops with regions only"),
         };
@@ -37,28 +37,29 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The inits of loop-carried values, in the layouts of the arguments.
-    fn carried(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
+    /// The new inits of loop-carried values, in the layouts of the arguments that receive them.
+    fn convert_inits(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
         let init = if common::fault_injected("as.carried") { init.iter().rev().copied().collect() } else { init.to_vec() };
         init.iter().zip(args).map(|(init, like)| self.value_like(*init, *like)).collect()
     }
 
-    /// A value in the assigned layout of another one of the same type.
+    /// The new value of `value` in the assigned layout of `like`, which has the same type.
     fn value_like(&mut self, value: Value, like: Value) -> Result<Value> {
         if self.mmas.is_accumulator(like) {
-            return Ok(self.is_zero_init(value));
+            return Ok(self.zero_init_predicate(value));
         }
         if !self.is_tile(value) {
             return self.non_tile(value);
         }
         let layout = self.assigned_layouts.or_default(self.from, like);
-        self.tile(value, &layout)
+        self.tile_in_layout(value, &layout)
     }
 
-    pub(super) fn region(&mut self, from: Region, args: &[Value]) -> Result<Region> {
+    /// Converts a region. `args` are the old arguments of its block: none for the sides of an `if`.
+    pub(super) fn convert_region(&mut self, from: Region, args: &[Value]) -> Result<Region> {
         let region = self.to.new_region();
         let block = self.to.new_block(region);
-        let outer = std::mem::replace(&mut self.block, block);
+        let outer_block = std::mem::replace(&mut self.block, block);
         self.scopes.push(Scope::new(block, !args.is_empty()));
         for &arg in args {
             let ty = self.assigned_type(arg)?;
@@ -66,9 +67,9 @@ impl Converter<'_> {
             let new = self.to.add_argument(block, ty);
             self.remember(arg, layout, new);
         }
-        self.ops(self.from.body.block_of(from))?;
+        self.convert_ops(self.from.body.block_of(from))?;
         self.scopes.pop();
-        self.block = outer;
+        self.block = outer_block;
         Ok(region)
     }
 
@@ -92,7 +93,7 @@ impl Converter<'_> {
     fn receivers(&self, op: OpId, core: &Core) -> Vec<Value> {
         let body = &self.from.body;
         let mut inner = op;
-        while let Some(parent) = self.parent(inner) {
+        while let Some(parent) = self.parent_op(inner) {
             let node = &body.ops[parent];
             match (&node.kind, core) {
                 (tileaa::Op::Core(Core::If { .. }), Core::Yield { .. }) => return node.results.to_vec(),
@@ -111,13 +112,13 @@ impl Converter<'_> {
         core.operands().to_vec()
     }
 
-    fn parent(&self, op: OpId) -> Option<OpId> {
+    fn parent_op(&self, op: OpId) -> Option<OpId> {
         self.parents[op.0 as usize]
     }
 }
 
 /// The parent op of each op.
-pub(super) fn parents(function: &tileaa::Function) -> Vec<Option<OpId>> {
+pub(super) fn parent_ops(function: &tileaa::Function) -> Vec<Option<OpId>> {
     let body = &function.body;
     let mut parents = vec![None; body.ops.len()];
     for (parent, node) in body.ops.iter() {

@@ -1,8 +1,8 @@
 //! Converts `mma.sync`, `wgmma` and FMA dots: operands become fragments of the atom, or buffers in shared memory.
 
 use super::{Converter, neighbours_first};
-use crate::mma_selection::{MmaSelection, OperandSource as PlannedOperand, shared_reads};
-use crate::operands::{self, Step, StepKind};
+use crate::mma_selection::{MmaSelection, OperandSource as PlannedOperand, fma_operand_reads};
+use crate::operands::{self, OperandStep, StepKind};
 use crate::smem_swizzles;
 use base::diag::Result;
 use base::ir::Def;
@@ -17,14 +17,14 @@ use tileas::wgmma_atoms::{self, Matrix};
 use tileas::{Buffer, Layout, MmaAtom, MmaOperand, Op};
 
 /// Maximum FMA dots after a dot whose operands are stored to shared memory before that dot.
-const MAX_FOLLOWING: usize = 3;
-/// Maximum bytes of the operands of these dots, so that other buffers fit.
+const MAX_FOLLOWING_DOTS: usize = 3;
+/// Maximum bytes of the operands of a dot and its following dots, so that other buffers still fit shared memory.
 const MAX_SHARED_BYTES: usize = 48 << 10;
 /// Maximum unroll factor along K of an FMA dot.
 const MAX_FMA_UNROLL: u32 = 4;
 
 impl Converter<'_> {
-    pub(super) fn mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+    pub(super) fn convert_mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let (lhs, rhs, acc) = match kind {
             tileaa::Op::Mma { lhs, rhs, acc, .. } | tileaa::Op::MmaScaled { lhs, rhs, acc, .. } => (*lhs, *rhs, *acc),
             _ => return Err(self.unsupported(op)),
@@ -38,7 +38,7 @@ impl Converter<'_> {
             MmaSelection::Group { .. } => self.zero_init_of(acc, loc)?,
             _ => None,
         };
-        let acc = self.tile(acc, plan.accumulator())?;
+        let acc = self.tile_in_layout(acc, plan.accumulator_layout())?;
         let (signed_lhs, signed_rhs, scales) = match kind {
             tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
             tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. } => (false, false, Some([*lhs_scale, *rhs_scale])),
@@ -47,10 +47,10 @@ impl Converter<'_> {
         let (mut lhs_scale, mut rhs_scale) = (None, None);
         let (atom, lhs, rhs) = match &plan {
             MmaSelection::Sync { atom, a, b, scales: layouts, .. } => {
-                let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
+                let [lhs, rhs] = [self.tile_in_layout(lhs, a)?, self.tile_in_layout(rhs, b)?];
                 if let (Some([of_lhs, of_rhs]), Some(layouts)) = (scales, layouts) {
-                    lhs_scale = Some(MmaOperand::Registers(self.tile(of_lhs, &layouts[0])?));
-                    rhs_scale = Some(MmaOperand::Registers(self.tile(of_rhs, &layouts[1])?));
+                    lhs_scale = Some(MmaOperand::Registers(self.tile_in_layout(of_lhs, &layouts[0])?));
+                    rhs_scale = Some(MmaOperand::Registers(self.tile_in_layout(of_rhs, &layouts[1])?));
                 }
                 (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs))
             }
@@ -58,11 +58,11 @@ impl Converter<'_> {
                 let lhs = self.operand_place(lhs, Operand::A, a, atom.transposes)?;
                 let rhs = self.operand_place(rhs, Operand::B, b, atom.transposes)?;
                 let read = [&lhs, &rhs].into_iter().filter_map(MmaOperand::buffer);
-                self.lowered_for.mmas.extend(read.map(|buffer| (buffer, op)));
+                self.buffer_origins.mmas.extend(read.map(|buffer| (buffer, op)));
                 (MmaAtom::Group(atom), lhs, rhs)
             }
             MmaSelection::Tensor { .. } => unreachable!("`tcgen05_mma` handles these"),
-            MmaSelection::Shared { .. } => {
+            MmaSelection::Fma { .. } => {
                 self.store_operands_of_following(op)?;
                 let shape = self.elem_shape(lhs).1;
                 let dims = shape.len();
@@ -88,7 +88,7 @@ impl Converter<'_> {
     /// dot, so that no op stands between the dots and threads read common operands once.
     fn store_operands_of_following(&mut self, first: OpId) -> Result<()> {
         for op in self.following_mmas(first) {
-            let [lhs, rhs, _] = operands::of_mma(self.from, op);
+            let [lhs, rhs, _] = operands::mma_operands(self.from, op);
             let dims = self.elem_shape(lhs).1.len();
             let (result, loc) = (self.from.body.result(op), self.from.body.ops[op].loc);
             self.operand_buffer(lhs, dims - 2, result, loc)?;
@@ -100,18 +100,20 @@ impl Converter<'_> {
     /// The FMA dots that directly follow an op and share operands with it.
     fn following_mmas(&self, first: OpId) -> Vec<OpId> {
         let body = &self.from.body;
-        let shared = |op: &OpId| matches!(self.mmas.get(*op), Some(MmaSelection::Shared { .. }));
-        let mut read: Vec<Value> = operands::of_mma(self.from, first)[..2].to_vec();
+        let is_fma_dot = |op: &OpId| matches!(self.mmas.get(*op), Some(MmaSelection::Fma { .. }));
+        let mut read_operands: Vec<Value> = operands::mma_operands(self.from, first)[..2].to_vec();
         let mut following = Vec::new();
-        for op in self.following_ops.iter().take_while(|op| shared(op)).take(MAX_FOLLOWING) {
-            let own = &operands::of_mma(self.from, *op)[..2];
-            let all: BTreeSet<Value> = read.iter().chain(own).copied().collect();
+        for op in self.following_ops.iter().take_while(|op| is_fma_dot(op)).take(MAX_FOLLOWING_DOTS) {
+            let operands_of_op = &operands::mma_operands(self.from, *op)[..2];
+            let all_operands: BTreeSet<Value> = read_operands.iter().chain(operands_of_op).copied().collect();
             let bytes =
                 |value: &Value| body.ty(*value).tile().map_or(0, |(elem, shape)| element_count(shape) * elem.bytes() as usize);
-            if !own.iter().any(|operand| read.contains(operand)) || all.iter().map(bytes).sum::<usize>() > MAX_SHARED_BYTES {
+            if !operands_of_op.iter().any(|operand| read_operands.contains(operand))
+                || all_operands.iter().map(bytes).sum::<usize>() > MAX_SHARED_BYTES
+            {
                 break;
             }
-            read.extend(own);
+            read_operands.extend(operands_of_op);
             following.push(*op);
         }
         following
@@ -140,8 +142,8 @@ impl Converter<'_> {
         let Def::Argument { block, index } = body.values[value].def else { return None };
         let parent = body.blocks[block].ops.first().and_then(|op| self.parents[op.0 as usize])?;
         let tileaa::Op::Core(Core::For { lower, init, .. }) = &body.ops[parent].kind else { return None };
-        let first = *init.get((index as usize).checked_sub(1)?)?;
-        self.is_zero(first).then(|| (body.blocks[block].args[0], *lower))
+        let init_value = *init.get((index as usize).checked_sub(1)?)?;
+        self.is_zero(init_value).then(|| (body.blocks[block].args[0], *lower))
     }
 
     /// The operand of a `wgmma` or `tcgen05` MMA, in its planned place.
@@ -153,7 +155,7 @@ impl Converter<'_> {
         transposes: bool,
     ) -> Result<MmaOperand> {
         match planned {
-            PlannedOperand::Registers(layout) => return Ok(MmaOperand::Registers(self.tile(value, layout)?)),
+            PlannedOperand::Registers(layout) => return Ok(MmaOperand::Registers(self.tile_in_layout(value, layout)?)),
             PlannedOperand::Tensor(layout) => return self.left_in_tensor_memory(value, layout),
             PlannedOperand::Memory | PlannedOperand::Transposed(_) => {}
         }
@@ -161,9 +163,9 @@ impl Converter<'_> {
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: transposed != common::fault_injected("as.transposed") })
     }
 
-    /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether it is transposed there. Either a copy fills it, or
-    /// threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the buffer is
-    /// contiguous along the dimension for which the store takes fewer wavefronts; otherwise along K.
+    /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether the operand is transposed in the buffer. Either a
+    /// copy fills it, or threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the
+    /// buffer is contiguous along the dimension for which the store takes fewer wavefronts; otherwise along K.
     fn matrix_buffer(
         &mut self,
         value: Value,
@@ -180,21 +182,21 @@ impl Converter<'_> {
             .layout()
             .filter(|layout| self.pays_to_convert(value, (&assigned_layout, layout), operand))
             .unwrap_or(&assigned_layout);
-        let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
-        let own = super::relayout::innermost(&assigned_layout, &shape).max(shape.len() - 2);
-        let other = 2 * shape.len() - 3 - own;
-        // Rows of eight columns are too short for a matrix descriptor.
+        let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
+        let store_dim = super::relayout::innermost_dim(&assigned_layout, &shape).max(shape.len() - 2);
+        let other_dim = 2 * shape.len() - 3 - store_dim;
+        // `None` for a dimension whose rows are too short for a matrix descriptor, for example eight columns.
         let wavefronts = |inner: usize| Some(self.store_wavefronts(&wgmma_atoms::operand_buffer(elem, &shape, inner)?, layout));
-        let either = [own, other].into_iter().filter_map(|inner| Some((wavefronts(inner)?, inner)));
-        let inner = either.min_by_key(|(wavefronts, _)| *wavefronts).filter(|_| transposes).map_or(along_depth, |(_, inner)| inner);
-        let known = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
-        if let Some(buffer) = known {
+        let candidates = [store_dim, other_dim].into_iter().filter_map(|inner| Some((wavefronts(inner)?, inner)));
+        let inner = candidates.min_by_key(|(wavefronts, _)| *wavefronts).filter(|_| transposes).map_or(k_dim, |(_, inner)| inner);
+        let known_buffer = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
+        if let Some(buffer) = known_buffer {
             return Ok((buffer, false));
         }
         let computed_at = self.computed_at(value);
         let at = self.before_loops(computed_at);
         let insertion_block = std::mem::replace(&mut self.block, self.scopes[at].block);
-        let x = self.tile(value, layout)?;
+        let x = self.tile_in_layout(value, layout)?;
         let info = wgmma_atoms::operand_buffer(elem, &shape, inner).expect("the plan checks the operand's shape");
         let buffer = self.attrs.buffers.push(info);
         self.shared_store(x, layout, buffer, self.loc_of(value));
@@ -207,12 +209,12 @@ impl Converter<'_> {
     /// layout.
     fn pays_to_convert(&self, value: Value, (assigned_layout, layout): (&Layout, &Layout), operand: Operand) -> bool {
         let (elem, shape) = self.elem_shape(value);
-        let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
-        let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, along_depth) else { return true };
-        let inner = [assigned_layout, layout].map(|layout| super::relayout::innermost(layout, &shape));
-        let moved = smem_swizzles::conversion_cost(elem, &shape, inner, [assigned_layout, layout]).wavefronts;
+        let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
+        let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, k_dim) else { return true };
+        let inner = [assigned_layout, layout].map(|layout| super::relayout::innermost_dim(layout, &shape));
+        let conversion_wavefronts = smem_swizzles::conversion_cost(elem, &shape, inner, [assigned_layout, layout]).wavefronts;
         self.assigned_layouts.get(value).is_none()
-            || moved + self.store_wavefronts(&info, layout) < self.store_wavefronts(&info, assigned_layout)
+            || conversion_wavefronts + self.store_wavefronts(&info, layout) < self.store_wavefronts(&info, assigned_layout)
     }
 
     /// The scope that defines a tile; for a slice, which each use extracts, the scope of its source.
@@ -220,17 +222,21 @@ impl Converter<'_> {
         let current_scope = self.scopes.len() - 1;
         if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {
             let id = self.module.layout_id(assigned_layout);
-            return self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id)))).unwrap_or(current_scope);
+            return self
+                .scopes
+                .iter()
+                .rposition(|scope| scope.new_values.contains_key(&(value, Some(id))))
+                .unwrap_or(current_scope);
         }
         let of_slice = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
         let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return current_scope };
         // The indices are scalars, which are emitted at their ops.
-        let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.made.contains_key(&(*index, None)));
+        let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.new_values.contains_key(&(*index, None)));
         let indices = indices.iter().map(|index| scalar(index).unwrap_or(current_scope)).max().unwrap_or(current_scope);
         self.computed_at(*x).max(indices)
     }
 
-    /// The buffer of a copied tile, if a matrix descriptor can express the operand's rearrangement of it.
+    /// The buffer of a copied tile, if a matrix descriptor can express the operand's rearrangement of the tile.
     fn copied_matrix(&self, value: Value, operand: Operand, transposes: bool) -> Option<(Buffer, bool)> {
         let shape = self.elem_shape(value).1;
         let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
@@ -241,7 +247,7 @@ impl Converter<'_> {
             if let Some(buffer) = self.buffered.get(&source) {
                 break *buffer;
             }
-            let Step { from, step_kind } = operands::step(self.from, source)?;
+            let OperandStep { from, step_kind } = operands::defining_step(self.from, source)?;
             match step_kind {
                 StepKind::Permuted(order) => bits = bits.unpermute(&self.elem_shape(source).1, order),
                 StepKind::Reshaped => {}
@@ -249,16 +255,16 @@ impl Converter<'_> {
             }
             source = from;
         };
-        let straight = (0..rows + cols).map(|bit| 1 << bit);
-        let swapped = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);
-        let transposed = !bits.register.iter().copied().eq(straight);
-        let fits = !transposed || bits.register.iter().copied().eq(swapped);
+        let identity_bases = (0..rows + cols).map(|bit| 1 << bit);
+        let transposed_bases = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);
+        let transposed = !bits.register.iter().copied().eq(identity_bases);
+        let fits = !transposed || bits.register.iter().copied().eq(transposed_bases);
         let matrix = Matrix::of(&self.attrs.buffers[buffer], operand, transposed).filter(|matrix| transposes || matrix.along_depth);
         (fits && matrix.is_some()).then_some((buffer, transposed))
     }
 
-    /// The buffer from which FMA threads read an operand: that of its copy, or one whose innermost dimension `dim` is also a
-    /// dimension of the accumulator.
+    /// The buffer from which FMA threads read an operand: the buffer of its copy, or a new buffer that is contiguous along `dim`
+    /// (M or N).
     fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
         let stored = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
         if let Some(buffer) = self.buffered.get(&value).copied().or_else(stored) {
@@ -267,9 +273,9 @@ impl Converter<'_> {
         let (elem, shape) = self.elem_shape(value);
         let accumulator = &self.assigned_layouts.or_default(self.from, result);
         let layout = neighbours_first(&self.assigned_layouts.or_default(self.from, value), &shape, dim);
-        let x = self.tile(value, &layout)?;
-        let reads = shared_reads(accumulator, &self.elem_shape(result).1, &shape, dim);
-        let buffer = self.attrs.buffers.push(smem_swizzles::exchange(elem, &shape, [dim; 2], &[&layout, &reads]));
+        let x = self.tile_in_layout(value, &layout)?;
+        let reads = fma_operand_reads(accumulator, &self.elem_shape(result).1, &shape, dim);
+        let buffer = self.attrs.buffers.push(smem_swizzles::conversion_buffer(elem, &shape, [dim; 2], &[&layout, &reads]));
         self.shared_store(x, &layout, buffer, loc);
         self.scopes.last_mut().expect("a function is open").operands.insert((value, dim), buffer);
         Ok(buffer)

@@ -11,14 +11,14 @@ use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
 
 impl Converter<'_> {
-    pub(super) fn reduce(&mut self, op: OpId, operands: &[Value], dim: u32, body: Region) -> Result<()> {
+    pub(super) fn convert_reduce(&mut self, op: OpId, operands: &[Value], dim: u32, body: Region) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let shape = self.elem_shape(operands[0]).1;
         let assigned_layout = operands.iter().find_map(|operand| self.assigned_layouts.get(*operand).cloned());
         let layout = assigned_layout.unwrap_or_else(|| self.assigned_layouts.or_default(self.from, operands[0]));
-        let mut state = Partial { shape, layout, values: Vec::new(), dim, loc };
+        let mut state = PartialReduction { shape, layout, values: Vec::new(), dim, loc };
         for operand in operands {
-            let value = self.tile(*operand, &state.layout)?;
+            let value = self.tile_in_layout(*operand, &state.layout)?;
             state.values.push(value);
         }
         if state.spread().0 {
@@ -39,12 +39,12 @@ impl Converter<'_> {
         self.drop_dim(op, state)
     }
 
-    pub(super) fn scan(&mut self, op: OpId, operands: &[Value], dim: u32, reverse: bool, body: Region) -> Result<()> {
+    pub(super) fn convert_scan(&mut self, op: OpId, operands: &[Value], dim: u32, reverse: bool, body: Region) -> Result<()> {
         let node = &self.from.body.ops[op];
         let layout = self.assigned_layouts.or_default(self.from, node.results[0]);
-        let operands = operands.iter().map(|operand| self.tile(*operand, &layout)).collect::<Result<Vec<Value>>>()?;
+        let operands = operands.iter().map(|operand| self.tile_in_layout(*operand, &layout)).collect::<Result<Vec<Value>>>()?;
         let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
-        let body = self.region(body, &args)?;
+        let body = self.convert_region(body, &args)?;
         let types: Vec<Type> = operands.iter().map(|operand| self.to.ty(*operand).clone()).collect();
         let values =
             self.emit(Op::Scan { operands, dim, reverse: reverse && !common::fault_injected("as.reverse"), body }, types, node.loc);
@@ -52,22 +52,22 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn reduce_registers(&mut self, state: &mut Partial, body: Region) -> Result<()> {
-        let make = |operands, dim, body| Op::ReduceRegisters { operands, dim, body };
-        self.reduce_step(state, body, |bits| bits.register.clear_dim(), make)
+    fn reduce_registers(&mut self, state: &mut PartialReduction, body: Region) -> Result<()> {
+        let build_op = |operands, dim, body| Op::ReduceRegisters { operands, dim, body };
+        self.reduce_step(state, body, |bits| bits.register.clear_dim(), build_op)
     }
 
     /// Emits one combining op, whose result has the remaining extents and layout.
     fn reduce_step(
         &mut self,
-        state: &mut Partial,
+        state: &mut PartialReduction,
         body: Region,
         clear: impl Fn(&mut DimBits<'_>),
-        make: impl Fn(Vec<Value>, u32, Region) -> Op,
+        build_op: impl Fn(Vec<Value>, u32, Region) -> Op,
     ) -> Result<()> {
         state.clear(clear);
         let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
-        let region = self.region(body, &args)?;
+        let region = self.convert_region(body, &args)?;
         let types: Vec<Type> = state
             .values
             .iter()
@@ -76,14 +76,14 @@ impl Converter<'_> {
             .into_iter()
             .map(|elem| self.tile_type(elem, &state.shape, state.layout.clone()))
             .collect();
-        let op = make(state.values.clone(), state.dim, region);
+        let op = build_op(state.values.clone(), state.dim, region);
         state.values = self.emit(op, types, state.loc).to_vec();
         Ok(())
     }
 
     /// Exchanges partial results of warps through shared memory, so that every thread has the partial results of all warps in
     /// registers.
-    fn gather_warps(&mut self, state: &mut Partial) {
+    fn gather_warps(&mut self, state: &mut PartialReduction) {
         let strides = Strides::of(&state.shape);
         let mask = strides.mask(state.dim as usize);
         let from = state.layout.clone();
@@ -104,8 +104,8 @@ impl Converter<'_> {
         state.layout = to;
     }
 
-    /// Removes the dimension after its extent is one.
-    fn drop_dim(&mut self, op: OpId, state: Partial) -> Result<()> {
+    /// Removes the reduced dimension, whose extent is one after all steps.
+    fn drop_dim(&mut self, op: OpId, state: PartialReduction) -> Result<()> {
         let mut shape = state.shape.clone();
         shape.remove(state.dim as usize);
         let layout = without_dim(&state.layout, &state.shape, state.dim as usize);
@@ -122,7 +122,7 @@ impl Converter<'_> {
 }
 
 /// The state of a partial reduction.
-struct Partial {
+struct PartialReduction {
     shape: Shape,
     layout: Layout,
     values: Vec<Value>,
@@ -130,8 +130,8 @@ struct Partial {
     loc: Loc,
 }
 
-impl Partial {
-    /// Whether registers, lanes and warps hold different elements along the dimension.
+impl PartialReduction {
+    /// Whether registers, lanes and warps, in this order, hold different elements along the dimension.
     fn spread(&self) -> (bool, bool, bool) {
         let mask = Strides::of(&self.shape).mask(self.dim as usize);
         let any = |bases: &[u32]| bases.iter().any(|basis| basis & mask != 0);
@@ -145,12 +145,13 @@ impl Partial {
         let Layout { register, lane, warp } = &mut self.layout;
         clear(&mut DimBits { register: Bases(register, mask), lane: Bases(lane, mask) });
         // The remaining bits of the dimension are compacted, lowest first.
-        let mut left: Vec<u32> = register.iter().chain(&*lane).chain(&*warp).copied().filter(|basis| basis & mask != 0).collect();
-        left.sort_unstable();
-        left.dedup();
+        let mut remaining_bases: Vec<u32> =
+            register.iter().chain(&*lane).chain(&*warp).copied().filter(|basis| basis & mask != 0).collect();
+        remaining_bases.sort_unstable();
+        remaining_bases.dedup();
         let (low, end) = (strides.shift[dim], strides.shift[dim] + strides.bits[dim]);
-        let new_bits = left.len() as u32;
-        self.layout = self.layout.map(|basis| match left.iter().position(|bit| *bit == basis) {
+        let new_bits = remaining_bases.len() as u32;
+        self.layout = self.layout.map(|basis| match remaining_bases.iter().position(|bit| *bit == basis) {
             Some(position) => 1 << (low + position as u32),
             None if basis >> end != 0 => basis >> end << (low + new_bits),
             None => basis,
@@ -159,6 +160,7 @@ impl Partial {
     }
 }
 
+/// The bases along the reduced dimension, which a step clears.
 struct DimBits<'a> {
     register: Bases<'a>,
     lane: Bases<'a>,

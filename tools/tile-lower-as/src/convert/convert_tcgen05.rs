@@ -15,7 +15,7 @@ use tileas::mma_sync_atoms::Operand;
 use tileas::tensor_memory::{LaneMove, TmemSlice};
 use tileas::{Buffer, BufferInfo, Layout, MmaAtom, MmaOperand, Op, Space, Type};
 
-/// The type that stands for a TMEM accumulator.
+/// The type of the `zero_init` value that stands for a TMEM accumulator.
 pub(super) const PREDICATE: Type = Type::Scalar(Elem::Scalar(Scalar::I1));
 
 impl Converter<'_> {
@@ -25,7 +25,7 @@ impl Converter<'_> {
             tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. } => (false, false, Some([*lhs_scale, *rhs_scale])),
             _ => return Err(self.unsupported(op)),
         };
-        let [lhs, rhs, acc] = operands::of_mma(self.from, op);
+        let [lhs, rhs, acc] = operands::mma_operands(self.from, op);
         let Some(MmaSelection::Tensor { atom, lhs: a, rhs: b, scales: layouts, .. }) = self.mmas.get(op).cloned() else {
             unreachable!("planned as a `tcgen05` MMA")
         };
@@ -34,18 +34,18 @@ impl Converter<'_> {
         let rhs = self.operand_place(rhs, Operand::B, &b, atom.transposes)?;
         let operands = [&lhs, &rhs].into_iter().filter_map(MmaOperand::buffer);
         let operands = operands.filter(|buffer| self.attrs.buffers[*buffer].space == Space::Shared);
-        self.lowered_for.mmas.extend(operands.map(|buffer| (buffer, op)));
+        self.buffer_origins.mmas.extend(operands.map(|buffer| (buffer, op)));
         let (mut lhs_scale, mut rhs_scale) = (None, None);
         if let Some(([of_lhs, of_rhs], layouts)) = scales.zip(layouts) {
             lhs_scale = Some(self.scales_in_tensor_memory(of_lhs, Operand::A, &layouts[0])?);
             rhs_scale = Some(self.scales_in_tensor_memory(of_rhs, Operand::B, &layouts[1])?);
         }
         let loc = self.from.body.ops[op].loc;
-        let buffer = self.accumulators_of(&chain);
-        let mut zero_init = self.is_zero_init(acc);
+        let buffer = self.buffer_of_chain(&chain);
+        let mut zero_init = self.zero_init_predicate(acc);
         let scaled = self.from.body.defining_op(acc).filter(|op| self.mmas.chain_of_scale(*op).is_some());
         if let Some(scale) = scaled.filter(|op| self.is_scaled_late(*op)) {
-            zero_init = self.scale(scale, zero_init)?;
+            zero_init = self.emit_scale(scale, zero_init)?;
         }
         let new = Op::Mma {
             in_flight: false,
@@ -61,18 +61,18 @@ impl Converter<'_> {
         };
         self.emit(new, [], loc);
         let result = self.from.body.result(op);
-        let added = self.predicate_constant(false, loc);
-        self.remember(result, None, added);
+        let not_zero = self.predicate_constant(false, loc);
+        self.remember(result, None, not_zero);
         self.load_final_accumulator(result);
         Ok(())
     }
 
-    /// Scales rows of an accumulator in tensor memory: at its op, or right before the next MMA.
+    /// Scales rows of an accumulator in tensor memory: at the scaling op, or right before the next MMA.
     pub(super) fn scale_accumulator(&mut self, op: OpId) -> Result<()> {
         let result = self.from.body.result(op);
-        let before = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.mmas.is_accumulator(*value));
-        let zero_init = self.is_zero_init(before.expect("the accumulator is an operand"));
-        let zero_init = if self.is_scaled_late(op) { zero_init } else { self.scale(op, zero_init)? };
+        let accumulator = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.mmas.is_accumulator(*value));
+        let zero_init = self.zero_init_predicate(accumulator.expect("the accumulator is an operand"));
+        let zero_init = if self.is_scaled_late(op) { zero_init } else { self.emit_scale(op, zero_init)? };
         self.remember(result, None, zero_init);
         Ok(())
     }
@@ -81,20 +81,20 @@ impl Converter<'_> {
     /// operands.
     fn is_scaled_late(&self, op: OpId) -> bool {
         let (body, result) = (&self.from.body, self.from.body.result(op));
-        let here = body.blocks.values().find(|block| block.ops.contains(&op)).expect("the op is in a block");
-        here.ops.iter().any(|op| operands::is_mma(self.from, *op) && operands::of_mma(self.from, *op)[2] == result)
+        let own_block = body.blocks.values().find(|block| block.ops.contains(&op)).expect("the op is in a block");
+        own_block.ops.iter().any(|op| operands::is_mma(self.from, *op) && operands::mma_operands(self.from, *op)[2] == result)
     }
 
     /// Scales rows of an accumulator in tensor memory. The accumulator is materialized from then on, because zero times NaN or
     /// infinity is not zero.
-    fn scale(&mut self, op: OpId, zero_init: Value) -> Result<Value> {
+    fn emit_scale(&mut self, op: OpId, zero_init: Value) -> Result<Value> {
         let (chain, factors) = self.mmas.chain_of_scale(op).expect("the op scales an accumulator");
         let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
-        let buffer = self.accumulators_of(&chain);
+        let buffer = self.buffer_of_chain(&chain);
         let info = &self.attrs.buffers[buffer];
         let (atom, rows) = tcgen05_selection::row_layout(info, self.attrs.warps.trailing_zeros() as usize)
             .expect("the plan checks the chain's layout");
-        let by = self.tile(factors, &rows)?;
+        let by = self.tile_in_layout(factors, &rows)?;
         self.emit(Op::TmemScale { by, buffer, stage: None, zero_init, atom: LaneMove(atom) }, [], loc);
         Ok(self.predicate_constant(false, loc))
     }
@@ -102,10 +102,10 @@ impl Converter<'_> {
     /// A left operand that threads store to tensor memory.
     pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
         let (elem, shape) = self.elem_shape(value);
-        let info = tileas::tensor_memory::left_operand(elem, &shape).expect("the plan checks the operand's shape");
+        let info = tileas::tensor_memory::left_operand_buffer(elem, &shape).expect("the plan checks the operand's shape");
         let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer has the operand's shape");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
-        let x = self.tile(value, layout)?;
+        let x = self.tile_in_layout(value, layout)?;
         let buffer = self.shared_tmem_buffer(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], self.loc_of(value));
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
@@ -114,11 +114,11 @@ impl Converter<'_> {
     /// The scales of an operand, which threads store to tensor memory with all replicas that the instruction reads.
     fn scales_in_tensor_memory(&mut self, value: Value, operand: Operand, layout: &Layout) -> Result<MmaOperand> {
         let ((elem, shape), loc) = (self.elem_shape(value), self.loc_of(value));
-        let info = tileas::tensor_memory::scales(elem, &shape, operand).expect("the plan checks the shape of the scales");
-        let one = tcgen05_selection::one_copy(layout, &shape);
-        let x = self.tile(value, &one)?;
-        let single: Shape = std::iter::once(1).chain(shape).collect();
-        let ty = self.tile_type(elem, &single, one);
+        let info = tileas::tensor_memory::scale_buffer(elem, &shape, operand).expect("the plan checks the shape of the scales");
+        let replica_layout = tcgen05_selection::one_copy(layout, &shape);
+        let x = self.tile_in_layout(value, &replica_layout)?;
+        let replica_shape: Shape = std::iter::once(1).chain(shape).collect();
+        let ty = self.tile_type(elem, &replica_shape, replica_layout);
         let x = self.emit_one(Core::Reshape { x }, ty, loc);
         let ty = self.tile_type(elem, &info.shape, layout.clone());
         let x = self.emit_one(Core::Broadcast { x }, ty, loc);
@@ -132,8 +132,9 @@ impl Converter<'_> {
     /// A TMEM buffer for a value that is live only until the next MMA. All MMAs of a component share it.
     fn shared_tmem_buffer(&mut self, info: BufferInfo) -> Buffer {
         let component = self.component;
-        let known = self.shared_tmem_buffers.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
-        known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
+        let existing_buffer =
+            self.shared_tmem_buffers.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
+        existing_buffer.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info);
             self.shared_tmem_buffers.push((component, buffer));
             buffer
@@ -141,18 +142,18 @@ impl Converter<'_> {
     }
 
     /// The TMEM buffer of a chain's accumulator.
-    fn accumulators_of(&mut self, chain: &Chain) -> Buffer {
+    fn buffer_of_chain(&mut self, chain: &Chain) -> Buffer {
         if let Some(buffer) = self.accumulators.get(&chain.mmas[0]) {
             return *buffer;
         }
-        let info = tcgen05_selection::accumulators(self.from, chain).expect("the plan checks the accumulator's shape");
+        let info = tcgen05_selection::chain_accumulator_buffer(self.from, chain).expect("the plan checks the accumulator's shape");
         let buffer = if chain.is_single() { self.shared_tmem_buffer(info) } else { self.attrs.buffers.push(info) };
         self.accumulators.insert(chain.mmas[0], buffer);
         buffer
     }
 
     /// The `zero_init` predicate of an accumulator. Values outside all chains are constant zeros.
-    pub(super) fn is_zero_init(&mut self, accumulators: Value) -> Value {
+    pub(super) fn zero_init_predicate(&mut self, accumulators: Value) -> Value {
         match self.mmas.is_accumulator(accumulators).then(|| self.recall(accumulators, None)).flatten() {
             Some(zero_init) => zero_init,
             None => self.predicate_constant(true, self.loc_of(accumulators)),
@@ -176,8 +177,8 @@ impl Converter<'_> {
 
     /// Loads a value from a chain's accumulator, starting at a column, or zeros if no MMA has executed.
     fn load_accumulator(&mut self, chain: &Chain, result: Value, from: u32) {
-        let zero_init = if chain.runs { None } else { Some(self.is_zero_init(chain.result)) };
-        let buffer = self.accumulators_of(chain);
+        let zero_init = if chain.always_executes { None } else { Some(self.zero_init_predicate(chain.result)) };
+        let buffer = self.buffer_of_chain(chain);
         let loc = self.loc_of(result);
         let (elem, shape) = self.elem_shape(result);
         let assigned_layout = self.assigned_layouts.or_default(self.from, result);

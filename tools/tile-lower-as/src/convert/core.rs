@@ -9,9 +9,9 @@ use core_dialect::core_ops::Core;
 use tileas::{Layout, Type};
 
 impl Converter<'_> {
-    pub(super) fn core(&mut self, op: OpId, core: &Core) -> Result<()> {
+    pub(super) fn convert_core(&mut self, op: OpId, core: &Core) -> Result<()> {
         match core {
-            Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.control(op, core),
+            Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.convert_region_op(op, core),
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.convert_terminator(op, core),
             Core::Extract { .. } if self.mmas.chain_of_slice(op).is_some() => {
                 self.load_accumulator_slice(op);
@@ -24,6 +24,7 @@ impl Converter<'_> {
         }
     }
 
+    /// Converts an op without regions. Does nothing if each use rematerializes the result.
     fn simple_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let results = &self.from.body.ops[op].results;
         let is_rematerialized = results.len() == 1 && self.is_tile(results[0]) && self.assigned_layouts.get(results[0]).is_none();
@@ -40,7 +41,7 @@ impl Converter<'_> {
         let loc = self.from.body.ops[op].loc;
         let mut new = core.clone();
         let operands = core.operands().iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
-        substitute(&mut new, &operands);
+        substitute_operands(&mut new, &operands);
         let types = results.iter().map(|value| self.scalar_type(*value)).collect::<Result<Vec<Type>>>()?;
         let by_one_thread = matches!(new, Core::Alloca { .. });
         let mut values = self.emit(new, types, loc);
@@ -73,20 +74,21 @@ impl Converter<'_> {
                     // Reshapes keep linear element indices, and elementwise ops keep elements.
                     _ => layout.clone(),
                 };
-                self.tile(operand, &desired)?
+                self.tile_in_layout(operand, &desired)?
             } else {
                 self.non_tile(operand)?
             };
             operands.push(new);
         }
         let mut new = core.clone();
-        substitute(&mut new, &operands);
+        substitute_operands(&mut new, &operands);
         let ty = self.tile_type(elem, &shape, layout.clone());
         Ok(self.emit_one(new, ty, node.loc))
     }
 }
 
-fn substitute(core: &mut Core, operands: &[Value]) {
+/// Replaces the operands of an op, in order.
+fn substitute_operands(core: &mut Core, operands: &[Value]) {
     let mut next = operands.iter();
     core.for_each_operand_mut(&mut |value| *value = *next.next().expect("as many operands as before"));
 }

@@ -5,7 +5,7 @@ use super::relayout::ReadBackAtoms;
 use crate::access_layouts::AccessPlan;
 use crate::async_copies::{Copy, CopyMethod, Readers};
 use crate::smem_swizzles;
-use crate::tma_stores::Store;
+use crate::tma_stores::TmaStore;
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
@@ -42,7 +42,7 @@ impl Converter<'_> {
                 let access = self.accesses.get(op).expect("every view access is planned");
                 let (vector_bits, layout) = (access.vector_bits, access.layout.clone());
                 Op::StoreView {
-                    tile: self.tile(*tile, &layout)?,
+                    tile: self.tile_in_layout(*tile, &layout)?,
                     view: self.non_tile(*view)?,
                     index: self.view_index(*view, index, &layout)?,
                     token: self.optional_non_tile(*token)?,
@@ -55,7 +55,7 @@ impl Converter<'_> {
             tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
                 let layout = self.accesses.get(op).expect("every view access is planned").layout.clone();
                 Op::ReduceView {
-                    tile: self.tile(*tile, &layout)?,
+                    tile: self.tile_in_layout(*tile, &layout)?,
                     view: self.non_tile(*view)?,
                     index: self.view_index(*view, index, &layout)?,
                     token: self.optional_non_tile(*token)?,
@@ -70,7 +70,7 @@ impl Converter<'_> {
         self.emit_access(op, new)
     }
 
-    pub(super) fn multicast(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+    pub(super) fn multicast_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let Some(AccessPlan { vector_bits, layout, .. }) = self.accesses.get(op).cloned() else {
             let (tileaa::Op::MulticastLoad { view, .. } | tileaa::Op::MulticastStore { view, .. }) = kind else {
@@ -78,9 +78,10 @@ impl Converter<'_> {
             };
             let ty = base::text::TypeText::print(self.from.body.ty(*view));
             let name = base::ir::Operation::mnemonic(kind);
-            let what = format!("op '{name}' on {ty}: pairs of its 16-bit elements cannot be words of memory, which multimem needs");
+            let message =
+                format!("op '{name}' on {ty}: pairs of its 16-bit elements cannot be words of memory, which multimem needs");
             let target = self.envelope.target.map(|target| target.name).unwrap_or_default();
-            return Err(Diagnostic::unsupported("AS904", format!("{what} on {target}")).at_loc(&self.envelope.debug, loc));
+            return Err(Diagnostic::unsupported("AS904", format!("{message} on {target}")).at_loc(&self.envelope.debug, loc));
         };
         let atom = CopyAtom::Vector { vector_bits };
         let new = match kind {
@@ -94,7 +95,7 @@ impl Converter<'_> {
                 atom,
             },
             tileaa::Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => Op::MulticastStore {
-                tile: self.tile(*tile, &layout)?,
+                tile: self.tile_in_layout(*tile, &layout)?,
                 view: self.non_tile(*view)?,
                 index: self.view_index(*view, index, &layout)?,
                 token: self.optional_non_tile(*token)?,
@@ -108,19 +109,19 @@ impl Converter<'_> {
         self.emit_access(op, new)
     }
 
-    /// Emits an asynchronous copy of a view's tile to a buffer, from which its uses read it.
+    /// Emits an asynchronous copy of a view's tile to a buffer, from which each use reads the tile.
     fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::LoadView { view, index, token, order, in_bounds, hints } = kind else {
             unreachable!("only loads are copies")
         };
-        let latency = self.latency(hints);
-        let Copy { buffer, by, readers } = self.copies.get(op).expect("the load is a copy").clone();
+        let latency = self.hinted_latency(hints);
+        let Copy { buffer, method, readers } = self.copies.get(op).expect("the load is a copy").clone();
         let other = self.copies.alternating_with(op).map(|other| self.buffered[&self.from.body.result(other)]);
         let buffer = other.unwrap_or_else(|| self.attrs.buffers.push(buffer));
         let (view, token) = (self.non_tile(*view)?, self.optional_non_tile(*token)?);
         let index = index.iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, stage) = (*order, in_bounds.clone(), None);
-        let new = match by {
+        let new = match method {
             CopyMethod::Pieces { layout, bytes, whole } => {
                 let (layout, atom) = (self.module.layout_id(layout), CopyAtom::Async { bytes });
                 Op::CopyView { view, index, token, order, in_bounds, whole, buffer, stage, layout, latency, atom, versioned: false }
@@ -134,19 +135,21 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn latency(&self, hints: &[AccessHint]) -> Option<u32> {
+    /// The latency hint of the program's author for this target.
+    fn hinted_latency(&self, hints: &[AccessHint]) -> Option<u32> {
         // Hints outside the range are ignored.
-        let known = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MAX_LATENCY).contains(latency));
-        AccessHint::of(hints, self.envelope.target?, known)
+        let valid_latency = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MAX_LATENCY).contains(latency));
+        AccessHint::of(hints, self.envelope.target?, valid_latency)
     }
 
+    /// The id of a tensor map, which the function gets if it has no equal map.
     fn map_id(&mut self, map: &Map) -> MapId {
-        let known = self.attrs.maps.iter().find(|(_, known)| *known == map).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.attrs.maps.push(map.clone()))
+        let existing_map = self.attrs.maps.iter().find(|(_, map_of_id)| *map_of_id == map).map(|(id, _)| id);
+        existing_map.unwrap_or_else(|| self.attrs.maps.push(map.clone()))
     }
 
     /// Emits a TMA store from a buffer that threads fill.
-    fn store_by_tma(&mut self, op: OpId, kind: &tileaa::Op, store: &Store) -> Result<()> {
+    fn store_by_tma(&mut self, op: OpId, kind: &tileaa::Op, store: &TmaStore) -> Result<()> {
         let (tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. }
         | tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, .. }) = kind
         else {
@@ -155,7 +158,7 @@ impl Converter<'_> {
         let mode = if let tileaa::Op::ReduceView { mode, .. } = kind { Some(*mode) } else { None };
         let node = &self.from.body.ops[op];
         let assigned_layout = self.assigned_layouts.or_default(self.from, *tile);
-        let x = self.tile(*tile, &assigned_layout)?;
+        let x = self.tile_in_layout(*tile, &assigned_layout)?;
         let x = self.relayout(x, &store.layout, ReadBackAtoms::Any, node.loc);
         let buffer = self.tma_store_buffer(&store.buffer);
         self.shared_store(x, &store.layout, buffer, node.loc);
@@ -163,17 +166,19 @@ impl Converter<'_> {
         let index = index.iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, stage, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));
         let new = Op::TmaStore { view, index, token, order, in_bounds, buffer, stage, map, mode, waits: false };
-        let done = self.emit_one(new, Type::Token, node.loc);
-        self.remember(node.results[0], None, done);
+        let result_token = self.emit_one(new, Type::Token, node.loc);
+        self.remember(node.results[0], None, result_token);
         Ok(())
     }
 
+    /// The buffer of a TMA store. Stores of one block and component with equal buffers share one.
     fn tma_store_buffer(&mut self, info: &BufferInfo) -> Buffer {
-        let here = (self.component, self.block);
-        let known = self.tma_store_buffers.iter().find(|(block, buffer)| *block == here && self.attrs.buffers[*buffer] == *info);
-        known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
+        let current_place = (self.component, self.block);
+        let existing_buffer =
+            self.tma_store_buffers.iter().find(|(block, buffer)| *block == current_place && self.attrs.buffers[*buffer] == *info);
+        existing_buffer.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info.clone());
-            self.tma_store_buffers.push((here, buffer));
+            self.tma_store_buffers.push((current_place, buffer));
             buffer
         })
     }
@@ -181,16 +186,16 @@ impl Converter<'_> {
     /// Emits an asynchronous copy of a load through pointers.
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::Load { ptr, mask, token, order, hints, .. } = kind else { unreachable!("only loads are copies") };
-        let latency = self.latency(hints);
-        let Copy { buffer, by: CopyMethod::Pieces { layout, bytes, .. }, readers } =
+        let latency = self.hinted_latency(hints);
+        let Copy { buffer, method: CopyMethod::Pieces { layout, bytes, .. }, readers } =
             self.copies.get(op).expect("the load is a copy").clone()
         else {
             unreachable!("TMA copies views only")
         };
         let buffer = self.attrs.buffers.push(buffer);
         let new = Op::Copy {
-            ptr: self.tile(*ptr, &layout)?,
-            mask: mask.map(|mask| self.tile(mask, &layout)).transpose()?,
+            ptr: self.tile_in_layout(*ptr, &layout)?,
+            mask: mask.map(|mask| self.tile_in_layout(mask, &layout)).transpose()?,
             token: self.optional_non_tile(*token)?,
             order: *order,
             buffer,
@@ -205,12 +210,12 @@ impl Converter<'_> {
     /// Emits the copy that replaces a load.
     fn emit_copy(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
         let node = &self.from.body.ops[op];
-        let (tile, done) = (node.results[0], node.results[1]);
+        let (tile, result_token) = (node.results[0], node.results[1]);
         let token = self.emit_one(new, Type::Token, node.loc);
-        self.remember(done, None, token);
-        self.lowered_for.copies.insert(buffer, op);
+        self.remember(result_token, None, token);
+        self.buffer_origins.copies.insert(buffer, op);
         match readers {
-            // Each use reads it in the layout that it needs.
+            // Each use reads the tile from the buffer, in the layout that the use needs.
             Readers::Mmas => _ = self.buffered.insert(tile, buffer),
             Readers::Registers => {
                 let assigned_layout = self.assigned_layouts.or_default(self.from, tile);
@@ -229,15 +234,15 @@ impl Converter<'_> {
         }
         let new = match kind {
             tileaa::Op::Load { ptr, mask, other, token, order, .. } => {
-                let at = self.from.body.result(op);
+                let result = self.from.body.result(op);
                 // The result has the layout of its widest access, see `layout_assignment`.
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::Load {
-                    ptr: self.in_layout_of(*ptr, at)?,
-                    mask: mask.map(|mask| self.in_layout_of(mask, at)).transpose()?,
+                    ptr: self.in_layout_of(*ptr, result)?,
+                    mask: mask.map(|mask| self.in_layout_of(mask, result)).transpose()?,
                     other: other
                         .filter(|_| !common::fault_injected("as.padding"))
-                        .map(|other| self.in_layout_of(other, at))
+                        .map(|other| self.in_layout_of(other, result))
                         .transpose()?,
                     token: self.optional_non_tile(*token)?,
                     order: *order,
@@ -258,23 +263,23 @@ impl Converter<'_> {
                 }
             }
             tileaa::Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
-                let at = self.from.body.result(op);
+                let result = self.from.body.result(op);
                 Op::AtomicRmw {
-                    ptr: self.in_layout_of(*ptr, at)?,
-                    value: self.in_layout_of(*value, at)?,
-                    mask: mask.map(|mask| self.in_layout_of(mask, at)).transpose()?,
+                    ptr: self.in_layout_of(*ptr, result)?,
+                    value: self.in_layout_of(*value, result)?,
+                    mask: mask.map(|mask| self.in_layout_of(mask, result)).transpose()?,
                     token: self.optional_non_tile(*token)?,
                     order: *order,
                     mode: *mode,
                 }
             }
             tileaa::Op::AtomicCas { ptr, compare, value, mask, token, order } => {
-                let at = self.from.body.result(op);
+                let result = self.from.body.result(op);
                 Op::AtomicCas {
-                    ptr: self.in_layout_of(*ptr, at)?,
-                    compare: self.in_layout_of(*compare, at)?,
-                    value: self.in_layout_of(*value, at)?,
-                    mask: mask.map(|mask| self.in_layout_of(mask, at)).transpose()?,
+                    ptr: self.in_layout_of(*ptr, result)?,
+                    compare: self.in_layout_of(*compare, result)?,
+                    value: self.in_layout_of(*value, result)?,
+                    mask: mask.map(|mask| self.in_layout_of(mask, result)).transpose()?,
                     token: self.optional_non_tile(*token)?,
                     order: *order,
                 }
@@ -284,34 +289,35 @@ impl Converter<'_> {
         self.emit_access(op, new)
     }
 
-    /// A value in the assigned layout of another one.
+    /// The new value of `value` in the assigned layout of `other`.
     fn in_layout_of(&mut self, value: Value, other: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.non_tile(value);
         }
         let layout = self.assigned_layouts.or_default(self.from, other);
-        self.tile(value, &layout)
+        self.tile_in_layout(value, &layout)
     }
 
     fn in_layout(&mut self, value: Value, layout: Option<&tileas::Layout>) -> Result<Value> {
         match layout {
-            Some(layout) => self.tile(value, layout),
+            Some(layout) => self.tile_in_layout(value, layout),
             None => self.non_tile(value),
         }
     }
 
-    /// The index of a view. Each row of a gathered tile has an index, which every thread that accesses the row must hold.
+    /// The new index of a view access. Each row of a gathered tile has its own index, which every thread that accesses the row must
+    /// hold.
     fn view_index(&mut self, view: Value, index: &[Value], layout: &tileas::Layout) -> Result<Vec<Value>> {
         let tileaa::Type::View(view) = self.from.body.ty(view) else { unreachable!("the verifier checks that views are views") };
         let strides = tileas::layout::Strides::of(&view.tile);
-        let one = |(t, value): (usize, &Value)| {
+        let convert_index = |(t, value): (usize, &Value)| {
             if self.is_tile(*value) {
-                self.tile(*value, &layout.map(|basis| strides.coordinate(basis, t)))
+                self.tile_in_layout(*value, &layout.map(|basis| strides.coordinate(basis, t)))
             } else {
                 self.non_tile(*value)
             }
         };
-        index.iter().enumerate().map(one).collect()
+        index.iter().enumerate().map(convert_index).collect()
     }
 
     /// Emits an access with register results.
@@ -326,18 +332,18 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Broadcasts a result that one thread computed. Other warps read it from a buffer, if any op uses it.
-    pub(super) fn broadcast_result(&mut self, op: OpId, found: Value) -> Value {
+    /// Broadcasts a result that one thread computed. If an op uses the result, other warps read it from a buffer.
+    pub(super) fn broadcast_result(&mut self, op: OpId, value: Value) -> Value {
         let node = &self.from.body.ops[op];
-        let ty = self.to.ty(found).clone();
-        let Some(elem) = ty.elem().filter(|_| self.uses[node.results[0].0 as usize] > 0) else { return found };
+        let ty = self.to.ty(value).clone();
+        let Some(elem) = ty.elem().filter(|_| self.use_counts[node.results[0].0 as usize] > 0) else { return value };
         let uniform = || Layout::uniform(self.attrs.warps.ilog2() as usize);
         let layout = ty.layout().map_or_else(uniform, |id| self.module.layouts[id].clone());
         if !layout.warp.contains(&0) {
-            return found;
+            return value;
         }
         let buffer = self.exchange_buffer(elem, &ty.shape().into());
-        self.shared_store(found, &layout, buffer, node.loc);
+        self.shared_store(value, &layout, buffer, node.loc);
         let atom = CopyAtom::Vector { vector_bits: smem_swizzles::widest_vector(&self.attrs.buffers[buffer], &layout) };
         self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, node.loc)
     }

@@ -1,7 +1,8 @@
 //! Purpose: rewrite a function from `.aa` to `.as` as its [`LoweringPlan`] specifies.
 //! Requires: a complete plan.
-//! Establishes: a value with an assigned layout is emitted once, at its op. Other values are rematerialized at each use in the
-//! layout that the use needs ([`Converter::tile`]). Layout conversions of a value are cached until their region ends.
+//! Establishes: a value with an assigned layout is emitted once, at the op that defines it. Other values are rematerialized at each
+//! use in the layout that the use needs ([`Converter::tile_in_layout`]). Layout conversions of a value are cached until their
+//! region ends.
 //! Preserves: the order of effects.
 //! See also: Triton's `ConvertTritonToTritonGPU` and `ConvertLayoutOp`.
 
@@ -14,15 +15,15 @@ mod memory;
 mod relayout;
 mod shape;
 
-pub(crate) use relayout::{innermost, neighbours_first};
+pub(crate) use relayout::{innermost_dim, neighbours_first};
 
 use crate::access_layouts::Accesses;
 use crate::async_copies::Copies;
 use crate::layout_assignment::AssignedLayouts;
 use crate::lowering_plan::LoweringPlan;
 use crate::mma_selection::MmaSelections;
-use crate::smem_fit::LoweredFor;
-use crate::tma_stores::Stores;
+use crate::smem_fit::BufferOrigins;
+use crate::tma_stores::TmaStores;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use base::{Block, Body, Envelope, Loc, Value};
@@ -38,25 +39,25 @@ pub(crate) fn convert(
     plan: &LoweringPlan,
     module: &mut tileas::Module,
     envelope: &Envelope,
-) -> Result<(tileas::Function, LoweredFor)> {
-    let mut new = tileas::Function::new(&function.name, plan.attrs.clone(), function.loc);
-    let block = new.entry();
-    let mut rewriter = Converter {
+) -> Result<(tileas::Function, BufferOrigins)> {
+    let mut new_function = tileas::Function::new(&function.name, plan.attrs.clone(), function.loc);
+    let block = new_function.entry();
+    let mut converter = Converter {
         from: function,
-        to: std::mem::take(&mut new.body),
-        attrs: std::mem::take(&mut new.attrs),
+        to: std::mem::take(&mut new_function.body),
+        attrs: std::mem::take(&mut new_function.attrs),
         module,
         accesses: &plan.accesses,
         mmas: &plan.mmas,
         assigned_layouts: &plan.assigned_layouts,
         copies: &plan.copies,
         stores: &plan.stores,
-        parents: control::parents(function),
-        uses: function.body.use_counts(function.region),
+        parents: control::parent_ops(function),
+        use_counts: function.body.use_counts(function.region),
         block,
         scopes: vec![Scope::new(block, false)],
         buffered: BTreeMap::new(),
-        lowered_for: LoweredFor::default(),
+        buffer_origins: BufferOrigins::default(),
         accumulators: BTreeMap::new(),
         component: 0,
         following_ops: &[],
@@ -65,33 +66,34 @@ pub(crate) fn convert(
         envelope,
     };
     for &param in function.params() {
-        let ty = rewriter.scalar_type(param)?;
-        let value = rewriter.to.add_argument(block, ty);
-        rewriter.remember(param, None, value);
+        let ty = converter.scalar_type(param)?;
+        let value = converter.to.add_argument(block, ty);
+        converter.remember(param, None, value);
     }
-    rewriter.ops(function.entry())?;
-    let Converter { to, attrs, lowered_for, .. } = rewriter;
-    (new.body, new.attrs) = (to, attrs);
-    Ok((base::text::compact(&new), lowered_for))
+    converter.convert_ops(function.entry())?;
+    let Converter { to, attrs, buffer_origins, .. } = converter;
+    (new_function.body, new_function.attrs) = (to, attrs);
+    Ok((base::text::compact(&new_function), buffer_origins))
 }
 
 /// An open region.
 struct Scope {
     block: Block,
-    /// Whether it is a loop body.
-    repeats: bool,
-    /// The new value for each old value and layout (none for scalars, views and tokens).
-    made: BTreeMap<(Value, Option<LayoutId>), Value>,
+    /// Whether the region is the body of a loop, reduction or scan, which may execute several times.
+    is_repeated: bool,
+    /// The new value for each old value and layout. Scalars, views and tokens have no layout.
+    new_values: BTreeMap<(Value, Option<LayoutId>), Value>,
     /// The buffers from which MMAs read their operands, by the innermost dimension.
     operands: BTreeMap<(Value, usize), Buffer>,
 }
 
 impl Scope {
-    fn new(block: Block, repeats: bool) -> Scope {
-        Scope { block, repeats, made: BTreeMap::new(), operands: BTreeMap::new() }
+    fn new(block: Block, is_repeated: bool) -> Scope {
+        Scope { block, is_repeated, new_values: BTreeMap::new(), operands: BTreeMap::new() }
     }
 }
 
+/// The state of the conversion of a function.
 struct Converter<'a> {
     from: &'a tileaa::Function,
     to: Body<tileas::Op, Type>,
@@ -101,17 +103,18 @@ struct Converter<'a> {
     mmas: &'a MmaSelections,
     assigned_layouts: &'a AssignedLayouts,
     copies: &'a Copies,
-    stores: &'a Stores,
+    stores: &'a TmaStores,
+    /// The parent op of each old op.
     parents: Vec<Option<OpId>>,
     /// The use count of each old value.
-    uses: Vec<u32>,
+    use_counts: Vec<u32>,
     /// The insertion block.
     block: Block,
     /// The open regions, outermost first.
     scopes: Vec<Scope>,
     /// Tiles in buffers, from which each use reads them.
     buffered: BTreeMap<Value, Buffer>,
-    lowered_for: LoweredFor,
+    buffer_origins: BufferOrigins,
     /// The TMEM buffers of accumulators, by the first MMA of their chain.
     accumulators: BTreeMap<OpId, Buffer>,
     /// The component of the current op.
@@ -126,27 +129,27 @@ struct Converter<'a> {
 }
 
 impl Converter<'_> {
-    fn ops(&mut self, block: Block) -> Result<()> {
+    fn convert_ops(&mut self, block: Block) -> Result<()> {
         let ops = &self.from.body.blocks[block].ops;
         for (at, &op) in ops.iter().enumerate() {
             self.following_ops = &ops[at + 1..];
-            self.op(op)?;
+            self.convert_op(op)?;
         }
         Ok(())
     }
 
-    fn op(&mut self, op: OpId) -> Result<()> {
+    fn convert_op(&mut self, op: OpId) -> Result<()> {
         use tileaa::Op;
         let kind = &self.from.body.ops[op].kind;
         self.component = self.mmas.component(op);
         match kind {
-            Op::Core(core) => self.core(op, core),
+            Op::Core(core) => self.convert_core(op, core),
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, kind),
-            Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.multicast(op, kind),
+            Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.multicast_access(op, kind),
             Op::Load { .. } | Op::Store { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.pointer_access(op, kind),
-            Op::Reduce { operands, dim, body, .. } => self.reduce(op, operands, *dim, *body),
-            Op::Scan { operands, dim, reverse, body, .. } => self.scan(op, operands, *dim, *reverse, *body),
-            Op::Mma { .. } | Op::MmaScaled { .. } => self.mma(op, kind),
+            Op::Reduce { operands, dim, body, .. } => self.convert_reduce(op, operands, *dim, *body),
+            Op::Scan { operands, dim, reverse, body, .. } => self.convert_scan(op, operands, *dim, *reverse, *body),
+            Op::Mma { .. } | Op::MmaScaled { .. } => self.convert_mma(op, kind),
         }
     }
 
@@ -156,8 +159,8 @@ impl Converter<'_> {
         let result = node.results.first().map(|value| base::text::TypeText::print(self.from.body.ty(*value)));
         let name = base::ir::Operation::mnemonic(&node.kind);
         let target = self.envelope.target.map(|target| target.name).unwrap_or_default();
-        let of = result.map(|ty| format!(" of type {ty}")).unwrap_or_default();
-        Diagnostic::unsupported("AS900", format!("op '{name}'{of} is not supported on {target}"))
+        let type_suffix = result.map(|ty| format!(" of type {ty}")).unwrap_or_default();
+        Diagnostic::unsupported("AS900", format!("op '{name}'{type_suffix} is not supported on {target}"))
             .at_loc(&self.envelope.debug, node.loc)
     }
 
@@ -169,16 +172,19 @@ impl Converter<'_> {
         self.emit(op, [result], loc)[0]
     }
 
+    /// Records the new value of an old value in a layout, in the innermost scope.
     fn remember(&mut self, old: Value, layout: Option<LayoutId>, new: Value) {
-        self.scopes.last_mut().expect("a function is open").made.insert((old, layout), new);
+        self.scopes.last_mut().expect("a function is open").new_values.insert((old, layout), new);
     }
+    /// The new value of an old value in a layout, if an open scope has it.
     fn recall(&self, old: Value, layout: Option<LayoutId>) -> Option<Value> {
-        self.scopes.iter().rev().find_map(|scope| scope.made.get(&(old, layout)).copied())
+        self.scopes.iter().rev().find_map(|scope| scope.new_values.get(&(old, layout)).copied())
     }
 
     fn is_tile(&self, value: Value) -> bool {
         self.from.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty())
     }
+    /// The element type and shape of an old tile or scalar.
     fn elem_shape(&self, value: Value) -> (Elem, Shape) {
         let (elem, shape) = self.from.body.ty(value).tile().expect("a tile or scalar");
         (elem, shape.clone())
@@ -217,27 +223,28 @@ impl Converter<'_> {
         Ok(self.recall(value, None).expect("scalars are emitted at their op"))
     }
 
-    /// The new value in its assigned layout, for tiles and non-tiles.
+    /// The new value: a tile in its assigned layout, or a value that is no tile.
     fn in_assigned_layout(&mut self, value: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.non_tile(value);
         }
         let layout = self.assigned_layouts.or_default(self.from, value);
-        self.tile(value, &layout)
+        self.tile_in_layout(value, &layout)
     }
 
     /// The new value of a tile in a layout.
-    fn tile(&mut self, value: Value, layout: &Layout) -> Result<Value> {
-        self.tile_by(value, layout, ReadBackAtoms::Any)
+    fn tile_in_layout(&mut self, value: Value, layout: &Layout) -> Result<Value> {
+        self.tile_read_with(value, layout, ReadBackAtoms::Any)
     }
 
-    fn tile_by(&mut self, value: Value, layout: &Layout, atoms: ReadBackAtoms) -> Result<Value> {
+    /// As [`Converter::tile_in_layout`], with the atoms that may read the tile back from shared memory.
+    fn tile_read_with(&mut self, value: Value, layout: &Layout, atoms: ReadBackAtoms) -> Result<Value> {
         let id = self.module.layout_id(layout.clone());
         if let Some(new) = self.recall(value, Some(id)) {
             return Ok(new);
         }
         let new = match self.assigned_layouts.get(value) {
-            Some(assigned_layout) if atoms == ReadBackAtoms::Any && self.is_recomputed(value, assigned_layout, layout) => {
+            Some(assigned_layout) if atoms == ReadBackAtoms::Any && self.pays_to_rematerialize(value, assigned_layout, layout) => {
                 self.emit_in_layout(value, layout)?
             }
             Some(assigned_layout) => {
@@ -258,26 +265,26 @@ impl Converter<'_> {
         (layout, id): (&Layout, LayoutId),
         atoms: ReadBackAtoms,
     ) -> Value {
-        let holds = |scope: &Scope| scope.made.get(&(value, Some(assigned_layout))).copied();
+        let value_in_scope = |scope: &Scope| scope.new_values.get(&(value, Some(assigned_layout))).copied();
         let (computed_at, source) = self
             .scopes
             .iter()
             .enumerate()
             .rev()
-            .find_map(|(at, scope)| Some((at, holds(scope)?)))
+            .find_map(|(at, scope)| Some((at, value_in_scope(scope)?)))
             .expect("a value with an assigned layout is emitted at its op");
         let at = self.before_loops(computed_at);
         let insertion_block = std::mem::replace(&mut self.block, self.scopes[at].block);
         let loc = self.loc_of(value);
         let new = self.relayout(source, layout, atoms, loc);
         self.block = insertion_block;
-        self.scopes[at].made.insert((value, Some(id)), new);
+        self.scopes[at].new_values.insert((value, Some(id)), new);
         new
     }
 
     /// The outermost scope for code that depends on a value of scope `computed_at`: outside all loops that do not change it.
     fn before_loops(&self, computed_at: usize) -> usize {
-        let loops = self.scopes[computed_at + 1..].iter().rev().take_while(|scope| scope.repeats).count();
+        let loops = self.scopes[computed_at + 1..].iter().rev().take_while(|scope| scope.is_repeated).count();
         self.scopes.len() - 1 - loops
     }
 

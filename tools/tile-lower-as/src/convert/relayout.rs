@@ -3,7 +3,7 @@
 
 use super::Converter;
 use crate::layout_assignment::cat_result;
-use crate::operands::{self, Step, StepKind};
+use crate::operands::{self, OperandStep, StepKind};
 use crate::{slices, smem_swizzles};
 use base::{Loc, Value};
 use core_dialect::core_ops::Core;
@@ -14,23 +14,24 @@ use tileas::budget;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Space, Type};
 
-/// A layout conversion may use the fraction 1/MAX_SHARED_MEMORY of shared memory; larger tiles are converted in halves.
-const MAX_SHARED_MEMORY: u32 = 2;
+/// A layout conversion may use the fraction 1/SMEM_DIVISOR of shared memory. Larger tiles are converted in halves.
+const SMEM_DIVISOR: u32 = 2;
 
-/// The number of shuffled words up to which shuffles cost less than shared memory with its barriers.
-const FEW_EXCHANGES: usize = 4;
-/// The same limit if threads read slices of the tile separately.
-const FEW_SLICES: usize = 16;
+/// Maximum words of a thread for which shuffles cost less than shared memory with its barriers.
+const MAX_SHUFFLED_WORDS: usize = 4;
+/// The higher maximum if threads read slices of the tile separately ([`ReadBackAtoms::Vectors`]).
+const MAX_SHUFFLED_WORDS_OF_SLICES: usize = 16;
 
 /// The atoms with which threads read a tile back from shared memory during a layout conversion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadBackAtoms {
     Any,
-    /// Vector loads, of which unused ones are removed.
+    /// Vector loads only, so that unused loads can be removed one by one.
     Vectors,
 }
 
 impl Converter<'_> {
+    /// Converts a tile to another layout.
     pub(super) fn relayout(&mut self, value: Value, to: &Layout, atoms: ReadBackAtoms, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
@@ -42,21 +43,21 @@ impl Converter<'_> {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
         }
         let words = to.registers() * elem.bytes().div_ceil(4) as usize;
-        let few = if atoms == ReadBackAtoms::Vectors { FEW_SLICES } else { FEW_EXCHANGES };
-        if words <= few && to.exchange(&from).is_some() {
+        let max_words = if atoms == ReadBackAtoms::Vectors { MAX_SHUFFLED_WORDS_OF_SLICES } else { MAX_SHUFFLED_WORDS };
+        if words <= max_words && to.exchange(&from).is_some() {
             return self.emit_one(Op::ConvertLayout { x: value, route: Route::Shuffle }, ty, loc);
         }
         if let Some(bit) = self.bit_to_halve(elem, &shape, &from, to) {
-            return self.by_halves(value, to, bit, atoms, loc);
+            return self.convert_by_halves(value, to, bit, atoms, loc);
         }
-        let inner = [&from, to].map(|layout| innermost(layout, &shape));
+        let inner = [&from, to].map(|layout| innermost_dim(layout, &shape));
         let in_order = neighbours_first(&from, &shape, inner[0]);
         if in_order != from {
             let ty = self.tile_type(elem, &shape, in_order.clone());
             let value = self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
             return self.relayout(value, to, atoms, loc);
         }
-        let buffer = smem_swizzles::exchange(elem, &shape, inner, &[&from, to]);
+        let buffer = smem_swizzles::conversion_buffer(elem, &shape, inner, &[&from, to]);
         let buffer = self.attrs.buffers.push(buffer);
         self.shared_store(value, &from, buffer, loc);
         if atoms == ReadBackAtoms::Vectors {
@@ -66,20 +67,21 @@ impl Converter<'_> {
         self.shared_load(buffer, ty, to, loc)
     }
 
-    /// Whether to rematerialize a tile in the requested layout, because converting its operand instead takes fewer wavefronts. This
-    /// adds no work if the operand has no other use and threads hold no copies. Loop-invariant values are not rematerialized,
-    /// because that would happen in each iteration.
-    pub(super) fn is_recomputed(&self, value: Value, assigned_layout: &Layout, layout: &Layout) -> bool {
+    /// Whether to rematerialize a tile in the requested layout, because a conversion of its operand takes fewer wavefronts than a
+    /// conversion of the tile. The rematerialization adds no work, because the operand must have no other use, and the requested
+    /// layout must not repeat elements. Loop-invariant values are not rematerialized, because each iteration would compute them
+    /// again.
+    pub(super) fn pays_to_rematerialize(&self, value: Value, assigned_layout: &Layout, layout: &Layout) -> bool {
         let scope = self.scopes.last().expect("a function is open");
-        let only_here = |value: Value| self.uses[value.0 as usize] == 1;
-        let is_here = |value: Value| scope.made.range((value, None)..).next().is_some_and(|((made, _), _)| *made == value);
+        let only_here = |value: Value| self.use_counts[value.0 as usize] == 1;
+        let is_here = |value: Value| scope.new_values.range((value, None)..).next().is_some_and(|((made, _), _)| *made == value);
         let (elem, shape) = self.elem_shape(value);
         let has_copies = layout.registers() > assigned_layout.registers();
         if has_copies || layout.renaming(assigned_layout, |element| element).is_some() || !is_here(value) || !only_here(value) {
             return false;
         }
         let (mut source, mut desired) = (value, layout.clone());
-        while let Some(Step { from, step_kind }) = operands::step(self.from, source) {
+        while let Some(OperandStep { from, step_kind }) = operands::defining_step(self.from, source) {
             if let StepKind::Permuted(order) = step_kind {
                 desired = desired.unpermute(&self.elem_shape(source).1, order);
             }
@@ -93,7 +95,7 @@ impl Converter<'_> {
                 continue;
             };
             let conversion_cost = |elem, shape: &Shape, from: &Layout, to: &Layout| {
-                smem_swizzles::conversion_cost(elem, shape, [from, to].map(|layout| innermost(layout, shape)), [from, to])
+                smem_swizzles::conversion_cost(elem, shape, [from, to].map(|layout| innermost_dim(layout, shape)), [from, to])
             };
             let [operand_conversion, conversion] =
                 [conversion_cost(narrow, &of_source, before, &desired), conversion_cost(elem, &shape, assigned_layout, layout)];
@@ -106,13 +108,13 @@ impl Converter<'_> {
     /// layouts.
     fn bit_to_halve(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
-        let most = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / MAX_SHARED_MEMORY;
+        let max_bytes = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / SMEM_DIVISOR;
         let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_alone(**basis, from, to);
-        (bytes > most).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
+        (bytes > max_bytes).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
 
-    /// Makes the bit a dimension and converts the halves as slices along it. Other dimensions stay, so that halves have rows.
-    fn by_halves(&mut self, value: Value, to: &Layout, bit: u32, atoms: ReadBackAtoms, loc: Loc) -> Value {
+    /// Reshapes the tile so that the bit is a dimension of extent 2, and converts the two slices along this dimension separately.
+    fn convert_by_halves(&mut self, value: Value, to: &Layout, bit: u32, atoms: ReadBackAtoms, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
         let (folded, half, dim) = halved_shapes(&shape, bit);
@@ -121,20 +123,20 @@ impl Converter<'_> {
         let of_half = |layout| slices::layout_of_slice(layout, &folded, &half).expect("`bit_to_halve` checks the bit");
         let (from, half_to) = (of_half(&from), of_half(to));
         let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
-        let parts = [0, 1].map(|number| {
-            let at = |along: usize| if along == dim && !common::fault_injected("as.halves") { number } else { 0 };
-            let index = |along| self.emit_one(Core::Constant { value: Dense::Splat(at(along)) }, i32.clone(), loc);
+        let parts = [0, 1].map(|half_index| {
+            let index_along = |along: usize| if along == dim && !common::fault_injected("as.halves") { half_index } else { 0 };
+            let index = |along| self.emit_one(Core::Constant { value: Dense::Splat(index_along(along)) }, i32.clone(), loc);
             let indices = (0..folded.len()).map(index).collect();
             let ty = self.tile_type(elem, &half, from.clone());
             let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
             self.relayout(part, &half_to, atoms, loc)
         });
-        let whole = cat_result(&half_to, &half, dim);
-        let ty = self.tile_type(elem, &folded, whole.clone());
+        let whole_layout = cat_result(&half_to, &half, dim);
+        let ty = self.tile_type(elem, &folded, whole_layout.clone());
         let cat = self.emit_one(Core::Cat { lhs: parts[0], rhs: parts[1], dim: dim as u32 }, ty, loc);
-        let ty = self.tile_type(elem, &shape, whole);
-        let done = self.emit_one(Core::Reshape { x: cat }, ty, loc);
-        self.relayout(done, to, atoms, loc)
+        let ty = self.tile_type(elem, &shape, whole_layout);
+        let converted = self.emit_one(Core::Reshape { x: cat }, ty, loc);
+        self.relayout(converted, to, atoms, loc)
     }
 
     /// A buffer that holds a tile in row-major order.
@@ -169,13 +171,13 @@ impl Converter<'_> {
 /// The shape with the bit as a dimension, the shape of either half, and the index of the new dimension.
 fn halved_shapes(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     let strides = Strides::of(shape);
-    let cut = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
-    let inner = 1 << (bit - strides.shift[cut]);
-    let with = |middle: u32| {
-        let parts = [shape[cut] / (2 * inner), middle, inner];
-        shape[..cut].iter().copied().chain(parts).chain(shape[cut + 1..].iter().copied()).collect()
+    let split_dim = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
+    let inner_extent = 1 << (bit - strides.shift[split_dim]);
+    let with_extent = |middle: u32| {
+        let parts = [shape[split_dim] / (2 * inner_extent), middle, inner_extent];
+        shape[..split_dim].iter().copied().chain(parts).chain(shape[split_dim + 1..].iter().copied()).collect()
     };
-    (with(2), with(1), cut + 1)
+    (with_extent(2), with_extent(1), split_dim + 1)
 }
 
 /// Whether in both layouts exactly one register bit moves this bit of the linear element index.
@@ -188,14 +190,14 @@ fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
 
 /// The layout with registers that are contiguous along a dimension first, for vector accesses.
 pub(crate) fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
-    let run: Vec<u32> =
+    let contiguous: Vec<u32> =
         Strides::of(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();
-    let others = layout.register.iter().filter(|basis| !run.contains(basis));
-    Layout { register: run.iter().chain(others).copied().collect(), ..layout.clone() }
+    let others = layout.register.iter().filter(|basis| !contiguous.contains(basis));
+    Layout { register: contiguous.iter().chain(others).copied().collect(), ..layout.clone() }
 }
 
 /// The dimension along which a layout has contiguous elements.
-pub(crate) fn innermost(layout: &Layout, shape: &[u32]) -> usize {
+pub(crate) fn innermost_dim(layout: &Layout, shape: &[u32]) -> usize {
     let strides = Strides::of(shape);
     let basis = layout.register.first().or(layout.lane.first()).copied().unwrap_or(1);
     (0..shape.len()).find(|dim| strides.mask(*dim) & basis != 0).unwrap_or(shape.len() - 1)

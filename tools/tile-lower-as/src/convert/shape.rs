@@ -1,5 +1,5 @@
-//! Converts concatenation, reinterpretation and slices. If layouts and constant indices allow it, they only select registers;
-//! otherwise the tile passes through shared memory.
+//! Converts concatenation, reinterpretation and slices. If layouts and constant indices allow it, the new ops only select
+//! registers; otherwise the tile passes through shared memory.
 
 use super::Converter;
 use super::relayout::ReadBackAtoms;
@@ -28,22 +28,24 @@ impl Converter<'_> {
             Core::Cat { lhs, rhs, dim } => {
                 let operand = cat_operand(&assigned_layout, &shape, *dim as usize);
                 let [lhs, rhs] = if common::fault_injected("as.cat") { [rhs, lhs] } else { [lhs, rhs] };
-                let [lhs, rhs] = [self.tile(*lhs, &operand)?, self.tile(*rhs, &operand)?];
+                let [lhs, rhs] = [self.tile_in_layout(*lhs, &operand)?, self.tile_in_layout(*rhs, &operand)?];
                 self.emit_one(Core::Cat { lhs, rhs, dim: *dim }, ty, loc)
             }
             Core::Reinterpret { x } => {
                 let operand = reinterpret_operand(&assigned_layout, self.elem_shape(*x).0, elem);
-                let x = self.tile(*x, &operand)?;
+                let x = self.tile_in_layout(*x, &operand)?;
                 self.emit_one(Core::Reinterpret { x }, ty, loc)
             }
-            Core::Extract { x, indices } if slices::is_constant(self.from, indices, &self.elem_shape(*x).1, &shape) => {
+            Core::Extract { x, indices } if slices::has_constant_indices(self.from, indices, &self.elem_shape(*x).1, &shape) => {
                 let whole = slices::layout_of_whole(&assigned_layout, &self.elem_shape(*x).1, &shape);
-                let x = self.tile_by(*x, &whole, ReadBackAtoms::Vectors)?;
+                let x = self.tile_read_with(*x, &whole, ReadBackAtoms::Vectors)?;
                 let indices = self.non_tiles(indices)?;
                 self.emit_one(Core::Extract { x, indices }, ty, loc)
             }
-            Core::Insert { x, into, indices } if let Some(part) = self.inserted(*x, indices, &assigned_layout, &shape) => {
-                let [x, into] = [self.tile(*x, &part)?, self.tile(*into, &assigned_layout)?];
+            Core::Insert { x, into, indices }
+                if let Some(part) = self.inserted_slice_layout(*x, indices, &assigned_layout, &shape) =>
+            {
+                let [x, into] = [self.tile_in_layout(*x, &part)?, self.tile_in_layout(*into, &assigned_layout)?];
                 let indices = self.non_tiles(indices)?;
                 self.emit_one(Core::Insert { x, into, indices }, ty, loc)
             }
@@ -56,9 +58,9 @@ impl Converter<'_> {
             Core::Insert { x, into, indices } => {
                 let slice = self.elem_shape(*x).1;
                 let buffer = self.store_in_buffer(*into, loc)?;
-                let at = self.assigned_layouts.or_default(self.from, *x);
-                let index = self.slice_index(indices, &shape, &slice, &at, loc)?;
-                let x = self.tile(*x, &at)?;
+                let slice_layout = self.assigned_layouts.or_default(self.from, *x);
+                let index = self.slice_index(indices, &shape, &slice, &slice_layout, loc)?;
+                let x = self.tile_in_layout(*x, &slice_layout)?;
                 if !common::fault_injected("as.insert") {
                     self.emit(Op::SharedScatter { x, buffer, stage: None, index }, [], loc);
                 }
@@ -75,60 +77,65 @@ impl Converter<'_> {
     }
 
     /// The layout of a slice that is inserted at constant indices of a tile, if that is a selection of registers.
-    fn inserted(&self, slice: Value, indices: &[Value], assigned_layout: &Layout, whole: &Shape) -> Option<Layout> {
+    fn inserted_slice_layout(&self, slice: Value, indices: &[Value], assigned_layout: &Layout, whole: &Shape) -> Option<Layout> {
         let part = self.elem_shape(slice).1;
-        slices::is_constant(self.from, indices, whole, &part)
+        slices::has_constant_indices(self.from, indices, whole, &part)
             .then(|| slices::layout_of_slice(assigned_layout, whole, &part))
             .flatten()
     }
 
-    /// A buffer that holds a tile.
+    /// Stores a tile to a new buffer.
     fn store_in_buffer(&mut self, value: Value, loc: Loc) -> Result<tileas::Buffer> {
         let (elem, shape) = self.elem_shape(value);
         let layout = self.assigned_layouts.or_default(self.from, value);
-        let x = self.tile(value, &layout)?;
+        let x = self.tile_in_layout(value, &layout)?;
         let buffer = self.exchange_buffer(elem, &shape);
         self.shared_store(x, &layout, buffer, loc);
         Ok(buffer)
     }
 
-    /// For each element of a slice in a layout, its linear index in the full tile.
+    /// For each element of a slice in this layout, its linear index in the full tile. `indices` count slices, not elements.
     fn slice_index(&mut self, indices: &[Value], whole: &Shape, slice: &Shape, layout: &Layout, loc: Loc) -> Result<Value> {
         let strides = Strides::of(whole);
         let ty = self.tile_type(I32, slice, layout.clone());
-        let mut sum: Option<Value> = None;
+        let mut linear_index: Option<Value> = None;
         for (dim, index) in indices.iter().enumerate() {
             let shift = strides.shift[dim];
             let coordinate = self.emit_one(Op::Coordinate { dim: dim as u32 }, ty.clone(), loc);
-            let unit = self.number(1 << shift, ty.clone(), loc);
-            let own = self.integer(Binary::MulI { overflow: Overflow::None }, coordinate, unit, ty.clone(), loc);
-            let width = if common::fault_injected("as.slice") { 1 } else { u64::from(slice[dim]) };
-            let width = self.number(width << shift, Type::Scalar(I32), loc);
+            let dim_stride = self.integer_constant(1 << shift, ty.clone(), loc);
+            let element_offset =
+                self.integer_op(Binary::MulI { overflow: Overflow::None }, coordinate, dim_stride, ty.clone(), loc);
+            let slice_stride = if common::fault_injected("as.slice") { 1 } else { u64::from(slice[dim]) };
+            let slice_stride = self.integer_constant(slice_stride << shift, Type::Scalar(I32), loc);
             let index = self.non_tile(*index)?;
-            let start = self.integer(Binary::MulI { overflow: Overflow::None }, index, width, Type::Scalar(I32), loc);
-            let start = self.splat(start, slice, layout, loc);
-            let part = self.integer(Binary::AddI { overflow: Overflow::None }, own, start, ty.clone(), loc);
-            sum = Some(match sum {
-                None => part,
-                Some(sum) => self.integer(Binary::AddI { overflow: Overflow::None }, sum, part, ty.clone(), loc),
+            let slice_offset =
+                self.integer_op(Binary::MulI { overflow: Overflow::None }, index, slice_stride, Type::Scalar(I32), loc);
+            let slice_offset = self.splat_scalar(slice_offset, slice, layout, loc);
+            let dim_offset =
+                self.integer_op(Binary::AddI { overflow: Overflow::None }, element_offset, slice_offset, ty.clone(), loc);
+            linear_index = Some(match linear_index {
+                None => dim_offset,
+                Some(linear_index) => {
+                    self.integer_op(Binary::AddI { overflow: Overflow::None }, linear_index, dim_offset, ty.clone(), loc)
+                }
             });
         }
-        Ok(sum.expect("a tile has dimensions"))
+        Ok(linear_index.expect("a tile has dimensions"))
     }
 
-    fn number(&mut self, bits: u64, ty: Type, loc: Loc) -> Value {
+    fn integer_constant(&mut self, bits: u64, ty: Type, loc: Loc) -> Value {
         self.emit_one(Core::Constant { value: Dense::Splat(bits) }, ty, loc)
     }
-    fn integer(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: Type, loc: Loc) -> Value {
+    fn integer_op(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: Type, loc: Loc) -> Value {
         self.emit_one(Core::Binary { kind, lhs, rhs }, ty, loc)
     }
-    /// Splats a scalar.
-    fn splat(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
-        let ones: Shape = shape.iter().map(|_| 1).collect();
+    /// A tile of which each element is this scalar.
+    fn splat_scalar(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
+        let unit_shape: Shape = shape.iter().map(|_| 1).collect();
         let uniform = Layout::uniform(layout.warp.len());
-        let ty = self.tile_type(I32, &ones, uniform);
-        let one = self.emit_one(Core::Reshape { x: scalar }, ty, loc);
+        let ty = self.tile_type(I32, &unit_shape, uniform);
+        let unit_tile = self.emit_one(Core::Reshape { x: scalar }, ty, loc);
         let ty = self.tile_type(I32, shape, layout.clone());
-        self.emit_one(Core::Broadcast { x: one }, ty, loc)
+        self.emit_one(Core::Broadcast { x: unit_tile }, ty, loc)
     }
 }

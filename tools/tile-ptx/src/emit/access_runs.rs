@@ -1,5 +1,5 @@
-//! Shared code of all memory accesses: runs of neighbouring elements, memory order, predication, and the broadcast of a loaded
-//! value. One lane loads a value for all lanes that hold the same element.
+//! Code that all memory accesses share: runs of neighbouring elements, memory order, conditions, and the broadcast of a value that
+//! one lane has loaded for all lanes that hold the element.
 
 use super::Emitter;
 use crate::ir::{GLOBAL, Val};
@@ -11,8 +11,8 @@ use inkwell::{AddressSpace, IntPredicate};
 use tileas::Layout;
 
 impl<'c> Emitter<'c, '_> {
-    /// Loads as many neighbouring elements as `otherwise` has. If the condition is false, the result is `otherwise`. The result
-    /// has vectors or values in memory form; [`Self::loaded_registers`] converts it to registers.
+    /// Loads as many neighbouring elements as `otherwise` has, if the condition holds; otherwise the result is `otherwise`. The
+    /// result consists of vectors, or of values in memory form. [`Self::loaded_registers`] converts it to registers.
     pub(super) fn load_where(
         &self,
         cond: Option<IntValue<'c>>,
@@ -22,73 +22,74 @@ impl<'c> Emitter<'c, '_> {
         order: Order,
     ) -> Vec<Val<'c>> {
         let (ir, elem, width) = (self.ir, self.elem(tile), otherwise.len());
-        let stored = |values: &[Val<'c>]| values.iter().map(|value| self.memory_form(elem, *value)).collect::<Vec<_>>();
-        let otherwise = stored(otherwise);
+        let in_memory_form = |values: &[Val<'c>]| values.iter().map(|value| self.memory_form(elem, *value)).collect::<Vec<_>>();
+        let otherwise = in_memory_form(otherwise);
         if order.semantics != MemoryOrdering::Weak || elem.bits() == 4 {
-            return self.guarded(cond, &otherwise, |e| stored(&e.load_one_by_one(elem, ptr, width, order)));
+            return self.emit_guarded(cond, &otherwise, |e| in_memory_form(&e.load_one_by_one(elem, ptr, width, order)));
         }
         let read = || ir.load(ir.vector_type(ir.memory_type(elem), width as u32), ptr, elem.bytes() * width as u32);
-        if self.vectors.stays_in_vectors(tile, elem) {
-            return self.guarded(cond, &[ir.pack(&otherwise)], |_| vec![read()]);
+        if self.vector_uses.stays_in_vectors(tile, elem) {
+            return self.emit_guarded(cond, &[ir.pack(&otherwise)], |_| vec![read()]);
         }
-        self.guarded(cond, &otherwise, |_| ir.unpack(read(), width))
+        self.emit_guarded(cond, &otherwise, |_| ir.unpack(read(), width))
     }
 
-    /// Converts loaded vectors or values to the registers of a tile.
+    /// Converts the result of [`Self::load_where`] to the registers of a tile.
     pub(super) fn loaded_registers(&self, elem: Elem, read: Vec<Val<'c>>) -> Vec<Val<'c>> {
-        let count =
+        let element_count =
             |value: &Val<'c>| if value.is_vector_value() { value.into_vector_value().get_type().get_size() as usize } else { 1 };
-        let values = read.into_iter().flat_map(|value| self.ir.unpack(value, count(&value)));
+        let values = read.into_iter().flat_map(|value| self.ir.unpack(value, element_count(&value)));
         values.map(|value| self.register_form(elem, value)).collect()
     }
 
-    /// Loads neighbouring elements one by one if they have a memory order. Loads four-bit elements in pairs.
+    /// Loads neighbouring elements: one at a time if the access has a memory order, otherwise pairs of four-bit elements.
     fn load_one_by_one(&self, elem: Elem, ptr: PointerValue<'c>, width: usize, order: Order) -> Vec<Val<'c>> {
         let ir = self.ir;
         if order.semantics != MemoryOrdering::Weak {
-            let read = |i: usize| self.load_ordered(elem, self.neighbour(elem, ptr, i), order);
+            let read = |i: usize| self.emit_ordered_load(elem, self.element_ptr_at(elem, ptr, i), order);
             return (0..width).map(read).collect();
         }
-        let bytes = ir.unpack(ir.load(ir.vector_type(ir.int(8).into(), width as u32 / 2), ptr, width as u32 / 2), width / 2);
+        let bytes = ir.unpack(ir.load(ir.vector_type(ir.int_type(8).into(), width as u32 / 2), ptr, width as u32 / 2), width / 2);
         bytes.into_iter().flat_map(|byte| self.split_word(byte.into_int_value(), elem, 2)).collect()
     }
 
-    /// Stores neighbouring elements, one by one if they have a memory order.
+    /// Stores neighbouring elements, one at a time if the access has a memory order.
     pub(super) fn store_elements(&self, elem: Elem, ptr: PointerValue<'c>, values: &[Val<'c>], order: Order) {
         let ir = self.ir;
         if order.semantics != MemoryOrdering::Weak {
             for (i, value) in values.iter().enumerate() {
-                self.store_ordered(elem, self.neighbour(elem, ptr, i), *value, order);
+                self.emit_ordered_store(elem, self.element_ptr_at(elem, ptr, i), *value, order);
             }
             return;
         }
         if elem.bits() == 4 {
-            let bytes: Vec<Val<'c>> = values.chunks(2).map(|pair| self.join_word(pair, elem, ir.int(8)).into()).collect();
+            let bytes: Vec<Val<'c>> = values.chunks(2).map(|pair| self.join_word(pair, elem, ir.int_type(8)).into()).collect();
             ir.store(ir.pack(&bytes), ptr, bytes.len() as u32);
             return;
         }
-        let stored: Vec<Val<'c>> = values.iter().map(|value| self.memory_form(elem, *value)).collect();
-        ir.store(ir.pack(&stored), ptr, elem.bytes() * values.len() as u32);
+        let in_memory_form: Vec<Val<'c>> = values.iter().map(|value| self.memory_form(elem, *value)).collect();
+        ir.store(ir.pack(&in_memory_form), ptr, elem.bytes() * values.len() as u32);
     }
 
-    fn neighbour(&self, elem: Elem, ptr: PointerValue<'c>, i: usize) -> PointerValue<'c> {
+    /// The address of the `i`th element after `ptr`.
+    fn element_ptr_at(&self, elem: Elem, ptr: PointerValue<'c>, i: usize) -> PointerValue<'c> {
         if i == 0 { ptr } else { self.ir.element_ptr(self.ir.memory_type(elem), ptr, self.ir.const64(i as u64)) }
     }
 
-    fn load_ordered(&self, elem: Elem, ptr: PointerValue<'c>, order: Order) -> Val<'c> {
+    fn emit_ordered_load(&self, elem: Elem, ptr: PointerValue<'c>, order: Order) -> Val<'c> {
         let (ir, bits) = (self.ir, elem.bytes() * 8);
-        let text = format!("ld{}{}.b{bits} $0, [$1];", qualifiers(order), space_suffix(ptr));
-        let word = ir.int(bits.max(16));
+        let text = format!("ld{}{}.b{bits} $0, [$1];", order_qualifiers(order), space_suffix(ptr));
+        let word = ir.int_type(bits.max(16));
         let constraints = format!("={},l", register_letter(bits));
         let word = ir.asm(Some(word.into()), &text, &constraints, &[ptr.into()], true).expect("a load has a result");
-        let word = ir.resize(word.into_int_value(), ir.int(bits), false);
-        self.register_form(elem, self.of_bits(word, ir.memory_type(elem)))
+        let word = ir.resize(word.into_int_value(), ir.int_type(bits), false);
+        self.register_form(elem, self.value_of_bits(word, ir.memory_type(elem)))
     }
 
-    fn store_ordered(&self, elem: Elem, ptr: PointerValue<'c>, value: Val<'c>, order: Order) {
+    fn emit_ordered_store(&self, elem: Elem, ptr: PointerValue<'c>, value: Val<'c>, order: Order) {
         let (ir, bits) = (self.ir, elem.bytes() * 8);
-        let text = format!("st{}{}.b{bits} [$0], $1;", qualifiers(order), space_suffix(ptr));
-        let word = ir.resize(self.as_bits(self.memory_form(elem, value)), ir.int(bits.max(16)), false);
+        let text = format!("st{}{}.b{bits} [$0], $1;", order_qualifiers(order), space_suffix(ptr));
+        let word = ir.resize(self.as_bits(self.memory_form(elem, value)), ir.int_type(bits.max(16)), false);
         ir.asm(None, &text, &format!("l,{}", register_letter(bits)), &[ptr.into(), word.into()], true);
     }
 
@@ -100,13 +101,13 @@ impl<'c> Emitter<'c, '_> {
                 self.ir.bitcast(value, self.ir.i64()).into_int_value()
             }
             Val::FloatValue(float) if float.get_type() == self.ir.f32() => self.ir.bitcast(value, self.ir.i32()).into_int_value(),
-            Val::FloatValue(_) => self.ir.bitcast(value, self.ir.int(16)).into_int_value(),
+            Val::FloatValue(_) => self.ir.bitcast(value, self.ir.int_type(16)).into_int_value(),
             other => other.into_int_value(),
         }
     }
 
-    /// Converts bits to a value of a type.
-    pub(super) fn of_bits(&self, bits: IntValue<'c>, ty: inkwell::types::BasicTypeEnum<'c>) -> Val<'c> {
+    /// Converts an integer to a value of type `ty` with the same bits.
+    pub(super) fn value_of_bits(&self, bits: IntValue<'c>, ty: inkwell::types::BasicTypeEnum<'c>) -> Val<'c> {
         match ty {
             inkwell::types::BasicTypeEnum::PointerType(ty) => {
                 self.ir.builder.build_int_to_ptr(bits, ty, "").expect("integers become pointers").into()
@@ -115,45 +116,45 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Splits a word into `count` elements, lowest bits first.
+    /// Splits a word into `count` elements, the one in the lowest bits first.
     pub(super) fn split_word(&self, word: IntValue<'c>, elem: Elem, count: usize) -> Vec<Val<'c>> {
         let (ir, ty) = (self.ir, word.get_type());
-        let piece = |i: usize| {
+        let element = |i: usize| {
             let low = ir.shr(word, ty.const_int(u64::from(elem.bits()) * i as u64, false), false);
-            self.of_bits(ir.resize(low, ir.int(elem.bits()), false), ir.elem(elem))
+            self.value_of_bits(ir.resize(low, ir.int_type(elem.bits()), false), ir.elem_type(elem))
         };
-        (0..count).map(piece).collect()
+        (0..count).map(element).collect()
     }
 
-    /// Packs elements into a wider word, the first one lowest.
-    pub(super) fn join_word(&self, pieces: &[Val<'c>], elem: Elem, ty: inkwell::types::IntType<'c>) -> IntValue<'c> {
+    /// Packs elements into a word of type `ty`, the first one in the lowest bits.
+    pub(super) fn join_word(&self, elements: &[Val<'c>], elem: Elem, ty: inkwell::types::IntType<'c>) -> IntValue<'c> {
         let ir = self.ir;
-        let place = |(i, piece): (usize, &Val<'c>)| {
-            let wide = ir.resize(self.as_bits(*piece), ty, false);
+        let shifted_element = |(i, element): (usize, &Val<'c>)| {
+            let wide = ir.resize(self.as_bits(*element), ty, false);
             if i == 0 { wide } else { ir.shl(wide, ty.const_int(u64::from(elem.bits()) * i as u64, false)) }
         };
-        pieces.iter().enumerate().map(place).reduce(|sum, piece| ir.or(sum, piece)).expect("a word has pieces")
+        elements.iter().enumerate().map(shifted_element).reduce(|word, element| ir.or(word, element)).expect("a word has pieces")
     }
 
-    /// Whether a value has uses.
+    /// Whether any op uses a value.
     pub(super) fn is_used(&self, value: Value) -> bool {
-        self.uses[value.0 as usize] > 0
+        self.use_counts[value.0 as usize] > 0
     }
 
-    /// Broadcasts the value that each element's representative thread has to the lanes that hold the same element, if all these
-    /// lanes are in one warp. Otherwise it returns the values unchanged: a following shared-memory store by the representative
-    /// distributes them.
+    /// Broadcasts each element from its representative thread to the lanes that hold the same element, if all these lanes are in
+    /// one warp. Otherwise returns the values unchanged. Reason: in this case the program stores the tile to shared memory next,
+    /// and only the representative thread stores.
     pub(super) fn broadcast_in_warp(&self, layout: &Layout, elem: Elem, values: Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let lanes: u32 = (0..).zip(&layout.lane).filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1u32 << bit).sum();
-        if lanes == 0 || layout.warp.contains(&0) {
+        let replica_bits: u32 = (0..).zip(&layout.lane).filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1u32 << bit).sum();
+        if replica_bits == 0 || layout.warp.contains(&0) {
             return values;
         }
-        let representative = ir.and(self.thread, ir.const32(31 & !lanes));
-        values.into_iter().map(|value| self.lane_value(value, elem, representative)).collect()
+        let representative_lane = ir.and(self.thread_index, ir.const32(31 & !replica_bits));
+        values.into_iter().map(|value| self.lane_value(value, elem, representative_lane)).collect()
     }
 
-    /// The value of another lane of the warp.
+    /// Returns the value that another lane of the warp has (`shfl.sync.idx`).
     pub(super) fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
         self.map_words(value, elem, |word| {
@@ -162,9 +163,9 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// Whether this is the first of the threads that execute the current code. It acts for all of them.
-    pub(super) fn first_thread(&self) -> IntValue<'c> {
-        self.ir.icmp(IntPredicate::EQ, self.thread, self.ir.const32(0))
+    /// Whether this thread is the first one of the threads that execute the current code.
+    pub(super) fn is_first_thread(&self) -> IntValue<'c> {
+        self.ir.icmp(IntPredicate::EQ, self.thread_index, self.ir.const32(0))
     }
 
     /// The conjunction of two optional conditions; `None` is true.
@@ -175,8 +176,9 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Runs `then` if the condition holds. Otherwise the result is `otherwise`.
-    pub(super) fn guarded(
+    /// Emits the code of `then` under a condition, with a branch around it. If the condition is false at run time, the results are
+    /// `otherwise`. Without a condition, the code has no branch.
+    pub(super) fn emit_guarded(
         &self,
         cond: Option<IntValue<'c>>,
         otherwise: &[Val<'c>],
@@ -184,25 +186,25 @@ impl<'c> Emitter<'c, '_> {
     ) -> Vec<Val<'c>> {
         let ir = self.ir;
         let Some(cond) = cond else { return then(self) };
-        let before = ir.current_block();
-        let (inside, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
-        ir.branch(cond, inside, after);
-        ir.builder.position_at_end(inside);
+        let block_before = ir.current_block();
+        let (guarded_block, block_after) = (ir.append_block(self.kernel, ""), ir.append_block(self.kernel, ""));
+        ir.conditional_branch(cond, guarded_block, block_after);
+        ir.builder.position_at_end(guarded_block);
         let values = then(self);
         let end = ir.current_block();
-        ir.jump(after);
-        ir.builder.position_at_end(after);
-        let merge = |(value, otherwise): (&Val<'c>, &Val<'c>)| {
+        ir.jump(block_after);
+        ir.builder.position_at_end(block_after);
+        let merge_with_phi = |(value, otherwise): (&Val<'c>, &Val<'c>)| {
             let phi = ir.builder.build_phi(value.get_type(), "").expect("the builder is at the start of a block");
-            phi.add_incoming(&[(value, end), (otherwise, before)]);
+            phi.add_incoming(&[(value, end), (otherwise, block_before)]);
             phi.as_basic_value()
         };
-        values.iter().zip(otherwise).map(merge).collect()
+        values.iter().zip(otherwise).map(merge_with_phi).collect()
     }
 }
 
-/// Memory-order qualifiers such as `.relaxed.gpu`.
-pub(super) fn qualifiers(order: Order) -> String {
+/// The PTX qualifiers of a memory order, such as `.relaxed.gpu`. A weak order becomes relaxed.
+pub(super) fn order_qualifiers(order: Order) -> String {
     let semantics = match order.semantics {
         MemoryOrdering::Weak | MemoryOrdering::Relaxed => ".relaxed",
         MemoryOrdering::Acquire => ".acquire",
@@ -217,12 +219,12 @@ pub(super) fn qualifiers(order: Order) -> String {
     format!("{semantics}{scope}")
 }
 
-/// The state-space suffix of an instruction. A generic pointer has none.
+/// The state-space suffix of an access through this pointer: `.global`, or none for a generic pointer.
 pub(super) fn space_suffix(ptr: PointerValue<'_>) -> &'static str {
     if ptr.get_type().get_address_space() == AddressSpace::from(GLOBAL) { ".global" } else { "" }
 }
 
-/// The inline-assembly constraint of an integer register.
+/// The inline-assembly constraint of an integer register of this width.
 fn register_letter(bits: u32) -> &'static str {
     match bits {
         64 => "l",

@@ -1,8 +1,8 @@
-//! Atomic read-modify-write and compare-and-swap ops as inline assembly. Reason: LLVM's atomic instructions lose the memory order
-//! and scope.
+//! Atomic read-modify-write and compare-and-swap ops as inline assembly. Reason: the NVPTX back end drops the memory order and
+//! scope of LLVM's atomic instructions.
 
 use super::Emitter;
-use super::access_runs::{qualifiers, space_suffix};
+use super::access_runs::{order_qualifiers, space_suffix};
 use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
@@ -14,14 +14,14 @@ use numerics::Scalar;
 use target_info::Feature;
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn atomic(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
+    pub(super) fn emit_atomic(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         let (ptr, values, mask, order, mode) = match program {
             tileas::Op::AtomicRmw { ptr, value, mask, order, mode, .. } => (*ptr, vec![*value], *mask, *order, Some(*mode)),
             tileas::Op::AtomicCas { ptr, compare, value, mask, order, .. } => (*ptr, vec![*compare, *value], *mask, *order, None),
             _ => unreachable!("called for atomics only"),
         };
         let elem = self.elem(results[0]);
-        let atomic = self.atomic_name(op, elem, mode)?;
+        let name_and_constraint = self.atomic_name(op, elem, mode)?;
         let layout = self.layout(results[0]);
         let is_representative = self.is_representative(&layout);
         let mut registers = Vec::with_capacity(layout.registers());
@@ -30,8 +30,8 @@ impl<'c> Emitter<'c, '_> {
             let operands: Vec<Val<'c>> = values.iter().map(|value| self.get(*value)[i]).collect();
             let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
             let otherwise = [operands[0]];
-            let act = |e: &Self| vec![e.atomic_instruction(&atomic, elem, order, ptr, &operands)];
-            registers.extend(self.guarded(self.conjunction(mask, is_representative), &otherwise, act));
+            let emit_instruction = |e: &Self| vec![e.atomic_instruction(&name_and_constraint, elem, order, ptr, &operands)];
+            registers.extend(self.emit_guarded(self.conjunction(mask, is_representative), &otherwise, emit_instruction));
         }
         if is_representative.is_some() && self.is_used(results[0]) {
             registers = self.broadcast_in_warp(&layout, elem, registers);
@@ -41,6 +41,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Emits an atomic instruction on one element. Returns the old value.
     pub(super) fn atomic_instruction(
         &self,
         (name, constraint): &(String, &str),
@@ -49,23 +50,25 @@ impl<'c> Emitter<'c, '_> {
         ptr: PointerValue<'c>,
         operands: &[Val<'c>],
     ) -> Val<'c> {
-        let places = if operands.len() == 1 { "$2" } else { "$2, $3" };
-        let text = format!("atom{}{}.{name} $0, [$1], {places};", qualifiers(order), space_suffix(ptr));
+        let operand_list = if operands.len() == 1 { "$2" } else { "$2, $3" };
+        let text = format!("atom{}{}.{name} $0, [$1], {operand_list};", order_qualifiers(order), space_suffix(ptr));
         let constraints = format!("={constraint},l{}", format!(",{constraint}").repeat(operands.len()));
         let args: Vec<Val<'c>> = std::iter::once(ptr.into()).chain(operands.iter().copied()).collect();
-        self.ir.asm(Some(self.ir.elem(elem)), &text, &constraints, &args, true).expect("atomics return the old value")
+        self.ir.asm(Some(self.ir.elem_type(elem)), &text, &constraints, &args, true).expect("atomics return the old value")
     }
 
+    /// Returns the operation and type in the name of an atomic instruction, such as `add.u32`, and the constraint of its operands.
+    /// Without a mode, the operation is compare-and-swap.
     pub(super) fn atomic_name(&self, op: OpId, elem: Elem, mode: Option<AtomicMode>) -> Result<(String, &'static str)> {
         let scalar = elem.carrier();
         let bits = scalar.bits();
-        let exists = match mode {
+        let is_supported = match mode {
             None => matches!(bits, 16 | 32 | 64),
             Some(AtomicMode::AddF) => scalar.is_float(),
             Some(AtomicMode::Xchg) => matches!(bits, 32 | 64),
             Some(_) => scalar.is_int() && matches!(bits, 32 | 64),
         };
-        if !exists {
+        if !is_supported {
             return Err(self.unsupported(op));
         }
         let constraint = match scalar {

@@ -1,5 +1,5 @@
-//! Structured control flow as basic blocks. Invariant: a condition has the same value in all threads of the CTA or warp role, so
-//! warps do not diverge.
+//! Structured control flow as basic blocks. Invariant (uniform control flow): a condition has the same value in all threads of the
+//! CTA or warp role, so warps do not diverge.
 
 use super::fragment_prefetch::{Bounds, PrefetchedIterations};
 use super::{Emitter, Lowered};
@@ -24,18 +24,20 @@ pub(crate) struct ControlFrame<'c> {
     pub(super) join: PhiBlock<'c>,
 }
 
+/// The kind of a control-flow op, with the block that `continue` branches to.
 pub(super) enum FrameKind<'c> {
     If,
-    /// The block from which the back edge of the loop starts.
+    /// `next` ends an iteration: the back edge of the loop starts there.
     For {
         next: PhiBlock<'c>,
     },
+    /// `next` starts an iteration.
     Loop {
         next: PhiBlock<'c>,
     },
 }
 
-/// Number of registers from which a separate block for their initial values is profitable.
+/// If at least this number of registers is set to constants, a separate block for these instructions is profitable.
 const MANY_REGISTERS: usize = 8;
 
 /// A basic block and its phis.
@@ -45,12 +47,14 @@ pub(super) struct PhiBlock<'c> {
     value_phis: Vec<ValuePhis<'c>>,
 }
 
-/// The phis of a value: one per register, or per word of narrow elements. Reason: a load of narrow elements returns words. If the
-/// words were unpacked before the phi, this iteration would wait for a load whose result only a later iteration needs.
+/// The phis of a value: one per register, or one per 32-bit word of narrow elements. Reason: a load of narrow elements returns
+/// words. If the words were unpacked before the phi, this iteration would wait for a load whose result only a later iteration
+/// needs.
 #[derive(Clone)]
 struct ValuePhis<'c> {
     phis: Vec<PhiValue<'c>>,
-    words_of: Option<Elem>,
+    /// The element type if the phis are words.
+    packed_elem: Option<Elem>,
 }
 
 /// Number of bits of a word.
@@ -65,22 +69,22 @@ fn is_constant(register: Val) -> bool {
 }
 
 impl<'c> PhiBlock<'c> {
-    /// Adds the incoming values of the phis for the edge from the current block.
+    /// Adds values to the phis, for the edge from the current block to this block.
     pub(super) fn add_incoming(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
         for (value_phis, registers) in self.value_phis.iter().zip(values) {
-            let words = value_phis.words_of.map(|_| ir.words(registers));
+            let words = value_phis.packed_elem.map(|_| ir.pack_words(registers));
             for (phi, value) in value_phis.phis.iter().zip(words.as_ref().unwrap_or(registers)) {
                 phi.add_incoming(&[(value, ir.current_block())]);
             }
         }
     }
 
-    /// The counter of a `for`, its first phi.
+    /// The counter of a `for` loop, which is the first phi.
     pub(super) fn counter(&self) -> IntValue<'c> {
         self.value_phis[0].phis[0].as_basic_value().into_int_value()
     }
 
-    /// The registers of the values that the phis of the block represent.
+    /// The registers of each value that the phis of the block define.
     pub(super) fn values(&self, ir: &Ir<'c>) -> Vec<Vec<Val<'c>>> {
         self.value_phis.iter().map(|value_phis| value_phis.registers(ir)).collect()
     }
@@ -89,7 +93,7 @@ impl<'c> PhiBlock<'c> {
 impl<'c> ValuePhis<'c> {
     fn registers(&self, ir: &Ir<'c>) -> Vec<Val<'c>> {
         let phis = self.phis.iter().map(|phi| phi.as_basic_value());
-        match self.words_of {
+        match self.packed_elem {
             Some(elem) => phis.flat_map(|word| ir.unpack_word(word, elem)).collect(),
             None => phis.collect(),
         }
@@ -97,16 +101,16 @@ impl<'c> ValuePhis<'c> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn structured_op(&mut self, core: &Core, results: &[Value]) -> Result<()> {
+    pub(super) fn emit_structured_op(&mut self, core: &Core, results: &[Value]) -> Result<()> {
         match core {
-            Core::If { cond, then, otherwise } => self.if_op(*cond, *then, *otherwise, results),
+            Core::If { cond, then, otherwise } => self.emit_if(*cond, *then, *otherwise, results),
             Core::For { init, body, .. } if is_clc_loop(&self.function.body, Some(core), Op::core) => {
-                self.clc_loop(init, *body, results)
+                self.emit_clc_loop(init, *body, results)
             }
             Core::For { lower, upper, step, init, unsigned, body } => {
-                self.for_op([*lower, *upper, *step], init, *unsigned, *body, results)
+                self.emit_for([*lower, *upper, *step], init, *unsigned, *body, results)
             }
-            Core::Loop { init, body } => self.loop_op(init, *body, results),
+            Core::Loop { init, body } => self.emit_loop(init, *body, results),
             _ => unreachable!("called for ops with regions only"),
         }
     }
@@ -115,41 +119,42 @@ impl<'c> Emitter<'c, '_> {
         self.frames.iter().any(|frame| !matches!(frame.kind, FrameKind::If))
     }
 
-    /// Creates a block with phis for the values.
+    /// Creates a block with phis for the values. The builder stays in the current block.
     pub(super) fn block_with_phis(&mut self, values: &[Value], name: &str) -> PhiBlock<'c> {
-        let back = self.ir.current_block();
-        let block = self.ir.block(self.kernel, name);
+        let block_before = self.ir.current_block();
+        let block = self.ir.append_block(self.kernel, name);
         self.ir.builder.position_at_end(block);
         let value_phis = values.iter().map(|value| self.value_phis(*value)).collect();
-        self.ir.builder.position_at_end(back);
+        self.ir.builder.position_at_end(block_before);
         PhiBlock { block, value_phis }
     }
 
     fn value_phis(&self, value: Value) -> ValuePhis<'c> {
         if self.ty(value).elem().is_none() {
             // Tokens do not exist at run time.
-            return ValuePhis { phis: Vec::new(), words_of: None };
+            return ValuePhis { phis: Vec::new(), packed_elem: None };
         }
         let (elem, registers) = (self.elem(value), self.layout(value).registers());
-        let in_word = (WORD_BITS / elem.bits().max(1)) as usize;
-        let words_of = Some(elem).filter(|elem| matches!(elem.bits(), 8 | 16) && registers.is_multiple_of(in_word));
-        let (ty, count) = match words_of {
-            Some(_) => (self.ir.i32().into(), registers / in_word),
-            None => (self.ir.elem(elem), registers),
+        let elements_per_word = (WORD_BITS / elem.bits().max(1)) as usize;
+        let packed_elem = Some(elem).filter(|elem| matches!(elem.bits(), 8 | 16) && registers.is_multiple_of(elements_per_word));
+        let (ty, phi_count) = match packed_elem {
+            Some(_) => (self.ir.i32().into(), registers / elements_per_word),
+            None => (self.ir.elem_type(elem), registers),
         };
         let phi = |_| self.ir.builder.build_phi(ty, "").expect("the builder is at the start of a block");
-        ValuePhis { phis: (0..count).map(phi).collect(), words_of }
+        ValuePhis { phis: (0..phi_count).map(phi).collect(), packed_elem }
     }
 
-    /// Appends phis for values that are not SSA values of the program.
+    /// Appends phis to a block, for LLVM values that are not SSA values of the program.
     fn append_phis(&self, target: &mut PhiBlock<'c>, values: &[Val<'c>]) {
-        let back = self.ir.current_block();
+        let block_before = self.ir.current_block();
         self.ir.builder.position_at_end(target.block);
         let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has only phis");
-        target.value_phis.push(ValuePhis { phis: values.iter().map(phi).collect(), words_of: None });
-        self.ir.builder.position_at_end(back);
+        target.value_phis.push(ValuePhis { phis: values.iter().map(phi).collect(), packed_elem: None });
+        self.ir.builder.position_at_end(block_before);
     }
 
+    /// Sets the registers of the values to the phis of a block.
     pub(super) fn bind(&mut self, values: &[Value], target: &PhiBlock<'c>) {
         for (value, value_phis) in values.iter().zip(&target.value_phis) {
             if self.ty(*value).elem().is_none() {
@@ -160,29 +165,31 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// The registers of each value; none for tokens.
     pub(super) fn registers(&self, values: &[Value]) -> Vec<Vec<Val<'c>>> {
-        let of = |value: &Value| match &self.values[value.0 as usize] {
+        let registers_of = |value: &Value| match &self.lowered_values[value.0 as usize] {
             Some(Lowered::Registers(registers)) => registers.clone(),
             _ => Vec::new(),
         };
-        values.iter().map(of).collect()
+        values.iter().map(registers_of).collect()
     }
 
-    fn if_op(&mut self, cond: Value, then: Region, otherwise: Region, results: &[Value]) -> Result<()> {
+    fn emit_if(&mut self, cond: Value, then: Region, otherwise: Region, results: &[Value]) -> Result<()> {
         let join = self.block_with_phis(results, "join");
-        let (yes, no) = (self.ir.block(self.kernel, "then"), self.ir.block(self.kernel, "else"));
-        let cond = self.scalar(cond).into_int_value();
-        self.ir.branch(cond, yes, no);
+        let (yes, no) = (self.ir.append_block(self.kernel, "then"), self.ir.append_block(self.kernel, "else"));
+        let cond = self.scalar_value(cond).into_int_value();
+        self.ir.conditional_branch(cond, yes, no);
         for (start, region) in [(yes, then), (no, otherwise)] {
             self.ir.builder.position_at_end(start);
             self.frames.push(ControlFrame { kind: FrameKind::If, join: join.clone() });
             let block = self.function.body.block_of(region);
             if results.len() == 1 && self.yields_only_a_constant(block) {
-                // LLVM removes an empty block and sets the constant's many registers before the branch, on both paths.
+                // Without an instruction in the block, LLVM would remove the block, and set the many registers of the constant
+                // before the branch, on both paths.
                 self.ir.asm(None, "", "", &[], true);
             }
-            self.block(block)?;
-            self.close();
+            self.emit_block(block)?;
+            self.close_frame();
         }
         self.ir.builder.position_at_end(join.block);
         self.bind(results, &join);
@@ -203,14 +210,14 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Emits a rotated loop: one test before the first iteration, and one at the end of each iteration. LLVM would rotate the
-    /// loop itself, but its time is quadratic in the number of loops.
-    /// All iterations end in one block, so that LLVM can compute the trip count.
-    fn for_op(&mut self, bounds: [Value; 3], init: &[Value], unsigned: bool, body: Region, results: &[Value]) -> Result<()> {
+    /// Emits a rotated loop: with a test before the first iteration, and a test at the end of each iteration. LLVM's pass could
+    /// rotate the loop, but its time is quadratic in the number of loops. All iterations end in one block, so that LLVM can compute
+    /// the trip count.
+    fn emit_for(&mut self, bounds: [Value; 3], init: &[Value], unsigned: bool, body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
-        let [lower, upper, step] = bounds.map(|value| self.scalar(value).into_int_value());
-        let inner = self.function.body.block_of(body);
-        let args = self.function.body.blocks[inner].args.clone();
+        let [lower, upper, step] = bounds.map(|value| self.scalar_value(value).into_int_value());
+        let body_block = self.function.body.block_of(body);
+        let args = self.function.body.blocks[body_block].args.clone();
         let (mut start, join) = (self.block_with_phis(&args, "body"), self.block_with_phis(results, "join"));
         let mut next = self.block_with_phis(&args[1..], "next");
         let less = match unsigned {
@@ -219,58 +226,60 @@ impl<'c> Emitter<'c, '_> {
             false => IntPredicate::SLT,
         };
         let has_iterations = ir.icmp(less, lower, upper);
-        let mut iterations = self.prefetched_iterations(inner, Bounds { step, upper, less });
-        let entry = if iterations.is_some() { ir.block(self.kernel, "first") } else { start.block };
+        let mut iterations = self.prefetched_iterations(body_block, Bounds { step, upper, less });
+        let entry_block = if iterations.is_some() { ir.append_block(self.kernel, "first") } else { start.block };
         let init = self.registers(init);
-        let mut awaited = self.awaited_after(results);
-        let entry_values = self.with_poison_for_unread(init.clone(), body, bounds[0], &awaited);
-        let first = [vec![vec![lower.into()]], entry_values.clone()].concat();
+        let mut awaited_indices = self.results_awaited_by_next_op(results);
+        let entry_values = self.with_poison_for_unread(init.clone(), body, bounds[0], &awaited_indices);
+        let first_values = [vec![vec![lower.into()]], entry_values.clone()].concat();
         if iterations.is_none() {
-            start.add_incoming(ir, &first);
+            start.add_incoming(ir, &first_values);
         }
-        // LLVM would materialise constants twice before the branch, for the first iteration and for the zero-trip path.
-        let constants = entry_values.iter().flatten().filter(|register| is_constant(**register)).count();
-        let needs_no_block = entry_values == init && constants < MANY_REGISTERS;
-        let zero_trip = if needs_no_block { join.block } else { ir.block(self.kernel, "none") };
+        // Without a block for the zero-trip path, LLVM would set constants twice before the branch: for the first iteration and for
+        // the zero-trip path.
+        let constant_count = entry_values.iter().flatten().filter(|register| is_constant(**register)).count();
+        let needs_no_block = entry_values == init && constant_count < MANY_REGISTERS;
+        let zero_trip = if needs_no_block { join.block } else { ir.append_block(self.kernel, "none") };
         if needs_no_block {
-            awaited.clear();
+            awaited_indices.clear();
             join.add_incoming(ir, &init);
         }
-        ir.branch(has_iterations, entry, zero_trip);
+        ir.conditional_branch(has_iterations, entry_block, zero_trip);
         if !needs_no_block {
-            // Only the zero-trip path writes the initial values. The other path must not write these registers while MMAs are in
+            // Only the zero-trip path sets the initial values. The other path must not write these registers while MMAs are in
             // flight.
             ir.builder.position_at_end(zero_trip);
-            ir.asm(None, if awaited.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
+            ir.asm(None, if awaited_indices.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
             join.add_incoming(ir, &init);
             ir.jump(join.block);
         }
         if let Some(iterations) = &mut iterations {
-            ir.builder.position_at_end(entry);
-            self.begin_first_iteration(iterations, first, [&mut start, &mut next])?;
+            ir.builder.position_at_end(entry_block);
+            self.begin_first_iteration(iterations, first_values, [&mut start, &mut next])?;
         }
         ir.builder.position_at_end(start.block);
         self.bind(&args, &start);
         self.fragment_prefetch = iterations.map(|iterations| iterations.with_words(start.values(ir)));
         self.frames.push(ControlFrame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
-        self.block(inner)?;
-        self.close();
+        self.emit_block(body_block)?;
+        self.close_frame();
         ir.builder.position_at_end(next.block);
         let counter = ir.add(start.counter(), step);
-        let mut carried = next.values(ir);
-        start.add_incoming(ir, &[vec![vec![counter.into()]], carried.clone()].concat());
-        let more = ir.icmp(less, counter, upper);
-        if awaited.is_empty() {
-            join.add_incoming(ir, &carried);
-            ir.branch(more, start.block, join.block);
+        let mut carried_values = next.values(ir);
+        start.add_incoming(ir, &[vec![vec![counter.into()]], carried_values.clone()].concat());
+        let has_next = ir.icmp(less, counter, upper);
+        if awaited_indices.is_empty() {
+            join.add_incoming(ir, &carried_values);
+            ir.conditional_branch(has_next, start.block, join.block);
         } else {
-            let done = ir.block(self.kernel, "done");
-            ir.branch(more, start.block, done);
-            ir.builder.position_at_end(done);
-            let accumulators = self.wait_for_accumulators(0, awaited.iter().map(|number| carried[*number].clone()).collect());
-            awaited.iter().zip(accumulators).for_each(|(number, sum)| carried[*number] = sum);
-            self.awaited.extend(awaited.iter().map(|number| results[*number]));
-            join.add_incoming(ir, &carried);
+            let done_block = ir.append_block(self.kernel, "done");
+            ir.conditional_branch(has_next, start.block, done_block);
+            ir.builder.position_at_end(done_block);
+            let accumulators =
+                self.wait_for_accumulators(0, awaited_indices.iter().map(|index| carried_values[*index].clone()).collect());
+            awaited_indices.iter().zip(accumulators).for_each(|(index, sum)| carried_values[*index] = sum);
+            self.awaited_accumulators.extend(awaited_indices.iter().map(|index| results[*index]));
+            join.add_incoming(ir, &carried_values);
             ir.jump(join.block);
         }
         ir.builder.position_at_end(join.block);
@@ -278,26 +287,26 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Enters a loop with fragment prefetch. The prefetched fragments are appended to the loop's initial values in `given`.
+    /// Emits the entry to a loop with fragment prefetch. The prefetched words are appended to the loop's `initial_values`.
     fn begin_first_iteration(
         &mut self,
         iterations: &mut PrefetchedIterations<'c>,
-        mut given: Vec<Vec<Val<'c>>>,
+        mut initial_values: Vec<Vec<Val<'c>>>,
         [start, next]: [&mut PhiBlock<'c>; 2],
     ) -> Result<()> {
-        let words = self.begin_iteration(iterations, &given)?;
+        let words = self.begin_iteration(iterations, &initial_values)?;
         for words in &words {
             self.append_phis(start, words);
             self.append_phis(next, words);
         }
-        given.extend(words);
-        start.add_incoming(self.ir, &given);
+        initial_values.extend(words);
+        start.add_incoming(self.ir, &initial_values);
         self.ir.jump(start.block);
         Ok(())
     }
 
-    /// The indices of the loop results for which the next op waits, if this op is a wait for all MMAs.
-    fn awaited_after(&self, results: &[Value]) -> Vec<usize> {
+    /// If the op after the loop waits for all MMAs, returns the indices of the loop results for which it waits.
+    fn results_awaited_by_next_op(&self, results: &[Value]) -> Vec<usize> {
         let body = &self.function.body;
         let Some(op) = results.first().and_then(|result| body.defining_op(*result)) else { return Vec::new() };
         let next_op = body.blocks.values().find_map(|block| {
@@ -305,23 +314,23 @@ impl<'c> Emitter<'c, '_> {
             block.ops.get(at + 1)
         });
         let Some(Op::GroupWait { pending: 0, accumulators }) = next_op.map(|op| &body.ops[*op].kind) else { return Vec::new() };
-        let numbers: Option<Vec<usize>> = accumulators.iter().map(|sum| results.iter().position(|result| result == sum)).collect();
-        numbers.unwrap_or_default()
+        let indices: Option<Vec<usize>> = accumulators.iter().map(|sum| results.iter().position(|result| result == sum)).collect();
+        indices.unwrap_or_default()
     }
 
-    /// The initial values of a loop, with `poison` for accumulators that the first iteration ignores (`scale-d = 0`). Applies
-    /// only if the program waits for the MMA inside the iteration or directly after the loop. Reason: ptxas serialises `wgmma` if
-    /// another instruction writes an accumulator in flight.
+    /// Returns the initial values of a loop, with `poison` for accumulators that the first iteration ignores (`scale-d = 0`). An
+    /// accumulator qualifies only if the program waits for its MMA inside the iteration or directly after the loop. Reason: ptxas
+    /// serialises `wgmma` if another instruction writes the registers of an accumulator in flight.
     fn with_poison_for_unread(
         &self,
         mut init: Vec<Vec<Val<'c>>>,
         region: Region,
         lower: Value,
-        awaited: &[usize],
+        awaited_indices: &[usize],
     ) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
         let [counter, carried @ ..] = &body.blocks[body.block_of(region)].args[..] else { return init };
-        let inside = body.walk(region);
+        let loop_ops = body.walk(region);
         let is_first_iteration = |zero_init: Value| {
             let producer = body.defining_op(zero_init).and_then(|op| body.ops[op].kind.core());
             let Some(Core::Compare { kind: Compare::Int { predicate: Predicate::Equal, .. }, lhs, rhs }) = producer else {
@@ -331,50 +340,50 @@ impl<'c> Emitter<'c, '_> {
         };
         let is_awaited = |op: OpId| {
             let result = body.result(op);
-            inside.iter().any(
+            loop_ops.iter().any(
                 |op| matches!(&body.ops[*op].kind, Op::GroupWait { pending: 0, accumulators } if accumulators.contains(&result)),
             )
         };
-        let ignores_initial_value = |op: OpId, number: usize| match &body.ops[op].kind {
+        let ignores_initial_value = |op: OpId, index: usize| match &body.ops[op].kind {
             Op::Core(tileas::Op::Mma { acc: MmaOperand::Registers(acc), zero_init: Some(zero_init), in_flight, .. }) => {
-                let has_wait = !in_flight || awaited.contains(&number) || is_awaited(op);
-                *acc == carried[number] && is_first_iteration(*zero_init) && has_wait
+                let has_wait = !in_flight || awaited_indices.contains(&index) || is_awaited(op);
+                *acc == carried[index] && is_first_iteration(*zero_init) && has_wait
             }
             _ => false,
         };
-        for (number, (value, registers)) in carried.iter().zip(&mut init).enumerate() {
-            let uses = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|operand| *operand == value).count();
-            let is_unread = inside.iter().any(|op| ignores_initial_value(*op, number));
-            if is_unread && inside.iter().map(uses).sum::<usize>() == 1 {
+        for (index, (value, registers)) in carried.iter().zip(&mut init).enumerate() {
+            let use_count = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|operand| *operand == value).count();
+            let is_unread = loop_ops.iter().any(|op| ignores_initial_value(*op, index));
+            if is_unread && loop_ops.iter().map(use_count).sum::<usize>() == 1 {
                 registers.iter_mut().for_each(|register| *register = self.ir.poison_like(*register));
             }
         }
         init
     }
 
-    fn loop_op(&mut self, init: &[Value], body: Region, results: &[Value]) -> Result<()> {
+    fn emit_loop(&mut self, init: &[Value], body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
-        let inner = self.function.body.block_of(body);
-        let args = self.function.body.blocks[inner].args.clone();
+        let body_block = self.function.body.block_of(body);
+        let args = self.function.body.blocks[body_block].args.clone();
         let (next, join) = (self.block_with_phis(&args, "head"), self.block_with_phis(results, "join"));
         next.add_incoming(ir, &self.registers(init));
         ir.jump(next.block);
         ir.builder.position_at_end(next.block);
         self.bind(&args, &next);
         self.frames.push(ControlFrame { kind: FrameKind::Loop { next: next.clone() }, join: join.clone() });
-        self.block(inner)?;
-        self.close();
+        self.emit_block(body_block)?;
+        self.close_frame();
         ir.builder.position_at_end(join.block);
         self.bind(results, &join);
         Ok(())
     }
 
-    /// Closes the innermost control-flow op.
-    pub(super) fn close(&mut self) {
+    /// Removes the frame of the innermost control-flow op, whose regions are complete.
+    pub(super) fn close_frame(&mut self) {
         self.frames.pop();
     }
 
-    /// Emits a terminator: branches from the end of a region to the block that receives the terminator's values.
+    /// Emits a terminator: the branch from the end of a region to the block that receives the terminator's values.
     pub(super) fn emit_terminator(&mut self, core: &Core) {
         let ir = self.ir;
         match core {

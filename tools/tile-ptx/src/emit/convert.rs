@@ -1,8 +1,8 @@
-//! Conversions between element types, two registers at a time where the target has a packed instruction.
+//! Conversions between element types. They convert two registers at a time if the target has a packed instruction.
 //!
-//! Float formats that LLVM lacks are integers here. Conversions from them start with an exact conversion to a format that LLVM
-//! has: f16 for formats of eight and four bits, f32 for `f8e8m0fnu` and `f8e5m3fnu`. Conversions to them start from f32.
-//! [`super::small_float`] has the instructions and, for targets without them, the bit arithmetic.
+//! Values of float formats that LLVM lacks are integers in LLVM IR. A conversion from such a format starts with an exact conversion
+//! to f16 (f32 for `f8e8m0fnu` and `f8e5m3fnu`). A conversion to such a format starts from f32. [`super::small_float`] has the
+//! instructions and, for targets without them, the bit arithmetic.
 
 use super::Emitter;
 use super::arith::rounding_suffix;
@@ -17,7 +17,7 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Rounding, Signedness, ToBool};
 use target_info::Feature;
 
-/// The LLVM float type that represents every value of `from` exactly; `None` for integers.
+/// The float type of LLVM that represents every value of `from` exactly; `None` for integers.
 fn exact_float_type(from: Scalar) -> Option<Scalar> {
     match from {
         Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => Some(from),
@@ -27,13 +27,13 @@ fn exact_float_type(from: Scalar) -> Option<Scalar> {
     }
 }
 
-/// Whether this module can convert from and to the type.
+/// Whether this module can convert from and to a type.
 pub(super) fn is_convertible(scalar: Scalar) -> bool {
     scalar.is_int() || exact_float_type(scalar).is_some()
 }
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {
+    pub(super) fn emit_convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {
         let (from, to) = (self.elem(x).carrier(), self.elem(result).carrier());
         if !is_convertible(from) || !is_convertible(to) {
             return Err(self.unsupported(op));
@@ -46,13 +46,13 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Converts one register or two neighbouring ones.
+    /// Converts one register, or two neighbouring registers.
     fn convert_pair(&self, kind: Convert, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let each = |f: &dyn Fn(Val<'c>) -> Result<Val<'c>>| pair.iter().map(|x| f(*x)).collect::<Result<Vec<Val<'c>>>>();
         match kind {
             Convert::ExtI { signedness } => each(&|x| Ok(self.resize(x, to, signedness).into())),
             Convert::TruncI { .. } => each(&|x| Ok(self.resize(x, to, Signedness::Unsigned).into())),
-            Convert::Bitcast => each(&|x| Ok(self.ir.bitcast(x, self.ir.scalar(to)))),
+            Convert::Bitcast => each(&|x| Ok(self.ir.bitcast(x, self.ir.scalar_type(to)))),
             Convert::FToF { rounding } => {
                 let (middle, values) = self.widen_exactly(from, pair);
                 self.round_floats(middle, to, rounding, &values)
@@ -61,13 +61,13 @@ impl<'c> Emitter<'c, '_> {
                 each(&|x| Ok(self.int_to_float(x.into_int_value(), from, to, signedness, rounding).into()))
             }
             Convert::IToF { signedness, rounding } => {
-                // A second rounding must not change the result. So the conversion to f32 sets a sticky last bit, or rounds in the
-                // requested direction.
-                let first = if rounding == Rounding::NearestEven { None } else { Some(rounding) };
+                // The value is rounded twice: to f32, then to the type. To get the result of one rounding, the first one sets a
+                // sticky last bit, or rounds in the requested direction.
+                let first_rounding = if rounding == Rounding::NearestEven { None } else { Some(rounding) };
                 let wide = each(&|x| {
                     let x = x.into_int_value();
-                    Ok(match first {
-                        None => self.int_to_sticky(x, from, signedness).into(),
+                    Ok(match first_rounding {
+                        None => self.int_to_f32_with_sticky_bit(x, from, signedness).into(),
                         Some(rounding) => self.int_to_float(x, from, Scalar::F32, signedness, rounding).into(),
                     })
                 })?;
@@ -82,25 +82,25 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn resize(&self, x: Val<'c>, to: Scalar, signedness: Signedness) -> IntValue<'c> {
-        self.ir.resize(x.into_int_value(), self.ir.scalar(to).into_int_type(), signedness == Signedness::Signed)
+        self.ir.resize(x.into_int_value(), self.ir.scalar_type(to).into_int_type(), signedness == Signedness::Signed)
     }
 
-    /// Converts values exactly to f16, bf16, f32 or f64. Returns the new type too. The source type must be a float that
-    /// [`is_convertible`].
+    /// Converts values exactly to f16, bf16, f32 or f64, and returns this type too. The source type must be a float type for which
+    /// [`is_convertible`] is true.
     pub(super) fn widen_exactly(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
-        let form = exact_float_type(from).expect("the type is readable");
-        let values = match (from, form) {
-            (Scalar::F8E8M0FNU, _) => pair.iter().map(|x| self.read_exponent(x.into_int_value()).into()).collect(),
-            (Scalar::F8E5M3FNU, _) => pair.iter().map(|x| self.read_unsigned(from, x.into_int_value()).into()).collect(),
-            (small, Scalar::F16) if small != Scalar::F16 => self.read_small(small, pair),
+        let exact_type = exact_float_type(from).expect("the type is convertible");
+        let values = match (from, exact_type) {
+            (Scalar::F8E8M0FNU, _) => pair.iter().map(|x| self.widen_exponent(x.into_int_value()).into()).collect(),
+            (Scalar::F8E5M3FNU, _) => pair.iter().map(|x| self.widen_unsigned_float(from, x.into_int_value()).into()).collect(),
+            (small, Scalar::F16) if small != Scalar::F16 => self.widen_small(small, pair),
             _ => pair.to_vec(),
         };
-        (form, values)
+        (exact_type, values)
     }
 
-    /// Rounds values from [`Self::widen_exactly`] to a type.
+    /// Rounds the values that [`Self::widen_exactly`] returned to the type `to`.
     pub(super) fn round_floats(&self, from: Scalar, to: Scalar, rounding: Rounding, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
-        let nearest = !matches!(
+        let rounds_to_nearest = !matches!(
             rounding,
             Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
         );
@@ -108,126 +108,129 @@ impl<'c> Emitter<'c, '_> {
         match to {
             _ if from == to => Ok(pair.to_vec()),
             Scalar::F64 => each(&|x| self.cast(x, to).into()),
-            Scalar::F32 if from == Scalar::F64 && !nearest => each(&|x| self.cvt("f32.f64", to, rounding, x.into())),
-            Scalar::F32 if from == Scalar::BF16 => match self.word_to_widen(pair) {
-                Some(word) => Ok(self.widen_two(word)),
+            Scalar::F32 if from == Scalar::F64 && !rounds_to_nearest => each(&|x| self.emit_cvt("f32.f64", to, rounding, x.into())),
+            Scalar::F32 if from == Scalar::BF16 => match self.word_of_bf16_pair(pair) {
+                Some(word) => Ok(self.widen_bf16_pair(word)),
                 None => each(&|x| self.cast(x, to).into()),
             },
             Scalar::F32 => each(&|x| self.cast(x, to).into()),
-            Scalar::F16 | Scalar::BF16 if nearest => match (from, pair) {
+            Scalar::F16 | Scalar::BF16 if rounds_to_nearest => match (from, pair) {
                 (Scalar::F64, _) => each(&|x| self.cast(x, to).into()),
-                (_, [low, high]) => Ok(self.narrow_two(to, self.to_f32(*low), self.to_f32(*high))),
+                (_, [low, high]) => Ok(self.narrow_to_half_pair(to, self.to_f32(*low), self.to_f32(*high))),
                 _ => each(&|x| self.cast(self.to_f32(x.into()), to).into()),
             },
-            Scalar::F16 if from == Scalar::F64 => each(&|x| self.cvt("f16.f64", to, rounding, x.into())),
-            Scalar::F16 => each(&|x| self.cvt("f16.f32", to, rounding, self.to_f32(x.into()).into())),
+            Scalar::F16 if from == Scalar::F64 => each(&|x| self.emit_cvt("f16.f64", to, rounding, x.into())),
+            Scalar::F16 => each(&|x| self.emit_cvt("f16.f32", to, rounding, self.to_f32(x.into()).into())),
             Scalar::BF16 => each(&|x| {
-                let bits = self.round_bits(self.f32_to_round(x, from, Some(rounding)), 16, rounding);
+                let bits = self.round_bits(self.to_roundable_f32(x, from, Some(rounding)), 16, rounding);
                 let high = self.ir.shr(bits, self.ir.const32(16), false);
-                self.ir.bitcast(self.ir.resize(high, self.ir.int(16), false), self.ir.scalar(to))
+                self.ir.bitcast(self.ir.resize(high, self.ir.int_type(16), false), self.ir.scalar_type(to))
             }),
             Scalar::TF32 => each(&|x| {
-                let direction = if nearest { None } else { Some(rounding) };
-                self.to_tf32(self.f32_to_round(x, from, direction), rounding)
+                let first_rounding = if rounds_to_nearest { None } else { Some(rounding) };
+                self.to_tf32(self.to_roundable_f32(x, from, first_rounding), rounding)
             }),
-            Scalar::F8E8M0FNU => each(&|x| self.write_exponent(self.f32_to_round(x, from, None), rounding).into()),
-            Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN if nearest => Ok(self.write_small(from, to, pair)),
+            Scalar::F8E8M0FNU => each(&|x| self.round_to_exponent(self.to_roundable_f32(x, from, None), rounding).into()),
+            Scalar::F8E4M3FN | Scalar::F8E5M2 | Scalar::F4E2M1FN if rounds_to_nearest => Ok(self.round_to_small(from, to, pair)),
             _ => Err(self.unsupported_type(&format!("f_to_f.{}", rounding_suffix(rounding)), Elem::Scalar(to))),
         }
     }
 
-    /// The word that holds two bf16 values, if both halves come from one register. Targets with packed f32 are excluded: there
-    /// the pair needs more registers.
-    fn word_to_widen(&self, pair: &[Val<'c>]) -> Option<IntValue<'c>> {
+    /// Returns the 32-bit word of which two bf16 values are the halves, if there is one. Returns `None` for targets with packed f32
+    /// arithmetic, because the code of [`Self::widen_bf16_pair`] needs more registers there.
+    fn word_of_bf16_pair(&self, pair: &[Val<'c>]) -> Option<IntValue<'c>> {
         self.ir.word_of(pair).filter(|_| !self.target.has(Feature::PackedF32))
     }
 
-    /// Widens the two bf16 values of a word. A bf16 value is the upper half of the equal f32 value, so a shift and a mask
-    /// suffice. Without this function, ptxas extracts each half into a register first.
-    fn widen_two(&self, word: IntValue<'c>) -> Vec<Val<'c>> {
+    /// Widens the two bf16 values of a word to f32. A bf16 value is the upper half of the equal f32 value, so a shift and a mask
+    /// suffice. Reason: for LLVM's conversion, ptxas would first extract each half into a register.
+    fn widen_bf16_pair(&self, word: IntValue<'c>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let upper = if common::fault_injected("ptx.widen") { 0xffff } else { 0xffff_0000 };
-        let halves = [ir.shl(word, ir.const32(16)), ir.and(word, ir.const32(upper))];
-        halves.map(|half| ir.bitcast(half, ir.f32())).to_vec()
+        let upper_mask = if common::fault_injected("ptx.widen") { 0xffff } else { 0xffff_0000 };
+        let f32_bits = [ir.shl(word, ir.const32(16)), ir.and(word, ir.const32(upper_mask))];
+        f32_bits.map(|half| ir.bitcast(half, ir.f32())).to_vec()
     }
 
-    /// LLVM's conversion between float types of different widths, to nearest even.
+    /// Emits LLVM's conversion between float types of different widths, which rounds to nearest even.
     pub(super) fn cast(&self, x: FloatValue<'c>, to: Scalar) -> FloatValue<'c> {
-        self.ir.builder.build_float_cast(x, self.ir.scalar(to).into_float_type(), "").expect("float formats convert")
+        self.ir.builder.build_float_cast(x, self.ir.scalar_type(to).into_float_type(), "").expect("float formats convert")
     }
 
-    /// Widens a half exactly; an f32 stays as it is.
+    /// Converts an f16, bf16 or f32 value to f32, exactly.
     pub(super) fn to_f32(&self, x: Val<'c>) -> FloatValue<'c> {
         if x.get_type() == self.ir.f32().into() { x.into_float_value() } else { self.cast(x.into_float_value(), Scalar::F32) }
     }
 
-    /// An f32 value that may be rounded a second time: exact, with a sticky last bit, or rounded in the same direction.
-    pub(super) fn f32_to_round(&self, x: FloatValue<'c>, from: Scalar, direction: Option<Rounding>) -> FloatValue<'c> {
-        match (from, direction) {
+    /// Converts a float to an f32 value that may be rounded a second time: it is exact, has a sticky last bit, or is rounded with
+    /// `first_rounding`.
+    pub(super) fn to_roundable_f32(&self, x: FloatValue<'c>, from: Scalar, first_rounding: Option<Rounding>) -> FloatValue<'c> {
+        match (from, first_rounding) {
             (Scalar::F64, Some(rounding)) if rounding != Rounding::NearestAway => {
-                self.cvt("f32.f64", Scalar::F32, rounding, x.into()).into_float_value()
+                self.emit_cvt("f32.f64", Scalar::F32, rounding, x.into()).into_float_value()
             }
             (Scalar::F64, _) => {
-                let truncated = self.cvt("f32.f64", Scalar::F32, Rounding::Zero, x.into()).into_float_value();
-                self.sticky(truncated, self.ir.fcmp(inkwell::FloatPredicate::UNE, self.cast(truncated, Scalar::F64), x))
+                let truncated = self.emit_cvt("f32.f64", Scalar::F32, Rounding::Zero, x.into()).into_float_value();
+                self.set_sticky_bit(truncated, self.ir.fcmp(inkwell::FloatPredicate::UNE, self.cast(truncated, Scalar::F64), x))
             }
             _ => self.to_f32(x.into()),
         }
     }
 
-    /// Sets the last bit of a value that was truncated to f32, if the truncation was inexact. Infinities and NaNs are never
-    /// inexact, so their low bits stay.
-    fn sticky(&self, truncated: FloatValue<'c>, inexact: IntValue<'c>) -> FloatValue<'c> {
+    /// Sets the last bit of a value that was truncated to f32, if the truncation was inexact. Reason: a second rounding then gives
+    /// the result of one rounding of the original value.
+    fn set_sticky_bit(&self, truncated: FloatValue<'c>, is_inexact: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
-        let bits = ir.or(ir.bitcast(truncated, ir.i32()).into_int_value(), ir.resize(inexact, ir.i32(), false));
+        let bits = ir.or(ir.bitcast(truncated, ir.i32()).into_int_value(), ir.resize(is_inexact, ir.i32(), false));
         ir.bitcast(bits, ir.f32()).into_float_value()
     }
 
-    fn narrow_two(&self, to: Scalar, low: FloatValue<'c>, high: FloatValue<'c>) -> Vec<Val<'c>> {
+    /// Rounds two f32 values to a vector of f16 or bf16, and returns its elements.
+    fn narrow_to_half_pair(&self, to: Scalar, low: FloatValue<'c>, high: FloatValue<'c>) -> Vec<Val<'c>> {
         let name = if to == Scalar::F16 { "llvm.nvvm.ff2f16x2.rn" } else { "llvm.nvvm.ff2bf16x2.rn" };
         let packed = self.ir.intrinsic_value(name, &[], &[high.into(), low.into()]);
         self.ir.unpack(packed, 2)
     }
 
-    /// Emits `cvt.ROUNDING.TO.FROM`.
-    fn cvt(&self, types: &str, to: Scalar, rounding: Rounding, x: Val<'c>) -> Val<'c> {
+    /// Emits `cvt.ROUNDING.TYPES`, where `types` is `TO.FROM`, such as `f32.f64`.
+    fn emit_cvt(&self, types: &str, to: Scalar, rounding: Rounding, x: Val<'c>) -> Val<'c> {
         let text = format!("cvt.{}.{types} $0, $1;", rounding_suffix(rounding));
-        let register = |scalar: Scalar| match scalar.bits() {
+        let constraint = |scalar: Scalar| match scalar.bits() {
             64 if scalar.is_float() => "d",
             32 if scalar.is_float() => "f",
             16 => "h",
             64 => "l",
             _ => "r",
         };
-        let source = match x {
-            Val::IntValue(x) => register(if x.get_type().get_bit_width() == 64 { Scalar::I64 } else { Scalar::I32 }),
+        let source_constraint = match x {
+            Val::IntValue(x) => constraint(if x.get_type().get_bit_width() == 64 { Scalar::I64 } else { Scalar::I32 }),
             Val::FloatValue(x) if x.get_type() == self.ir.context.f64_type() => "d",
             _ => "f",
         };
-        let constraints = format!("={},{source}", register(to));
-        self.ir.asm(Some(self.ir.scalar(to)), &text, &constraints, &[x], false).expect("conversions have a result")
+        let constraints = format!("={},{source_constraint}", constraint(to));
+        self.ir.asm(Some(self.ir.scalar_type(to)), &text, &constraints, &[x], false).expect("conversions have a result")
     }
 
-    /// Rounds an f32 value to fewer mantissa bits, for formats with the exponent of f32. The `drop` lowest bits become zero.
-    fn round_bits(&self, x: FloatValue<'c>, drop: u32, rounding: Rounding) -> IntValue<'c> {
+    /// Rounds an f32 value to fewer mantissa bits, for formats with the exponent of f32. The lowest `dropped_bits` bits become
+    /// zero.
+    fn round_bits(&self, x: FloatValue<'c>, dropped_bits: u32, rounding: Rounding) -> IntValue<'c> {
         let ir = self.ir;
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
-        let below_mask = ir.const32((1 << drop) - 1);
-        let negative = || ir.icmp(IntPredicate::SLT, bits, ir.const32(0));
+        let below_mask = ir.const32((1 << dropped_bits) - 1);
+        let is_negative = || ir.icmp(IntPredicate::SLT, bits, ir.const32(0));
         let only_if = |cond: IntValue<'c>| ir.select(cond, below_mask.into(), ir.const32(0).into()).into_int_value();
         let step = match rounding {
             Rounding::Zero | Rounding::NearestIntToZero => ir.const32(0),
-            Rounding::NegativeInf => only_if(negative()),
-            Rounding::PositiveInf => only_if(ir.not(negative())),
-            Rounding::NearestAway => ir.const32(1 << (drop - 1)),
+            Rounding::NegativeInf => only_if(is_negative()),
+            Rounding::PositiveInf => only_if(ir.not(is_negative())),
+            Rounding::NearestAway => ir.const32(1 << (dropped_bits - 1)),
             _ => {
-                let last = ir.and(ir.shr(bits, ir.const32(drop), false), ir.const32(1));
-                ir.add(last, ir.const32((1 << (drop - 1)) - 1))
+                let last_kept_bit = ir.and(ir.shr(bits, ir.const32(dropped_bits), false), ir.const32(1));
+                ir.add(last_kept_bit, ir.const32((1 << (dropped_bits - 1)) - 1))
             }
         };
-        let rounded = ir.and(ir.add(bits, step), ir.const32(!((1u32 << drop) - 1)));
-        let nan = ir.fcmp(inkwell::FloatPredicate::UNO, x, x);
-        ir.select(nan, ir.const32(0x7fff_ffff).into(), rounded.into()).into_int_value()
+        let rounded = ir.and(ir.add(bits, step), ir.const32(!((1u32 << dropped_bits) - 1)));
+        let is_nan = ir.fcmp(inkwell::FloatPredicate::UNO, x, x);
+        ir.select(is_nan, ir.const32(0x7fff_ffff).into(), rounded.into()).into_int_value()
     }
 
     fn to_tf32(&self, x: FloatValue<'c>, rounding: Rounding) -> Val<'c> {
@@ -252,30 +255,30 @@ impl<'c> Emitter<'c, '_> {
         rounding: Rounding,
     ) -> FloatValue<'c> {
         let ir = self.ir;
-        let signed = signedness == Signedness::Signed;
-        let ty = ir.scalar(to).into_float_type();
-        let exact = from.bits() < if to == Scalar::F64 { 53 } else { 24 };
-        if exact || matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full) {
-            let build = if signed {
+        let is_signed = signedness == Signedness::Signed;
+        let ty = ir.scalar_type(to).into_float_type();
+        let is_exact = from.bits() < if to == Scalar::F64 { 53 } else { 24 };
+        if is_exact || matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full) {
+            let build = if is_signed {
                 inkwell::builder::Builder::build_signed_int_to_float
             } else {
                 inkwell::builder::Builder::build_unsigned_int_to_float
             };
             return build(&ir.builder, x, ty, "").expect("integers convert");
         }
-        let name = |scalar: Scalar, letter: char| format!("{letter}{}", scalar.bits());
-        let types = format!("{}.{}", name(to, 'f'), name(from, if signed { 's' } else { 'u' }));
-        self.cvt(&types, to, rounding, x.into()).into_float_value()
+        let type_name = |scalar: Scalar, letter: char| format!("{letter}{}", scalar.bits());
+        let types = format!("{}.{}", type_name(to, 'f'), type_name(from, if is_signed { 's' } else { 'u' }));
+        self.emit_cvt(&types, to, rounding, x.into()).into_float_value()
     }
 
-    /// Converts an integer to f32, exactly or with a sticky last bit.
-    fn int_to_sticky(&self, x: IntValue<'c>, from: Scalar, signedness: Signedness) -> FloatValue<'c> {
+    /// Converts an integer to f32: exactly, or truncated with a sticky last bit.
+    fn int_to_f32_with_sticky_bit(&self, x: IntValue<'c>, from: Scalar, signedness: Signedness) -> FloatValue<'c> {
         let truncated = self.int_to_float(x, from, Scalar::F32, signedness, Rounding::Zero);
         if from.bits() < 24 {
             return truncated;
         }
-        let back = self.float_to_int(truncated.into(), Scalar::F32, from, signedness, false);
-        self.sticky(truncated, self.ir.icmp(IntPredicate::NE, back, x))
+        let round_trip = self.float_to_int(truncated.into(), Scalar::F32, from, signedness, false);
+        self.set_sticky_bit(truncated, self.ir.icmp(IntPredicate::NE, round_trip, x))
     }
 
     fn float_to_bool(&self, x: Val<'c>, from: Scalar) -> IntValue<'c> {
@@ -286,44 +289,45 @@ impl<'c> Emitter<'c, '_> {
                 ir.fcmp(inkwell::FloatPredicate::UNE, x, x.get_type().const_zero())
             }
             ToBool::Bits => {
-                let bits = ir.bitcast(x, ir.int(from.bits())).into_int_value();
+                let bits = ir.bitcast(x, ir.int_type(from.bits())).into_int_value();
                 ir.icmp(IntPredicate::NE, bits, bits.get_type().const_zero())
             }
         }
     }
 
-    /// Clamps out-of-range values; NaN gives 0. For types of at most eight bits, the 16-bit result is truncated, or clamped if
-    /// the op saturates.
+    /// Converts a float to an integer. Values out of range are clamped; NaN gives 0. For types of at most eight bits, the
+    /// conversion clamps to 16 bits; its result is then truncated, or clamped if `saturating` is set.
     fn float_to_int(&self, x: Val<'c>, from: Scalar, to: Scalar, signedness: Signedness, saturating: bool) -> IntValue<'c> {
         let ir = self.ir;
-        let signed = signedness == Signedness::Signed;
+        let is_signed = signedness == Signedness::Signed;
         let x: Val<'c> = if from == Scalar::F64 { x } else { self.to_f32(x).into() };
-        let (float, register) = if from == Scalar::F64 { ("f64", "d") } else { ("f32", "f") };
-        let (bits, result) = match to.bits() {
+        let (source_type, source_constraint) = if from == Scalar::F64 { ("f64", "d") } else { ("f32", "f") };
+        let (result_bits, result_constraint) = match to.bits() {
             64 => (64, "l"),
             32 => (32, "r"),
             _ => (16, "h"),
         };
-        let text = format!("cvt.rzi.{}{bits}.{float} $0, $1;", if signed { 's' } else { 'u' });
-        let wide = ir.asm(Some(ir.int(bits).into()), &text, &format!("={result},{register}"), &[x], false);
+        let text = format!("cvt.rzi.{}{result_bits}.{source_type} $0, $1;", if is_signed { 's' } else { 'u' });
+        let wide =
+            ir.asm(Some(ir.int_type(result_bits).into()), &text, &format!("={result_constraint},{source_constraint}"), &[x], false);
         let mut wide = wide.expect("conversions have a result").into_int_value();
         let ty = wide.get_type();
-        if bits == 64 || from == Scalar::F64 {
-            // Only the conversions from f32 to 16 and 32 bits give 0 for NaN.
-            let value = x.into_float_value();
-            let nan = ir.fcmp(inkwell::FloatPredicate::UNO, value, value);
-            wide = ir.select(nan, ty.const_zero().into(), wide.into()).into_int_value();
+        if result_bits == 64 || from == Scalar::F64 {
+            // The conversion instructions from f64, and those to 64 bits, do not give 0 for NaN.
+            let float = x.into_float_value();
+            let is_nan = ir.fcmp(inkwell::FloatPredicate::UNO, float, float);
+            wide = ir.select(is_nan, ty.const_zero().into(), wide.into()).into_int_value();
         }
         if saturating && to.bits() < 16 {
-            let limit = |name: &str, wide: IntValue<'c>, limit: u64| {
+            let clamp = |name: &str, wide: IntValue<'c>, limit: u64| {
                 ir.intrinsic_value(name, &[ty.into()], &[wide.into(), ty.const_int(limit, true).into()]).into_int_value()
             };
-            wide = if signed {
-                limit("llvm.smax", limit("llvm.smin", wide, to.mask() >> 1), !(to.mask() >> 1))
+            wide = if is_signed {
+                clamp("llvm.smax", clamp("llvm.smin", wide, to.mask() >> 1), !(to.mask() >> 1))
             } else {
-                limit("llvm.umin", wide, to.mask())
+                clamp("llvm.umin", wide, to.mask())
             };
         }
-        ir.resize(wide, ir.scalar(to).into_int_type(), false)
+        ir.resize(wide, ir.scalar_type(to).into_int_type(), false)
     }
 }

@@ -24,26 +24,26 @@ impl<'c> Emitter<'c, '_> {
         }
         let layout = &self.module.layouts[*layout];
         let elem = Elem::Scalar(ty.memref.elem);
-        let window = self.window(op, *view, index, in_bounds, layout)?.in_versions(*versioned);
+        let window = self.window_of(op, *view, index, in_bounds, layout)?.in_versions(*versioned);
         let (start, thread_offset) = (self.buffer_start(*buffer), self.shared_thread_offset(layout, *buffer));
-        let width = bytes / elem.bytes();
-        // The dimension along which a piece is contiguous.
+        let elements_per_copy = bytes / elem.bytes();
+        // The dimension along which the elements of one copy are contiguous.
         let register_basis = layout.register.first().copied().unwrap_or(0);
-        let inner = (0..window.dims.len()).find(|t| window.strides.coordinate(register_basis, *t) != 0);
-        let cache = cache_operator(*bytes);
-        let pieces = |e: &Self, window: &Window<'c>| {
+        let contiguous_dim = (0..window.dims.len()).find(|t| window.strides.coordinate(register_basis, *t) != 0);
+        let cache_op = cache_operator(*bytes);
+        let emit_copies = |e: &Self, window: &Window<'c>| {
             let ir = e.ir;
-            for first in (0..layout.registers()).step_by(width as usize) {
-                let (to, fixed) = e.piece(layout, *buffer, [start, thread_offset], first);
-                let from = e.address(window, layout, first);
+            for first in (0..layout.registers()).step_by(elements_per_copy as usize) {
+                let (to, fixed) = e.copy_destination(layout, *buffer, [start, thread_offset], first);
+                let from = e.address_as_integer(window, layout, first);
                 let element = apply(&layout.register, first as u32);
                 let register_coordinate = |t: usize| u64::from(window.strides.coordinate(element, t));
-                let sizes = window.dims.iter().enumerate().filter(|(_, dim)| dim.checked).map(|(t, dim)| {
-                    let may_be_split = !whole && inner == Some(t);
+                let copy_sizes = window.dims.iter().enumerate().filter(|(_, dim)| dim.checked).map(|(t, dim)| {
+                    let may_be_split = !whole && contiguous_dim == Some(t);
                     e.bytes_inside(dim, register_coordinate(t), *bytes, may_be_split.then_some(elem.bytes()))
                 });
-                let text = format!("cp.async.{cache}.shared.global [$0+{fixed}], [$1], {bytes}");
-                match sizes.reduce(|a, b| e.smaller_size(a, b, *whole)) {
+                let text = format!("cp.async.{cache_op}.shared.global [$0+{fixed}], [$1], {bytes}");
+                match copy_sizes.reduce(|a, b| e.smaller_size(a, b, *whole)) {
                     Some(size) => {
                         let args = [to.into(), from.into(), size.into()];
                         ir.asm(None, &format!("{text}, $2;"), "r,l,r", &args, true);
@@ -53,7 +53,7 @@ impl<'c> Emitter<'c, '_> {
             }
             Vec::new()
         };
-        self.guarded(self.is_representative(layout), &[], |e| e.in_window(&window, pieces));
+        self.emit_guarded(self.is_representative(layout), &[], |e| e.in_window(&window, emit_copies));
         self.set_token(result);
         Ok(())
     }
@@ -68,17 +68,17 @@ impl<'c> Emitter<'c, '_> {
         let layout = self.layout(*ptr);
         let elem = self.function.attrs.program.buffers[*buffer].elem;
         let (start, thread_offset) = (self.buffer_start(*buffer), self.shared_thread_offset(&layout, *buffer));
-        let cache = cache_operator(*bytes);
-        self.guarded(self.is_representative(&layout), &[], |e| {
+        let cache_op = cache_operator(*bytes);
+        self.emit_guarded(self.is_representative(&layout), &[], |e| {
             let ir = e.ir;
             for first in (0..layout.registers()).step_by((bytes / elem.bytes()) as usize) {
-                let (to, fixed) = e.piece(&layout, *buffer, [start, thread_offset], first);
+                let (to, fixed) = e.copy_destination(&layout, *buffer, [start, thread_offset], first);
                 let from = ir.ptr_to_int(e.get(*ptr)[first].into_pointer_value());
-                let text = format!("cp.async.{cache}.shared.global [$0+{fixed}], [$1], {bytes}");
+                let text = format!("cp.async.{cache_op}.shared.global [$0+{fixed}], [$1], {bytes}");
                 match mask {
                     Some(mask) => {
-                        let all = ir.const32(*bytes).into();
-                        let size = ir.select(e.get(*mask)[first].into_int_value(), all, ir.const32(0).into());
+                        let all_bytes = ir.const32(*bytes).into();
+                        let size = ir.select(e.get(*mask)[first].into_int_value(), all_bytes, ir.const32(0).into());
                         ir.asm(None, &format!("{text}, $2;"), "r,l,r", &[to.into(), from.into(), size], true);
                     }
                     None => _ = ir.asm(None, &format!("{text};"), "r,l", &[to.into(), from.into()], true),
@@ -90,8 +90,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The destination of the piece that starts with register `first`: a per-thread address and a constant offset.
-    fn piece(
+    /// The shared-memory address to which the copy that starts with register `first` writes: an address per thread, and a constant
+    /// offset in bytes.
+    fn copy_destination(
         &self,
         layout: &Layout,
         buffer: Buffer,
@@ -100,40 +101,40 @@ impl<'c> Emitter<'c, '_> {
     ) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
-        let (changes, adds) = self.register_part(layout, buffer, first);
+        let (changes, adds) = self.register_offset_parts(layout, buffer, first);
         let to = ir.add(start, ir.mul(ir.xor(thread_offset, ir.const32(changes)), ir.const32(bytes)));
         (to, adds * bytes + self.function.attrs.placements[buffer].offset)
     }
 
-    /// The number of bytes of a piece that are inside a dimension: all or none. If the bound may split the piece,
-    /// `split_elem_bytes` is the size of an element, and the result is a multiple of it.
+    /// The number of bytes of one copy that are inside the bounds of a dimension: all or none. If the bound may split the copy,
+    /// `split_elem_bytes` is the size of an element, and the result is a multiple of this size.
     fn bytes_inside(&self, dim: &Dim<'c>, register_coordinate: u64, bytes: u32, split_elem_bytes: Option<u32>) -> IntValue<'c> {
         let ir = self.ir;
-        let wide = dim.size.get_type();
-        let coordinate = ir.add(dim.coordinate, wide.const_int(register_coordinate, false));
-        let inside = ir.icmp(IntPredicate::ULT, coordinate, dim.size);
-        let all = ir.const32(bytes);
+        let index_type = dim.size.get_type();
+        let coordinate = ir.add(dim.coordinate, index_type.const_int(register_coordinate, false));
+        let is_inside = ir.icmp(IntPredicate::ULT, coordinate, dim.size);
+        let all_bytes = ir.const32(bytes);
         let bytes_to_copy = match split_elem_bytes {
-            None => all,
-            Some(_) if common::fault_injected("ptx.cut") => all,
-            Some(elem) => {
-                let max_elements = wide.const_int(u64::from(bytes / elem), false);
-                let left = ir.sub(dim.size, coordinate);
-                let is_partial = ir.icmp(IntPredicate::ULT, left, max_elements);
-                let left = ir.select(is_partial, left.into(), max_elements.into()).into_int_value();
-                ir.mul(ir.resize(left, ir.i32(), false), ir.const32(elem))
+            None => all_bytes,
+            Some(_) if common::fault_injected("ptx.cut") => all_bytes,
+            Some(elem_bytes) => {
+                let max_elements = index_type.const_int(u64::from(bytes / elem_bytes), false);
+                let remaining_elements = ir.sub(dim.size, coordinate);
+                let is_partial = ir.icmp(IntPredicate::ULT, remaining_elements, max_elements);
+                let remaining_elements = ir.select(is_partial, remaining_elements.into(), max_elements.into()).into_int_value();
+                ir.mul(ir.resize(remaining_elements, ir.i32(), false), ir.const32(elem_bytes))
             }
         };
-        ir.select(inside, bytes_to_copy.into(), ir.const32(0).into()).into_int_value()
+        ir.select(is_inside, bytes_to_copy.into(), ir.const32(0).into()).into_int_value()
     }
 
-    /// The smaller of two sizes. If each of them is 0 or the full size (`whole`), one `and` suffices.
+    /// Returns the smaller of two sizes. If both sizes are 0 or the full size (`whole`), one `and` suffices.
     fn smaller_size(&self, a: IntValue<'c>, b: IntValue<'c>, whole: bool) -> IntValue<'c> {
         if whole {
             return self.ir.and(a, b);
         }
-        let less = self.ir.icmp(IntPredicate::ULT, a, b);
-        self.ir.select(less, a.into(), b.into()).into_int_value()
+        let is_a_smaller = self.ir.icmp(IntPredicate::ULT, a, b);
+        self.ir.select(is_a_smaller, a.into(), b.into()).into_int_value()
     }
 
     pub(super) fn copy_commit(&self) {
@@ -150,8 +151,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The cache operator of a copy.
-/// Only 16-byte copies can bypass the L1 cache.
+/// The cache operator of a copy. Only 16-byte copies can bypass the L1 cache (`cg`).
 fn cache_operator(bytes: u32) -> &'static str {
     if bytes == 16 { "cg" } else { "ca" }
 }

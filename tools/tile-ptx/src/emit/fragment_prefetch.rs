@@ -1,4 +1,4 @@
-//! Loops in which each iteration loads the first fragments of the next iteration, before its own last MMAs.
+//! Loops with fragment prefetch: before its last MMAs, each iteration loads the MMA fragments that the next iteration needs first.
 //! See also: the software-pipelined main loop of CUTLASS (register double buffering).
 
 use super::fragments::MatrixRead;
@@ -16,20 +16,20 @@ use std::collections::BTreeSet;
 use tileas::mma_sync_atoms::Operand;
 use tileas::{MmaAtom, MmaOperand};
 
-/// A loop with fragment prefetch.
+/// The state of a loop with fragment prefetch while the loop is emitted.
 pub(crate) struct PrefetchedIterations<'c> {
     plan: FragmentPrefetch,
-    /// For each of the two loads, the `ldmatrix` instructions that return the operands of the MMA's first K step.
-    groups: [Vec<usize>; 2],
-    /// For each load, the prefetched addresses and results for this iteration.
+    /// For each of the two loads, the indices of the `ldmatrix` instructions that return the operands of the MMA's first K step.
+    instructions: [Vec<usize>; 2],
+    /// For each load, the addresses and words that the previous iteration prefetched.
     words: [Vec<Val<'c>>; 2],
-    /// The same for the next iteration, once this iteration has prefetched it.
-    next: Option<[Vec<Val<'c>>; 2]>,
+    /// For each load, the addresses and words for the next iteration. `None` until this iteration has prefetched them.
+    next_words: Option<[Vec<Val<'c>>; 2]>,
     bounds: Bounds<'c>,
     args: Vec<Value>,
 }
 
-/// The values that decide whether another iteration follows.
+/// The values that decide whether another iteration follows: `less(counter + step, upper)`.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'c> {
     pub(super) step: IntValue<'c>,
@@ -45,34 +45,43 @@ impl<'c> Emitter<'c, '_> {
         }
         let plan = first_fragments::prefetch_of(self.function, block).expect("the verifier checks that waits can be early");
         let args = self.function.body.blocks[block].args.clone();
-        Some(PrefetchedIterations { plan, groups: Default::default(), words: Default::default(), next: None, bounds, args })
+        Some(PrefetchedIterations {
+            plan,
+            instructions: Default::default(),
+            words: Default::default(),
+            next_words: None,
+            bounds,
+            args,
+        })
     }
 
-    /// Waits for the stages of the iteration with these arguments, and loads its first fragments.
+    /// Emits the waits of an iteration, and the loads of its first fragments. `args` are the registers of the iteration's block
+    /// arguments. Returns the addresses and words for each load.
     pub(super) fn begin_iteration(
         &mut self,
         iterations: &mut PrefetchedIterations<'c>,
         args: &[Vec<Val<'c>>],
     ) -> Result<[Vec<Val<'c>>; 2]> {
-        let before: Vec<Option<Lowered<'c>>> = iterations.args.iter().map(|arg| self.values[arg.0 as usize].clone()).collect();
+        let saved_values: Vec<Option<Lowered<'c>>> =
+            iterations.args.iter().map(|arg| self.lowered_values[arg.0 as usize].clone()).collect();
         for (arg, registers) in iterations.args.iter().zip(args).filter(|(_, registers)| !registers.is_empty()) {
             self.set(*arg, registers.clone());
         }
         let waits = if common::fault_injected("ptx.early") { Vec::new() } else { iterations.plan.waits.clone() };
         for wait in waits {
-            self.op(wait)?;
+            self.emit_op(wait)?;
         }
         let reads = iterations.plan.loads.map(|load| self.read_per_k_step(load));
-        iterations.groups = self.first_groups(iterations.plan.mma, &reads);
-        let words = [0, 1].map(|side| self.load_early(&reads[side], &iterations.groups[side]));
-        for (arg, before) in iterations.args.iter().zip(before) {
-            self.values[arg.0 as usize] = before;
+        iterations.instructions = self.first_step_loads(iterations.plan.mma, &reads);
+        let words = [0, 1].map(|side| self.load_early(&reads[side], &iterations.instructions[side]));
+        for (arg, saved_value) in iterations.args.iter().zip(saved_values) {
+            self.lowered_values[arg.0 as usize] = saved_value;
         }
         Ok(words)
     }
 
-    /// The `ldmatrix` instructions that return the operands of an MMA's first K step.
-    fn first_groups(&self, mma: OpId, reads: &[MatrixRead<'c>; 2]) -> [Vec<usize>; 2] {
+    /// The indices of the `ldmatrix` instructions that return the operands of an MMA's first K step.
+    fn first_step_loads(&self, mma: OpId, reads: &[MatrixRead<'c>; 2]) -> [Vec<usize>; 2] {
         let Op::Core(tileas::Op::Mma {
             lhs: MmaOperand::Registers(lhs),
             rhs: MmaOperand::Registers(rhs),
@@ -84,78 +93,80 @@ impl<'c> Emitter<'c, '_> {
             unreachable!("only MMAs on fragments have a prefetch")
         };
         let atoms = self.atoms_of_step(atom, [*lhs, *rhs, *acc], 0);
-        let groups = |side: usize, operand| {
-            let count = atom.registers(operand) as usize;
-            let of = |place: &AtomPlace| self.instructions_of(&reads[side], place.starts[side], count);
-            atoms.iter().flat_map(of).collect::<BTreeSet<usize>>().into_iter().collect()
+        let first_step_instructions = |side: usize, operand| {
+            let count = atom.elements_per_lane(operand) as usize;
+            let instructions_of_place = |place: &AtomPlace| self.instructions_of(&reads[side], place.fragment_starts[side], count);
+            atoms.iter().flat_map(instructions_of_place).collect::<BTreeSet<usize>>().into_iter().collect()
         };
-        [groups(0, Operand::A), groups(1, Operand::B)]
+        [first_step_instructions(0, Operand::A), first_step_instructions(1, Operand::B)]
     }
 
-    /// Passes the prefetched addresses and words to a load that is emitted one K step at a time.
+    /// Passes the prefetched addresses and words to the load of `result`, if the previous iteration has prefetched this load.
     pub(super) fn use_prefetched_words(&self, result: Value, read: &mut MatrixRead<'c>) {
         let Some(iterations) = &self.fragment_prefetch else { return };
         let load = self.function.body.defining_op(result);
         if let Some(side) = iterations.plan.loads.iter().position(|own| load == Some(*own)) {
-            self.restore_prefetched(read, &iterations.groups[side], &mut iterations.words[side].iter().copied());
+            self.restore_prefetched(read, &iterations.instructions[side], &mut iterations.words[side].iter().copied());
         }
     }
 
-    /// Whether the prefetch already emitted an op.
+    /// Whether the prefetch has already emitted an op.
     pub(super) fn is_prefetched(&self, op: OpId) -> bool {
         self.fragment_prefetch.as_ref().is_some_and(|iterations| {
-            iterations.plan.waits.contains(&op) || iterations.next.is_some() && iterations.plan.after.contains(&op)
+            iterations.plan.waits.contains(&op) || iterations.next_words.is_some() && iterations.plan.ops_after_mma.contains(&op)
         })
     }
 
-    /// Emits the ops of an iteration up to its last MMAs, and the prefetch for the next iteration, if there is one.
+    /// Emits the ops between the MMA and the end of the iteration, and then the prefetch. The prefetch has the condition that
+    /// another iteration follows. The caller emits the last K step of the MMA afterwards.
     pub(super) fn begin_next_iteration(&mut self) -> Result<()> {
         let ir = self.ir;
         let mut iterations = self.fragment_prefetch.take().expect("called in loops with fragment prefetch");
-        for op in iterations.plan.after.clone() {
-            self.op(op)?;
+        for op in iterations.plan.ops_after_mma.clone() {
+            self.emit_op(op)?;
         }
-        let counter = ir.add(self.scalar(iterations.args[0]).into_int_value(), iterations.bounds.step);
-        let more = ir.icmp(iterations.bounds.less, counter, iterations.bounds.upper);
-        let [next_exists, after] = [(); 2].map(|()| ir.block(self.kernel, ""));
-        let before = ir.current_block();
-        ir.branch(more, next_exists, after);
-        ir.builder.position_at_end(next_exists);
+        let counter = ir.add(self.scalar_value(iterations.args[0]).into_int_value(), iterations.bounds.step);
+        let has_next = ir.icmp(iterations.bounds.less, counter, iterations.bounds.upper);
+        let [prefetch_block, block_after] = [(); 2].map(|()| ir.append_block(self.kernel, ""));
+        let block_before = ir.current_block();
+        ir.conditional_branch(has_next, prefetch_block, block_after);
+        ir.builder.position_at_end(prefetch_block);
         let mut args = vec![vec![counter.into()]];
         args.extend(self.next_carried_values(iterations.plan.mma));
         let words = self.begin_iteration(&mut iterations, &args)?;
         let end = ir.current_block();
-        ir.jump(after);
-        ir.builder.position_at_end(after);
-        let merge = |word: &Val<'c>| {
+        ir.jump(block_after);
+        ir.builder.position_at_end(block_after);
+        let merge_with_phi = |word: &Val<'c>| {
             let phi = ir.builder.build_phi(word.get_type(), "").expect("the builder is at the start of a block");
-            phi.add_incoming(&[(word, end), (&ir.poison_like(*word), before)]);
+            phi.add_incoming(&[(word, end), (&ir.poison_like(*word), block_before)]);
             phi.as_basic_value()
         };
-        iterations.next = Some(words.map(|words| words.iter().map(merge).collect()));
+        iterations.next_words = Some(words.map(|words| words.iter().map(merge_with_phi).collect()));
         self.fragment_prefetch = Some(iterations);
         Ok(())
     }
 
-    /// The loop-carried values of the next iteration. The accumulator is empty, because it has not been computed yet.
+    /// The registers of the next iteration's loop-carried values. The accumulator has none, because it has not been computed yet.
     fn next_carried_values(&self, mma: OpId) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
         let accumulators = body.result(mma);
         let block = body.blocks.values().find(|block| block.ops.contains(&mma)).expect("an MMA is in a block");
         let end = block.ops.last().and_then(|op| body.ops[*op].kind.core());
         let Some(Core::Continue { values }) = end else { unreachable!("an iteration ends in continue") };
-        let registers = |value: &Value| if *value == accumulators { Vec::new() } else { self.registers(&[*value]).remove(0) };
-        values.iter().map(registers).collect()
+        let registers_of = |value: &Value| if *value == accumulators { Vec::new() } else { self.registers(&[*value]).remove(0) };
+        values.iter().map(registers_of).collect()
     }
 
-    /// The words that this iteration has prefetched for the next iteration. Called at the end of the iteration.
+    /// Returns the addresses and words that this iteration has prefetched for the next iteration. Call it at the end of the
+    /// iteration.
     pub(super) fn take_prefetched_words(&mut self) -> Option<[Vec<Val<'c>>; 2]> {
-        self.fragment_prefetch.take().map(|iterations| iterations.next.expect("its last MMAs are emitted"))
+        self.fragment_prefetch.take().map(|iterations| iterations.next_words.expect("its last MMAs are emitted"))
     }
 }
 
 impl<'c> PrefetchedIterations<'c> {
-    /// Takes the words that the previous iteration prefetched from the end of the loop-carried values.
+    /// Takes the prefetched addresses and words from the end of the loop-carried values, where the previous iteration put them.
     pub(super) fn with_words(self, mut carried: Vec<Vec<Val<'c>>>) -> Self {
         let [rhs, lhs] = [(); 2].map(|()| carried.pop().expect("a loop carries its prefetched words"));
         PrefetchedIterations { words: [lhs, rhs], ..self }

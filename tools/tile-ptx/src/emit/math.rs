@@ -1,4 +1,4 @@
-//! Roots, exponentials and trigonometry: PTX approximations if they are accurate enough, libdevice otherwise.
+//! Roots, exponentials and trigonometry: PTX approximations if they are accurate enough, otherwise calls of libdevice functions.
 
 use super::Emitter;
 use super::arith::rounding_suffix;
@@ -14,13 +14,14 @@ use numerics::arith::{Binary, Rounding, Unary};
 const F32: Elem = Elem::Scalar(Scalar::F32);
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn math(&self, kind: Unary, elem: Elem, x: Val<'c>) -> Result<Val<'c>> {
+    /// Emits a unary mathematical function.
+    pub(super) fn emit_math(&self, kind: Unary, elem: Elem, x: Val<'c>) -> Result<Val<'c>> {
         if matches!(elem.carrier(), Scalar::F16 | Scalar::BF16) {
-            let wide = self.math(kind, F32, self.widen(x))?;
+            let wide = self.emit_math(kind, F32, self.widen_half(x))?;
             let rounding = if let Unary::Sqrt { rounding, .. } = kind { rounding } else { Rounding::NearestEven };
             return Ok(self.round_floats(Scalar::F32, elem.carrier(), rounding, &[wide])?[0]);
         }
-        let double = elem.carrier() == Scalar::F64;
+        let is_f64 = elem.carrier() == Scalar::F64;
         match kind {
             Unary::Ceil => Ok(self.ir.intrinsic_value("llvm.ceil", &[x.get_type()], &[x])),
             Unary::Floor => Ok(self.ir.intrinsic_value("llvm.floor", &[x.get_type()], &[x])),
@@ -28,13 +29,13 @@ impl<'c> Emitter<'c, '_> {
                 Ok(self.ir.intrinsic_value("llvm.sqrt", &[x.get_type()], &[x]))
             }
             Unary::Sqrt { rounding, ftz } => {
-                let mode = if rounding == Rounding::Approx && !double { "approx" } else { rounding_suffix(rounding) };
+                let mode = if rounding == Rounding::Approx && !is_f64 { "approx" } else { rounding_suffix(rounding) };
                 self.unary_instruction(&format!("sqrt.{mode}"), elem, ftz, x)
             }
             Unary::Rsqrt { ftz } => self.unary_instruction("rsqrt.approx", elem, ftz, x),
-            Unary::Exp2 { ftz } if !double => self.unary_instruction("ex2.approx", elem, ftz, x),
-            Unary::Tanh { rounding: Rounding::Approx } if !double => self.unary_instruction("tanh.approx", elem, false, x),
-            Unary::Exp { rounding: Rounding::Approx } if !double => {
+            Unary::Exp2 { ftz } if !is_f64 => self.unary_instruction("ex2.approx", elem, ftz, x),
+            Unary::Tanh { rounding: Rounding::Approx } if !is_f64 => self.unary_instruction("tanh.approx", elem, false, x),
+            Unary::Exp { rounding: Rounding::Approx } if !is_f64 => {
                 let log2_e = self.ir.f32().const_float(std::f64::consts::LOG2_E);
                 let scaled = self.ir.builder.build_float_mul(x.into_float_value(), log2_e, "").expect("floats multiply");
                 let scaled = if common::fault_injected("ptx.exponential") { x } else { scaled.into() };
@@ -47,11 +48,12 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    pub(super) fn math2(&self, kind: Binary, elem: Elem, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>> {
+    /// Emits a mathematical function of two operands.
+    pub(super) fn emit_binary_math(&self, kind: Binary, elem: Elem, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>> {
         if matches!(elem.carrier(), Scalar::F16 | Scalar::BF16) {
-            let b = if b.is_float_value() { self.widen(b) } else { b };
-            let wide = self.math2(kind, F32, self.widen(a), b)?;
-            return Ok(self.narrow(elem, wide));
+            let b = if b.is_float_value() { self.widen_half(b) } else { b };
+            let wide = self.emit_binary_math(kind, F32, self.widen_half(a), b)?;
+            return Ok(self.narrow_to_half(elem, wide));
         }
         let name = match kind {
             Binary::PowF => "pow",
@@ -63,11 +65,11 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.libdevice_call(name, elem, &[a, b]))
     }
 
-    /// Calls a libdevice function; [`crate::libdevice`] links its body.
+    /// Calls a libdevice function. [`crate::libdevice`] links the body of the function later.
     fn libdevice_call(&self, name: &str, elem: Elem, args: &[Val<'c>]) -> Val<'c> {
         let ir = self.ir;
-        let name = format!("{}{name}{}", crate::libdevice::PREFIX, if elem.carrier() == Scalar::F64 { "" } else { "f" });
-        let ty = ir.elem(elem).into_float_type();
+        let name = format!("{}{name}{}", crate::libdevice::FUNCTION_PREFIX, if elem.carrier() == Scalar::F64 { "" } else { "f" });
+        let ty = ir.elem_type(elem).into_float_type();
         let function = ir.module.get_function(&name).unwrap_or_else(|| {
             let params: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
             ir.module.add_function(&name, ty.fn_type(&params, false), None)
@@ -75,37 +77,37 @@ impl<'c> Emitter<'c, '_> {
         ir.call(function, args).expect("mathematical functions have a value")
     }
 
-    /// An integer power by repeated squaring. For a negative exponent, the result is inverted at the end.
-    fn integer_power(&self, x: FloatValue<'c>, power: IntValue<'c>) -> Val<'c> {
+    /// Computes a power with an integer exponent by repeated squaring. For a negative exponent, it inverts the result at the end.
+    fn integer_power(&self, x: FloatValue<'c>, exponent: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
-        let power = if power.get_type().get_bit_width() < 32 { ir.resize(power, ir.i32(), true) } else { power };
-        let ty = power.get_type();
-        let negative = ir.icmp(IntPredicate::SLT, power, ty.const_zero());
-        let magnitude = ir.intrinsic_value("llvm.abs", &[ty.into()], &[power.into(), ir.i1().const_zero().into()]);
-        let before = ir.current_block();
-        let (head, after) = (ir.block(self.kernel, "power"), ir.block(self.kernel, "powered"));
-        ir.jump(head);
-        ir.builder.position_at_end(head);
+        let exponent = if exponent.get_type().get_bit_width() < 32 { ir.resize(exponent, ir.i32(), true) } else { exponent };
+        let ty = exponent.get_type();
+        let is_negative_exponent = ir.icmp(IntPredicate::SLT, exponent, ty.const_zero());
+        let magnitude = ir.intrinsic_value("llvm.abs", &[ty.into()], &[exponent.into(), ir.i1().const_zero().into()]);
+        let block_before = ir.current_block();
+        let (loop_block, block_after) = (ir.append_block(self.kernel, "power"), ir.append_block(self.kernel, "powered"));
+        ir.jump(loop_block);
+        ir.builder.position_at_end(loop_block);
         let phi = |ty: BasicTypeEnum<'c>| ir.builder.build_phi(ty, "").expect("the builder is at the start of a block");
-        let (product, square, exponent) = (phi(x.get_type().into()), phi(x.get_type().into()), phi(ty.into()));
-        let value = |phi: PhiValue<'c>| phi.as_basic_value().into_float_value();
+        let (product_phi, square_phi, exponent_phi) = (phi(x.get_type().into()), phi(x.get_type().into()), phi(ty.into()));
+        let phi_value = |phi: PhiValue<'c>| phi.as_basic_value().into_float_value();
         let one = x.get_type().const_float(1.0);
-        let exponent_bits = exponent.as_basic_value().into_int_value();
-        let odd = ir.resize(exponent_bits, ir.i1(), false);
-        let factor = ir.select(odd, square.as_basic_value(), one.into()).into_float_value();
+        let exponent_bits = exponent_phi.as_basic_value().into_int_value();
+        let is_odd = ir.resize(exponent_bits, ir.i1(), false);
+        let factor = ir.select(is_odd, square_phi.as_basic_value(), one.into()).into_float_value();
         let multiply = |a, b| ir.builder.build_float_mul(a, b, "").expect("floats multiply");
-        let next = multiply(value(product), factor);
-        let half = ir.shr(exponent_bits, ty.const_int(1, false), false);
-        product.add_incoming(&[(&one, before), (&next, head)]);
-        square.add_incoming(&[(&x, before), (&multiply(value(square), value(square)), head)]);
-        exponent.add_incoming(&[(&magnitude, before), (&half, head)]);
-        ir.branch(ir.icmp(IntPredicate::EQ, half, ty.const_zero()), after, head);
-        ir.builder.position_at_end(after);
-        let inverse = ir.builder.build_float_div(one, next, "").expect("floats divide");
-        ir.select(negative, inverse.into(), next.into())
+        let next_product = multiply(phi_value(product_phi), factor);
+        let halved_exponent = ir.shr(exponent_bits, ty.const_int(1, false), false);
+        product_phi.add_incoming(&[(&one, block_before), (&next_product, loop_block)]);
+        square_phi.add_incoming(&[(&x, block_before), (&multiply(phi_value(square_phi), phi_value(square_phi)), loop_block)]);
+        exponent_phi.add_incoming(&[(&magnitude, block_before), (&halved_exponent, loop_block)]);
+        ir.conditional_branch(ir.icmp(IntPredicate::EQ, halved_exponent, ty.const_zero()), block_after, loop_block);
+        ir.builder.position_at_end(block_after);
+        let inverse = ir.builder.build_float_div(one, next_product, "").expect("floats divide");
+        ir.select(is_negative_exponent, inverse.into(), next_product.into())
     }
 
-    /// Emits one PTX instruction `name[.ftz].type`.
+    /// Emits the PTX instruction `name[.ftz].type` with one operand.
     fn unary_instruction(&self, name: &str, elem: Elem, ftz: bool, x: Val<'c>) -> Result<Val<'c>> {
         let (ty, constraints) = match elem.carrier() {
             Scalar::F32 => ("f32", "=f,f"),
@@ -113,19 +115,21 @@ impl<'c> Emitter<'c, '_> {
             _ => return Err(self.unsupported_type(name, elem)),
         };
         let text = format!("{name}{}.{ty} $0, $1;", if ftz { ".ftz" } else { "" });
-        Ok(self.ir.asm(Some(self.ir.elem(elem)), &text, constraints, &[x], false).expect("the instruction has a result"))
+        Ok(self.ir.asm(Some(self.ir.elem_type(elem)), &text, constraints, &[x], false).expect("the instruction has a result"))
     }
 
-    pub(super) fn widen(&self, x: Val<'c>) -> Val<'c> {
+    /// Converts an f16 or bf16 value to f32.
+    pub(super) fn widen_half(&self, x: Val<'c>) -> Val<'c> {
         self.ir.builder.build_float_ext(x.into_float_value(), self.ir.f32(), "").expect("halves widen").into()
     }
-    pub(super) fn narrow(&self, elem: Elem, x: Val<'c>) -> Val<'c> {
-        let ty = self.ir.elem(elem).into_float_type();
+    /// Rounds an f32 value to f16 or bf16.
+    pub(super) fn narrow_to_half(&self, elem: Elem, x: Val<'c>) -> Val<'c> {
+        let ty = self.ir.elem_type(elem).into_float_type();
         self.ir.builder.build_float_trunc(x.into_float_value(), ty, "").expect("floats narrow").into()
     }
 }
 
-/// The libdevice name of a function, without prefix and suffix.
+/// The libdevice name of a unary function, without prefix and suffix; `None` if libdevice has no such function.
 fn library_name(kind: Unary) -> Option<&'static str> {
     Some(match kind {
         Unary::Exp { .. } => "exp",

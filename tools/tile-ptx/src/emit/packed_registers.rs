@@ -1,4 +1,4 @@
-//! Packed arithmetic on register pairs (`f32x2`), and the loads whose results stay vectors for it.
+//! Packed arithmetic on register pairs (`f32x2`), and the analysis that keeps loaded values in vectors for it.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -10,13 +10,13 @@ use inkwell::values::VectorValue;
 use sched::Op;
 use sched::packed_ops::{Packed, moves_vectors};
 
-/// The values whose users all access neighbouring registers as vectors.
-pub(super) struct Vectors {
+/// For each SSA value, whether all its users access neighbouring registers as vectors.
+pub(super) struct VectorUses {
     only_vector_uses: Vec<bool>,
 }
 
-impl Vectors {
-    pub(super) fn of(function: &sched::Function) -> Vectors {
+impl VectorUses {
+    pub(super) fn of(function: &sched::Function) -> VectorUses {
         let body = &function.body;
         let mut only_vector_uses = vec![true; body.values.len()];
         // Visit users before definitions.
@@ -28,10 +28,10 @@ impl Vectors {
                 node.kind.operands().into_iter().for_each(|operand| only_vector_uses[operand.0 as usize] = false);
             }
         }
-        Vectors { only_vector_uses }
+        VectorUses { only_vector_uses }
     }
 
-    /// Whether a loaded tile stays in vectors: its elements are narrower than a register, or no user splits the vectors.
+    /// Whether a loaded tile stays in vectors: its elements are narrower than a 32-bit register, or no user splits the vectors.
     pub(super) fn stays_in_vectors(&self, value: Value, elem: Elem) -> bool {
         elem.bits() < 32 || self.only_vector_uses[value.0 as usize]
     }
@@ -39,7 +39,7 @@ impl Vectors {
 
 impl<'c> Emitter<'c, '_> {
     /// Emits an op as packed arithmetic on pairs of registers.
-    pub(super) fn in_pairs(&mut self, op: &tileas::Op, result: Value) {
+    pub(super) fn emit_packed_op(&mut self, op: &tileas::Op, result: Value) {
         let packed = Packed::of(op).expect("the verifier checks that pairs have the operation");
         let (operands, count) = (op.operands(), self.layout(result).registers());
         let mut registers = Vec::with_capacity(count);
@@ -50,17 +50,18 @@ impl<'c> Emitter<'c, '_> {
         }
         self.set(result, registers);
     }
+    /// Emits one packed operation on vectors of two elements.
     pub(super) fn packed_arithmetic(&self, packed: Packed, args: &[Val<'c>]) -> Val<'c> {
         let vectors: Vec<VectorValue<'c>> = args.iter().map(|arg| arg.into_vector_value()).collect();
         let builder = &self.ir.builder;
-        let named = |name| self.ir.intrinsic_value(name, &[args[0].get_type()], args);
+        let intrinsic = |name| self.ir.intrinsic_value(name, &[args[0].get_type()], args);
         match packed {
             Packed::Add => builder.build_float_add(vectors[0], vectors[1], "").expect("vectors fit").into(),
             Packed::Sub => builder.build_float_sub(vectors[0], vectors[1], "").expect("vectors fit").into(),
             Packed::Mul => builder.build_float_mul(vectors[0], vectors[1], "").expect("vectors fit").into(),
-            Packed::Fma => named("llvm.fma"),
-            Packed::Max { propagate_nan } => named(if propagate_nan { "llvm.maximum" } else { "llvm.maxnum" }),
-            Packed::Min { propagate_nan } => named(if propagate_nan { "llvm.minimum" } else { "llvm.minnum" }),
+            Packed::Fma => intrinsic("llvm.fma"),
+            Packed::Max { propagate_nan } => intrinsic(if propagate_nan { "llvm.maximum" } else { "llvm.maxnum" }),
+            Packed::Min { propagate_nan } => intrinsic(if propagate_nan { "llvm.minimum" } else { "llvm.minnum" }),
         }
     }
 }

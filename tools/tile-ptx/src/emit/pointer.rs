@@ -9,12 +9,12 @@ use core_dialect::tile::{Elem, Space};
 use tileas::CopyAtom;
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn pointer(&mut self, core: &Core, result: Value) {
+    pub(super) fn emit_pointer_op(&mut self, core: &Core, result: Value) {
         let ir = self.ir;
         let registers: Vec<Val<'c>> = match core {
             Core::IntToPtr { x } => {
                 let Elem::Ptr { space, .. } = self.elem(result) else { unreachable!("the result is a pointer") };
-                self.get(*x).iter().map(|x| ir.int_to_ptr(x.into_int_value(), space_number(space)).into()).collect()
+                self.get(*x).iter().map(|x| ir.int_to_ptr(x.into_int_value(), llvm_address_space(space)).into()).collect()
             }
             Core::PtrToInt { x } => self.get(*x).iter().map(|x| ir.ptr_to_int(x.into_pointer_value()).into()).collect(),
             Core::PtrCast { x } => self.get(*x).to_vec(),
@@ -38,10 +38,10 @@ impl<'c> Emitter<'c, '_> {
         match program {
             tileas::Op::Load { ptr, mask, other, order, atom, .. } => {
                 let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));
-                let ordered = order.semantics != MemoryOrdering::Weak;
-                // Another thread may change the memory between two loads, so one thread loads for all threads that hold the
-                // element.
-                let is_representative = if ordered { self.is_representative(&layout) } else { None };
+                let is_ordered = order.semantics != MemoryOrdering::Weak;
+                // Another thread may change the memory between two loads of an element. So one thread loads the element for all
+                // threads that hold it.
+                let is_representative = if is_ordered { self.is_representative(&layout) } else { None };
                 let width = vector_width(*atom);
                 let mut registers = Vec::with_capacity(layout.registers());
                 for first in (0..layout.registers()).step_by(width) {
@@ -67,7 +67,7 @@ impl<'c> Emitter<'c, '_> {
                 for first in (0..layout.registers()).step_by(width) {
                     let at = self.get(*ptr)[first].into_pointer_value();
                     let mask = mask.map(|mask| self.get(mask)[first].into_int_value());
-                    self.guarded(self.conjunction(mask, is_representative), &[], |e| {
+                    self.emit_guarded(self.conjunction(mask, is_representative), &[], |e| {
                         e.store_elements(elem, at, &e.get(*value)[first..first + width], *order);
                         Vec::new()
                     });
@@ -79,7 +79,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The number of registers of one access. The pointer and mask of the first register apply to all of them.
+/// The number of registers that one access moves. The pointer and the mask of the first register apply to all of them.
 pub(super) fn vector_width(atom: CopyAtom) -> usize {
     match atom {
         CopyAtom::Vector { vector_bits } => 1 << vector_bits,
@@ -87,7 +87,7 @@ pub(super) fn vector_width(atom: CopyAtom) -> usize {
     }
 }
 
-fn space_number(space: Space) -> u16 {
+fn llvm_address_space(space: Space) -> u16 {
     match space {
         Space::Global => crate::ir::GLOBAL,
         Space::Local => crate::ir::GLOBAL,

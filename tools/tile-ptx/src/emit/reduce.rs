@@ -18,7 +18,7 @@ use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn reduce(&mut self, program: &tileas::Op, results: &[Value]) -> Result<()> {
+    pub(super) fn emit_reduction(&mut self, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::ReduceRegisters { operands, dim, body } => self.reduce_registers(operands, *dim, *body, results),
             tileas::Op::ReduceLanes { operands, dim, body } => self.reduce_lanes(operands, *dim, *body, results),
@@ -26,25 +26,25 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Emits the body for a left and a right value of each operand.
-    fn combine(&mut self, body: Region, left: &[Val<'c>], right: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
+    /// Emits the body of a reduction or scan for a left and a right value of each operand. Returns the values that it yields.
+    fn combine(&mut self, body: Region, left_values: &[Val<'c>], right_values: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let block = self.function.body.block_of(body);
         let args = self.function.body.blocks[block].args.clone();
         for (i, pair) in args.chunks(2).enumerate() {
-            self.set(pair[0], vec![left[i]]);
-            self.set(pair[1], vec![right[i]]);
+            self.set(pair[0], vec![left_values[i]]);
+            self.set(pair[1], vec![right_values[i]]);
         }
         let (last, ops) = self.function.body.blocks[block].ops.split_last().expect("a body ends in yield");
         for &op in ops {
-            self.op(op)?;
+            self.emit_op(op)?;
         }
         let values = base::ir::Operation::operands(&self.function.body.ops[*last].kind);
-        Ok(values.iter().map(|value| self.scalar(*value)).collect())
+        Ok(values.iter().map(|value| self.scalar_value(*value)).collect())
     }
 
-    /// Reduces in a tree within each thread: this keeps rounding errors small and dependence chains short.
-    /// Packed instructions combine two registers at once. They are neighbours from two rows, or neighbours from one row if the
-    /// even and odd elements may be combined separately.
+    /// Reduces the registers of each thread in a tree, which keeps rounding errors small and dependence chains short. If the
+    /// operation has a packed instruction, it combines two neighbouring registers at a time: registers of two rows, or the even and
+    /// the odd elements of one row.
     fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
@@ -52,111 +52,114 @@ impl<'c> Emitter<'c, '_> {
         let kept_bits: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask == 0).collect();
         let elem = self.elem(operands[0]);
         let kind = combining::single_commutative_op(&self.function.body, body);
-        let packed = kind.and_then(Packed::of_binary).filter(|packed| packed.exists(elem, self.target));
-        let separate_evens = combining::combines_evens_separately(kind);
+        let packed = kind.and_then(Packed::of_binary).filter(|packed| packed.has_instruction(elem, self.target));
+        let has_separate_evens = combining::combines_evens_separately(kind);
         let operands_per_instruction = self.max_operands(kind, elem);
-        let row = |group| {
+        let row_registers = |group| {
             (0..1usize << reduced_bits.len()).map(|i| scatter_bits(group, &kept_bits) | scatter_bits(i, &reduced_bits)).collect()
         };
-        let rows: Vec<Vec<usize>> = (0..1usize << kept_bits.len()).map(row).collect();
-        let mut out = vec![Vec::new(); operands.len()];
-        let adjacent_rows = kept_bits.first() == Some(&0);
+        let rows: Vec<Vec<usize>> = (0..1usize << kept_bits.len()).map(row_registers).collect();
+        let mut results_by_operand = vec![Vec::new(); operands.len()];
+        let has_adjacent_rows = kept_bits.first() == Some(&0);
         match packed {
-            Some(packed) if adjacent_rows || reduced_bits.len() > 1 => {
+            Some(packed) if has_adjacent_rows || reduced_bits.len() > 1 => {
                 let values = self.get(operands[0]).to_vec();
-                for row in rows.iter().step_by(if adjacent_rows { 2 } else { 1 }) {
-                    let pairs = row.iter().step_by(if adjacent_rows { 1 } else { 2 });
+                for row in rows.iter().step_by(if has_adjacent_rows { 2 } else { 1 }) {
+                    let pairs = row.iter().step_by(if has_adjacent_rows { 1 } else { 2 });
                     let pairs = pairs.map(|first| self.ir.pack(&values[*first..first + 2])).collect();
-                    let pair = in_tree(pairs, separate_evens && adjacent_rows, 2, &mut |a: &Val<'c>, b| {
+                    let pair = combine_in_tree(pairs, has_separate_evens && has_adjacent_rows, 2, &mut |a: &Val<'c>, b| {
                         Ok(self.packed_arithmetic(packed, &[*a, *b]))
                     })?;
                     let pair = self.ir.unpack(pair, 2);
-                    match adjacent_rows {
-                        true => out[0].extend(pair),
-                        false => out[0].extend(self.combine(body, &pair[..1], &pair[1..])?),
+                    match has_adjacent_rows {
+                        true => results_by_operand[0].extend(pair),
+                        false => results_by_operand[0].extend(self.combine(body, &pair[..1], &pair[1..])?),
                     }
                 }
             }
             _ => {
                 for row in &rows {
-                    let of = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
-                    let row: Vec<Vec<Val<'c>>> = row.iter().map(of).collect();
-                    let all = in_tree(row, separate_evens, operands_per_instruction, &mut |a: &Vec<Val<'c>>, b| {
-                        self.combine(body, a, b)
-                    })?;
-                    out.iter_mut().zip(all).for_each(|(out, value)| out.push(value));
+                    let values_of_register =
+                        |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
+                    let row: Vec<Vec<Val<'c>>> = row.iter().map(values_of_register).collect();
+                    let combined =
+                        combine_in_tree(row, has_separate_evens, operands_per_instruction, &mut |a: &Vec<Val<'c>>, b| {
+                            self.combine(body, a, b)
+                        })?;
+                    results_by_operand.iter_mut().zip(combined).for_each(|(registers, value)| registers.push(value));
                 }
             }
         }
-        for (result, registers) in results.iter().zip(out) {
+        for (result, registers) in results.iter().zip(results_by_operand) {
             self.set(*result, registers);
         }
         Ok(())
     }
 
-    /// The number of operands that one instruction can combine.
+    /// The number of operands that one instruction of this operation can combine.
     fn max_operands(&self, operation: Option<Binary>, elem: Elem) -> usize {
         let is_min_or_max = matches!(operation, Some(Binary::MaxF { .. } | Binary::MinF { .. }));
         if is_min_or_max && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::MinMax3) { 3 } else { 2 }
     }
 
-    /// Reduces across lanes with butterfly shuffles. The first lane of a group always combines lower elements on the left with
-    /// higher elements on the right. If the body is not commutative, the other lanes may have another result, so they take the
-    /// first lane's.
+    /// Reduces across lanes with butterfly shuffles. The first lane of each group combines lower elements on the left with higher
+    /// elements on the right. If the body is not commutative, the other lanes may compute another result, so they take the first
+    /// lane's result.
     fn reduce_lanes(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
-        let lanes: Vec<usize> = (0..layout.lane.len()).rev().filter(|bit| layout.lane[*bit] & mask != 0).collect();
+        let reduced_lane_bits: Vec<usize> = (0..layout.lane.len()).rev().filter(|bit| layout.lane[*bit] & mask != 0).collect();
         let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
         let mut rows: Vec<Vec<Val<'c>>> =
             (0..layout.registers()).map(|i| operands.iter().map(|operand| self.get(*operand)[i]).collect()).collect();
-        let redux = if lanes.len() == LANE_BITS { self.warp_reduction(body, &elems) } else { None };
-        if let Some(name) = redux {
+        let warp_instruction = if reduced_lane_bits.len() == LANE_BITS { self.warp_reduction(body, &elems) } else { None };
+        if let Some(name) = warp_instruction {
             for row in &mut rows {
                 row[0] = self.ir.intrinsic_value(name, &[], &[row[0], self.ir.const32(u32::MAX).into()]);
             }
         }
-        for bit in lanes.iter().filter(|_| redux.is_none()) {
+        for bit in reduced_lane_bits.iter().filter(|_| warp_instruction.is_none()) {
             for row in &mut rows {
-                let others: Vec<Val<'c>> = row
+                let other_lane_values: Vec<Val<'c>> = row
                     .iter()
                     .zip(&elems)
                     .map(|(value, elem)| {
-                        self.butterfly(*value, *elem, if common::fault_injected("ptx.lanes") { 1 } else { 1 << bit })
+                        self.value_of_xor_lane(*value, *elem, if common::fault_injected("ptx.lanes") { 1 } else { 1 << bit })
                     })
                     .collect();
-                *row = self.combine(body, row, &others)?;
+                *row = self.combine(body, row, &other_lane_values)?;
             }
         }
         if !self.is_commutative(body) && !common::fault_injected("ptx.sides") {
-            let group = lanes.iter().fold(0, |mask, bit| mask | 1 << bit);
+            let group_mask = reduced_lane_bits.iter().fold(0, |mask, bit| mask | 1 << bit);
             for (value, elem) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&elems)) {
-                *value = self.first_of_group(*value, *elem, group);
+                *value = self.value_of_first_lane(*value, *elem, group_mask);
             }
         }
-        // The result has the same registers as the operand.
+        // The result has as many registers as the operand.
         let result_layout = self.layout(results[0]);
-        let order = self.kept_registers(&layout, &result_layout);
+        let source_registers = self.operand_registers(&layout, &result_layout);
         for (i, result) in results.iter().enumerate() {
-            let registers = order.iter().map(|register| rows[*register][i]).collect();
+            let registers = source_registers.iter().map(|register| rows[*register][i]).collect();
             self.set(*result, registers);
         }
         Ok(())
     }
 
-    /// Whether a body is known to be commutative.
+    /// Whether a body is known to be commutative: it yields commutative ops of a left and a right argument.
     fn is_commutative(&self, body: Region) -> bool {
-        let program = &self.function.body;
-        let block = &program.blocks[program.block_of(body)];
-        let yields = block.ops.last().map(|op| base::ir::Operation::operands(&program.ops[*op].kind)).unwrap_or_default();
-        yields.iter().zip(block.args.chunks(2)).all(|(value, sides)| {
-            let op = program.defining_op(*value).map(|op| program.ops[op].kind.core());
+        let function_body = &self.function.body;
+        let block = &function_body.blocks[function_body.block_of(body)];
+        let yielded_values =
+            block.ops.last().map(|op| base::ir::Operation::operands(&function_body.ops[*op].kind)).unwrap_or_default();
+        yielded_values.iter().zip(block.args.chunks(2)).all(|(value, sides)| {
+            let op = function_body.defining_op(*value).map(|op| function_body.ops[op].kind.core());
             let Some(Some(Core::Binary { kind, lhs, rhs })) = op else { return false };
             kind.is_commutative() && ([*lhs, *rhs] == sides || [*rhs, *lhs] == sides)
         })
     }
 
-    /// The warp-wide reduction instruction of the body's operation, if the target has one.
+    /// The warp-wide reduction instruction (`redux.sync`) for the operation of a body, if the target has such an instruction.
     fn warp_reduction(&self, body: Region, elems: &[Elem]) -> Option<&'static str> {
         match (elems, combining::single_commutative_op(&self.function.body, body)?) {
             ([Elem::Scalar(Scalar::I32)], kind) => Some(match kind {
@@ -181,16 +184,16 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// For each register of the result, the register of the operand.
-    fn kept_registers(&self, from: &Layout, to: &Layout) -> Vec<usize> {
+    /// For each register of the result, the register of the operand with the same elements.
+    fn operand_registers(&self, from: &Layout, to: &Layout) -> Vec<usize> {
         debug_assert_eq!(from.register.len(), to.register.len());
         (0..to.registers())
             .map(|register| solve(&from.register, apply(&from.register, register as u32)).unwrap_or(register))
             .collect()
     }
 
-    /// Computes prefixes within each thread, then across consecutive lanes. Each lane step doubles the distance.
-    pub(super) fn scan(
+    /// Computes prefixes within each thread, and then across consecutive lanes. Each step across lanes doubles the distance.
+    pub(super) fn emit_scan(
         &mut self,
         op: OpId,
         operands: &[Value],
@@ -202,17 +205,18 @@ impl<'c> Emitter<'c, '_> {
         let layout = self.layout(operands[0]);
         let strides = Strides::of(self.ty(operands[0]).shape());
         let (dim, mask) = (dim as usize, strides.mask(dim as usize));
-        let positions = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
-        let (register_bits, lanes) = (positions(&layout.register), positions(&layout.lane));
-        let in_order = lanes.windows(2).all(|pair| pair[1] == pair[0] + 1) && positions(&layout.warp).is_empty();
-        let chain = register_bits.iter().map(|bit| layout.register[*bit]).chain(lanes.iter().map(|bit| layout.lane[*bit]));
-        let is_contiguous = chain.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
-        if !in_order || !is_contiguous {
+        let bits_along_dim = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
+        let (register_bits, lane_bits) = (bits_along_dim(&layout.register), bits_along_dim(&layout.lane));
+        let has_consecutive_lanes =
+            lane_bits.windows(2).all(|pair| pair[1] == pair[0] + 1) && bits_along_dim(&layout.warp).is_empty();
+        let bases = register_bits.iter().map(|bit| layout.register[*bit]).chain(lane_bits.iter().map(|bit| layout.lane[*bit]));
+        let is_contiguous = bases.eq(strides.dim_bits(dim).map(|bit| 1 << bit));
+        if !has_consecutive_lanes || !is_contiguous {
             return Err(self.unsupported(op));
         }
         let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
         let other_bits: Vec<usize> = (0..layout.register.len()).filter(|bit| !register_bits.contains(bit)).collect();
-        let mut out = vec![vec![None; layout.registers()]; operands.len()];
+        let mut results_by_operand = vec![vec![None; layout.registers()]; operands.len()];
         for group in 0..1usize << other_bits.len() {
             let mut row: Vec<usize> = (0..1usize << register_bits.len())
                 .map(|i| scatter_bits(group, &other_bits) | scatter_bits(i, &register_bits))
@@ -220,92 +224,97 @@ impl<'c> Emitter<'c, '_> {
             if reverse {
                 row.reverse();
             }
-            let read = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
-            let mut prefixes: Vec<Vec<Val<'c>>> = row.iter().map(read).collect();
+            let values_of_register = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
+            let mut prefixes: Vec<Vec<Val<'c>>> = row.iter().map(values_of_register).collect();
             for i in 1..prefixes.len() {
                 prefixes[i] = self.combine(body, &prefixes[i - 1].clone(), &prefixes[i].clone())?;
             }
-            if let Some(&first) = lanes.first() {
-                let last = prefixes.last().expect("a row has elements").clone();
-                let before = self.scan_lanes(body, &elems, last, first as u32, lanes.len() as u32, reverse)?;
+            if let Some(&first) = lane_bits.first() {
+                let total = prefixes.last().expect("a row has elements").clone();
+                let before_lane = self.scan_lanes(body, &elems, total, first as u32, lane_bits.len() as u32, reverse)?;
                 for prefix in &mut prefixes {
-                    let combined = self.combine(body, &before.values, prefix)?;
+                    let combined = self.combine(body, &before_lane.values, prefix)?;
                     let select_combined = |(combined, own): (Val<'c>, &Val<'c>)| {
-                        if common::fault_injected("ptx.first") { combined } else { self.ir.select(before.exists, combined, *own) }
+                        if common::fault_injected("ptx.first") {
+                            combined
+                        } else {
+                            self.ir.select(before_lane.has_earlier_lane, combined, *own)
+                        }
                     };
                     *prefix = combined.into_iter().zip(&*prefix).map(select_combined).collect();
                 }
             }
             for (register, prefix) in row.into_iter().zip(prefixes) {
-                out.iter_mut().zip(prefix).for_each(|(out, value)| out[register] = Some(value));
+                results_by_operand.iter_mut().zip(prefix).for_each(|(registers, value)| registers[register] = Some(value));
             }
         }
-        for (result, registers) in results.iter().zip(out) {
+        for (result, registers) in results.iter().zip(results_by_operand) {
             self.set(*result, registers.into_iter().map(|value| value.expect("every register is in a row")).collect());
         }
         Ok(())
     }
 
-    /// The prefix over all preceding lanes, computed from the total of each lane.
+    /// Returns the prefix over all preceding lanes. `totals` are the totals of this lane. The lanes that hold a row differ in
+    /// `bit_count` bits of the lane number, from `first_lane_bit` on.
     fn scan_lanes(
         &mut self,
         body: Region,
         elems: &[Elem],
         mut totals: Vec<Val<'c>>,
-        first: u32,
-        bits: u32,
+        first_lane_bit: u32,
+        bit_count: u32,
         reverse: bool,
     ) -> Result<LanePrefix<'c>> {
         let ir = self.ir;
-        let position = ir.and(ir.shr(self.thread, ir.const32(first), false), ir.const32((1 << bits) - 1));
-        let position = if reverse { ir.xor(position, ir.const32((1 << bits) - 1)) } else { position };
+        let lane_position = ir.and(ir.shr(self.thread_index, ir.const32(first_lane_bit), false), ir.const32((1 << bit_count) - 1));
+        let lane_position = if reverse { ir.xor(lane_position, ir.const32((1 << bit_count) - 1)) } else { lane_position };
         let name = if reverse { "llvm.nvvm.shfl.sync.down.i32" } else { "llvm.nvvm.shfl.sync.up.i32" };
-        let clamp = ir.const32(if reverse { 31 } else { 0 });
-        let shuffle = |e: &Self, values: &[Val<'c>], distance: u32| -> Vec<Val<'c>> {
-            let exchange = |word: Val<'c>| {
-                let args = [ir.const32(u32::MAX).into(), word, ir.const32(distance << first).into(), clamp.into()];
+        let clamp_operand = ir.const32(if reverse { 31 } else { 0 });
+        let shuffle_values = |e: &Self, values: &[Val<'c>], distance: u32| -> Vec<Val<'c>> {
+            let shuffle_word = |word: Val<'c>| {
+                let args = [ir.const32(u32::MAX).into(), word, ir.const32(distance << first_lane_bit).into(), clamp_operand.into()];
                 ir.intrinsic_value(name, &[], &args)
             };
-            values.iter().zip(elems).map(|(value, elem)| e.map_words(*value, *elem, exchange)).collect()
+            values.iter().zip(elems).map(|(value, elem)| e.map_words(*value, *elem, shuffle_word)).collect()
         };
-        let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, position, ir.const32(distance));
-        for step in 0..bits {
-            let earlier = shuffle(self, &totals, if common::fault_injected("ptx.reach") { 1 } else { 1 << step });
-            let combined = self.combine(body, &earlier, &totals)?;
-            let exists = at_least(1 << step);
-            totals = combined.into_iter().zip(&totals).map(|(combined, own)| ir.select(exists, combined, *own)).collect();
+        let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, lane_position, ir.const32(distance));
+        for step in 0..bit_count {
+            let earlier_totals = shuffle_values(self, &totals, if common::fault_injected("ptx.reach") { 1 } else { 1 << step });
+            let combined = self.combine(body, &earlier_totals, &totals)?;
+            let has_earlier_lane = at_least(1 << step);
+            totals = combined.into_iter().zip(&totals).map(|(combined, own)| ir.select(has_earlier_lane, combined, *own)).collect();
         }
-        Ok(LanePrefix { values: shuffle(self, &totals, 1), exists: at_least(1) })
+        Ok(LanePrefix { values: shuffle_values(self, &totals, 1), has_earlier_lane: at_least(1) })
     }
 
-    /// The value of the lane whose number is this lane's number with the bits of `mask` flipped.
-    pub(super) fn butterfly(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
+    /// Returns the value of the lane whose number is this lane's number XOR `mask` (`shfl.sync.bfly`).
+    pub(super) fn value_of_xor_lane(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
         let ir = self.ir;
-        let exchange = |word: Val<'c>| {
+        let shuffle_word = |word: Val<'c>| {
             let args = [ir.const32(u32::MAX).into(), word, ir.const32(mask).into(), ir.const32(31).into()];
             ir.intrinsic_value("llvm.nvvm.shfl.sync.bfly.i32", &[], &args)
         };
-        self.map_words(value, elem, exchange)
+        self.map_words(value, elem, shuffle_word)
     }
 
-    /// The value of the lane whose number is this lane's number with the bits of `mask` cleared.
-    fn first_of_group(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
+    /// Returns the value of the first lane in this lane's group. The lanes of a group differ in the bits of `mask`.
+    fn value_of_first_lane(&self, value: Val<'c>, elem: Elem, mask: u32) -> Val<'c> {
         let ir = self.ir;
-        let first = ir.and(self.thread, ir.const32(31 & !mask));
-        let exchange = |word: Val<'c>| {
-            let args = [ir.const32(u32::MAX).into(), word, first.into(), ir.const32(31).into()];
+        let first_lane = ir.and(self.thread_index, ir.const32(31 & !mask));
+        let shuffle_word = |word: Val<'c>| {
+            let args = [ir.const32(u32::MAX).into(), word, first_lane.into(), ir.const32(31).into()];
             ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args)
         };
-        self.map_words(value, elem, exchange)
+        self.map_words(value, elem, shuffle_word)
     }
 
-    /// Applies an operation on 32-bit words to each word of a value.
+    /// Applies an operation to each 32-bit word of a value. A narrower value becomes the lower bits of a word.
     pub(super) fn map_words(&self, value: Val<'c>, elem: Elem, operation: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
         let ir = self.ir;
         let bits = elem.bits().max(1);
-        let ty = ir.elem(elem);
+        let ty = ir.elem_type(elem);
         let int = self.as_bits(value);
-        let back = if bits == 64 {
+        let result = if bits == 64 {
             let low = ir.resize(int, ir.i32(), false);
             let high = ir.resize(ir.shr(int, ir.const64(32), false), ir.i32(), false);
             let (low, high) = (operation(low.into()).into_int_value(), operation(high.into()).into_int_value());
@@ -315,31 +324,35 @@ impl<'c> Emitter<'c, '_> {
             let word = operation(ir.resize(int, ir.i32(), false).into()).into_int_value();
             ir.resize(word, int.get_type(), false)
         };
-        self.of_bits(back, ty)
+        self.value_of_bits(result, ty)
     }
 }
 
-/// The prefix over the lanes before a lane, and whether there is such a lane.
+/// The prefix over all lanes before a lane. `has_earlier_lane` is false in the first lane, which has no lane before it.
 struct LanePrefix<'c> {
     values: Vec<Val<'c>>,
-    exists: IntValue<'c>,
+    has_earlier_lane: IntValue<'c>,
 }
 
-/// Combines neighbouring values, `arity` at a time, until one is left. With `separate_evens`, even and odd positions form two
-/// trees, which are combined last.
-fn in_tree<T: Clone>(
+/// Combines neighbouring values, `operands_per_step` at a time, until one value is left. With `has_separate_evens`, the values at
+/// even and at odd positions form two trees, whose results are combined last.
+fn combine_in_tree<T: Clone>(
     mut row: Vec<T>,
-    separate_evens: bool,
-    arity: usize,
+    has_separate_evens: bool,
+    operands_per_step: usize,
     combine: &mut impl FnMut(&T, &T) -> Result<T>,
 ) -> Result<T> {
-    if separate_evens && row.len() > 2 {
-        let half = |first| row.iter().skip(first).step_by(2).cloned().collect();
-        let [evens, odds]: [Vec<T>; 2] = [half(0), half(1)];
-        row = vec![in_tree(evens, false, arity, combine)?, in_tree(odds, false, arity, combine)?];
+    if has_separate_evens && row.len() > 2 {
+        let every_second = |first| row.iter().skip(first).step_by(2).cloned().collect();
+        let [evens, odds]: [Vec<T>; 2] = [every_second(0), every_second(1)];
+        row = vec![
+            combine_in_tree(evens, false, operands_per_step, combine)?,
+            combine_in_tree(odds, false, operands_per_step, combine)?,
+        ];
     }
     while row.len() > 1 {
-        let combined = row.chunks(arity).map(|some| some[1..].iter().try_fold(some[0].clone(), |a, b| combine(&a, b)));
+        let combined =
+            row.chunks(operands_per_step).map(|group| group[1..].iter().try_fold(group[0].clone(), |a, b| combine(&a, b)));
         row = combined.collect::<Result<_>>()?;
     }
     Ok(row.swap_remove(0))

@@ -1,7 +1,7 @@
-//! Accesses to shared memory, and exchanges through it.
+//! Loads, stores, gathers and scatters in shared memory, and the addresses of buffers.
 
 use super::Emitter;
-use super::fragments::Shape;
+use super::fragments::MatrixKind;
 use crate::ir::{SHARED, Val};
 use base::Value;
 use base::diag::Result;
@@ -26,11 +26,11 @@ impl<'c> Emitter<'c, '_> {
                 Ok(())
             }
             tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans }, per_k_step, .. } => {
-                self.matrix_load(*buffer, Shape::Halfwords { trans: *trans }, *per_k_step, results[0]);
+                self.matrix_load(*buffer, MatrixKind::Halfwords { trans: *trans }, *per_k_step, results[0]);
                 Ok(())
             }
             tileas::Op::SharedLoad { buffer, atom: CopyAtom::ByteMatrix, per_k_step, .. } => {
-                self.matrix_load(*buffer, Shape::Bytes, *per_k_step, results[0]);
+                self.matrix_load(*buffer, MatrixKind::Bytes, *per_k_step, results[0]);
                 Ok(())
             }
             _ => Err(self.unsupported(op)),
@@ -42,7 +42,7 @@ impl<'c> Emitter<'c, '_> {
         let width = 1usize << vector_bits;
         let thread_offset = self.shared_thread_offset(&layout, buffer);
         let is_representative = self.is_representative(&layout).filter(|_| !common::fault_injected("ptx.broadcast"));
-        self.guarded(is_representative, &[], |e| {
+        self.emit_guarded(is_representative, &[], |e| {
             for first in (0..layout.registers()).step_by(width) {
                 let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.memory_form(elem, *value)).collect();
                 let ptr = e.shared_ptr(&thread_offset, &layout, buffer, first);
@@ -78,7 +78,7 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn shared_scatter(&mut self, x: Value, buffer: Buffer, index: Value) {
         let (elem, layout) = (self.elem(x), self.layout(x));
-        self.guarded(self.is_representative(&layout), &[], |e| {
+        self.emit_guarded(self.is_representative(&layout), &[], |e| {
             for (value, index) in e.get(x).iter().zip(e.get(index)) {
                 e.ir.store(e.memory_form(elem, *value), e.indexed_ptr(buffer, *index), elem.bytes());
             }
@@ -86,21 +86,22 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// The address of the element with a number that is known only at run time.
+    /// The shared-memory address of an element whose number is known only at run time.
     fn indexed_ptr(&self, buffer: Buffer, index: Val<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;
-        let bases: Vec<u32> = (0..offsets.len()).map(|bit| offset_of(offsets, 1 << bit)).collect();
+        let offset_bases: Vec<u32> = (0..offsets.len()).map(|bit| offset_of(offsets, 1 << bit)).collect();
         let index = ir.resize(index.into_int_value(), ir.i32(), false);
-        self.buffer_ptr(buffer, self.xor_of_bases(index, &bases))
+        self.buffer_ptr(buffer, self.xor_of_bases(index, &offset_bases))
     }
 
-    /// The thread's part of an offset within a buffer, in elements.
+    /// The thread's part of the offset of its elements in a buffer, in elements.
     pub(super) fn shared_thread_offset(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;
         self.thread_part(layout, |basis| offset_of(offsets, basis))
     }
 
+    /// The address of the element in a register.
     pub(super) fn shared_ptr(
         &self,
         thread_offset: &IntValue<'c>,
@@ -109,54 +110,55 @@ impl<'c> Emitter<'c, '_> {
         register: usize,
     ) -> PointerValue<'c> {
         let ir = self.ir;
-        let (changes, adds) = self.register_part(layout, buffer, register);
-        let ptr = self.buffer_ptr(buffer, ir.xor(*thread_offset, ir.const32(changes)));
+        let (changed_bits, constant_offset) = self.register_offset_parts(layout, buffer, register);
+        let ptr = self.buffer_ptr(buffer, ir.xor(*thread_offset, ir.const32(changed_bits)));
         let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
-        ir.element_ptr(ir.int(8).into(), ptr, ir.const64(u64::from(adds * bytes)))
+        ir.element_ptr(ir.int_type(8).into(), ptr, ir.const64(u64::from(constant_offset * bytes)))
     }
 
-    /// The register's part of an offset within a buffer: bits to exclusive-or with the thread's part, and a constant to add. The
-    /// constant shares no bit with the thread's part. So registers with equal exclusive-or bits share one computed address.
-    pub(super) fn register_part(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
+    /// The register's part of an offset in a buffer, in elements: bits to XOR with the thread's part, and a constant to add. The
+    /// constant has no bit in common with the thread's part. Registers with equal XOR bits therefore share one computed address.
+    pub(super) fn register_offset_parts(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
         let register_offset = self.offset_in(buffer, apply(&layout.register, register as u32));
         let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
         (register_offset & thread_bits, if common::fault_injected("ptx.offset") { 0 } else { register_offset & !thread_bits })
     }
 
-    /// The address of an offset, in elements, within the current stage of a buffer.
+    /// The address in the current stage of a buffer at an offset in elements.
     pub(super) fn buffer_ptr(&self, buffer: Buffer, element: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let memory = self.shared.expect("a function with buffers has shared memory").as_pointer_value();
-        let bytes = ir.mul(element, ir.const32(info.elem.bytes()));
-        let at = ir.add(bytes, ir.const32(self.function.attrs.placements[buffer].offset));
-        let at = self.stage_bytes(buffer).map_or(at, |stage| ir.add(at, stage));
+        let memory = self.shared_memory.expect("a function with buffers has shared memory").as_pointer_value();
+        let element_offset_bytes = ir.mul(element, ir.const32(info.elem.bytes()));
+        let buffer_offset = ir.add(element_offset_bytes, ir.const32(self.function.attrs.placements[buffer].offset));
+        let buffer_offset = self.stage_bytes(buffer).map_or(buffer_offset, |stage| ir.add(buffer_offset, stage));
         debug_assert_eq!(memory.get_type().get_address_space(), inkwell::AddressSpace::from(SHARED));
-        ir.element_ptr(ir.int(8).into(), memory, ir.resize(at, ir.i64(), false))
+        ir.element_ptr(ir.int_type(8).into(), memory, ir.resize(buffer_offset, ir.i64(), false))
     }
 
-    /// The start of the current stage, in bytes from the start of the buffer.
+    /// The offset of the current stage from the start of the buffer, in bytes. `None` if the op has no stage for the buffer.
     pub(super) fn stage_bytes(&self, buffer: Buffer) -> Option<IntValue<'c>> {
         let bytes = self.function.attrs.program.buffers[buffer].bytes();
-        self.stages
+        self.current_stages
             .get(&buffer)
             .filter(|_| !common::fault_injected("ptx.stage"))
             .map(|stage| self.ir.mul(*stage, self.ir.const32(bytes)))
     }
 
-    /// The 32-bit address of the current stage of a buffer.
+    /// The 32-bit address of shared memory, plus the offset of the buffer's current stage. The caller adds the placement of the
+    /// buffer.
     pub(super) fn buffer_start(&self, buffer: Buffer) -> IntValue<'c> {
         let base = self.shared_base.expect("a function with buffers has shared memory");
         self.stage_bytes(buffer).map_or(base, |stage| self.ir.add(base, stage))
     }
 
-    /// The offset of an element in a buffer, in elements.
+    /// The offset of the element with this number in a buffer, in elements.
     pub(super) fn offset_in(&self, buffer: Buffer, element: u32) -> u32 {
         offset_of(&self.function.attrs.program.buffers[buffer].offsets, element)
     }
 }
 
-/// The offset of an element in a buffer, in elements.
+/// The offset of the element with this number, in elements. `offsets` has an element number for each bit of an offset.
 fn offset_of(offsets: &[u32], element: u32) -> u32 {
     solve(offsets, element).expect("the verifier checks that every element has an offset") as u32
 }

@@ -1,9 +1,9 @@
 //! TMA tile copies (`cp.async.bulk.tensor`) in both directions.
-//! One elected lane of the filling warp issues a copy. The instruction is predicated, so that all lanes of the warp execute the
-//! same code and no branch splits the warp.
+//! One elected lane of the filling warp issues a copy. The instruction has a predicate, so that all lanes of the warp execute the
+//! same code, and no branch splits the warp.
 //!
-//! The tensor map is a hidden kernel parameter; only its address is used. Coordinates are 32-bit element numbers, clamped to
-//! `OUTSIDE`. A tile that is outside the tensor in the program is therefore also outside for the TMA unit.
+//! The tensor map is a hidden kernel parameter, of which the code uses the address only. Coordinates are 32-bit element numbers,
+//! clamped to `OUTSIDE_COORDINATE`. A tile that is outside the tensor in the program is therefore outside for the TMA unit too.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -16,33 +16,34 @@ use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::{Buffer, MapId, Type, tma_tiles};
 
-/// Global to shared memory; an mbarrier counts the bytes. The destination is `shared::cta` unless the copy also involves another
-/// CTA. Reason: with `shared::cluster` on sm_120, `ptxas` reports an external call in the kernel and ignores its `setmaxnreg`
-/// (C7506).
-const LOAD: &str = "global.tile.mbarrier::complete_tx::bytes";
-/// Shared to global memory, in a bulk group of the issuing thread.
-const TO_GLOBAL: &str = "global.shared::cta";
+/// Suffix of a copy from global to shared memory; an mbarrier counts the bytes. The destination before it is `shared::cta`, unless
+/// the copy involves another CTA too. Reason: with `shared::cluster` on sm_120, `ptxas` reports an external call in the kernel, and
+/// ignores its
+/// `setmaxnreg` (C7506).
+const LOAD_SUFFIX: &str = "global.tile.mbarrier::complete_tx::bytes";
+/// State spaces of a copy from shared to global memory.
+const STORE_SPACES: &str = "global.shared::cta";
 
-/// A coordinate outside every tensor: `.as` has no maps with larger extents.
-const OUTSIDE: u64 = i32::MAX as u64;
+/// A coordinate outside every tensor, because `.as` has no maps with larger extents.
+const OUTSIDE_COORDINATE: u64 = i32::MAX as u64;
 
-/// The TMA copies that move one tile of the program.
+/// The TMA copies that move one tile of the program. Each of them moves one TMA tile.
 struct TmaCopy<'c> {
     /// The shared-memory address of the buffer.
     start: IntValue<'c>,
     /// The name of the kernel parameter that holds the map.
-    parameter: String,
-    /// The start of the tile in the tensor, along the map's dimensions.
-    origins: Vec<IntValue<'c>>,
-    /// For each TMA copy, its start in the tile.
-    parts: Vec<Vec<u32>>,
+    map_parameter: String,
+    /// The coordinates of the tile's first element in the tensor, along the map's dimensions.
+    tile_origin: Vec<IntValue<'c>>,
+    /// For each TMA copy, the coordinates of the TMA tile's first element, relative to the tile.
+    tma_tile_starts: Vec<Vec<u32>>,
     /// Number of bytes of one TMA copy.
-    bytes: u32,
+    bytes_per_copy: u32,
 }
 
-/// The names of `count` operands from `first` on.
-pub(super) fn operands(first: usize, count: usize) -> String {
-    (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+/// The names of `count` operands of inline assembly, from `first` on: `$3, $4`.
+pub(super) fn operand_names(first: usize, count: usize) -> String {
+    (first..first + count).map(|index| format!("${index}")).collect::<Vec<_>>().join(", ")
 }
 
 impl<'c> Emitter<'c, '_> {
@@ -50,31 +51,31 @@ impl<'c> Emitter<'c, '_> {
         let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else { unreachable!("called for TMA loads only") };
         let Some((pipeline, info)) = self.function.attrs.pipeline_of(*buffer) else { return Err(self.unsupported(op)) };
         let Some(mut tile) = self.tma_copy(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
-        let full = self.full_barrier(pipeline, *buffer);
+        let full_barrier_address = self.full_barrier(pipeline, *buffer);
         let multicast = info.is_multicast(*buffer);
-        let group = if self.function.attrs.is_of_cta_pair(info) { ".cta_group::2" } else { "" };
-        let space = if multicast || !group.is_empty() { "shared::cluster" } else { "shared::cta" };
+        let cta_group = if self.function.attrs.is_of_cta_pair(info) { ".cta_group::2" } else { "" };
+        let space = if multicast || !cta_group.is_empty() { "shared::cluster" } else { "shared::cta" };
         if multicast {
-            self.keep_own_share(&mut tile, self.function.attrs.ctas_of(info));
+            self.keep_own_share(&mut tile, self.function.attrs.releasing_ctas(info));
         }
-        self.guarded(self.filling_warp(self.stages.get(buffer).copied()), &[], |e| {
+        self.emit_guarded(self.is_filling_warp(self.current_stages.get(buffer).copied()), &[], |e| {
             let map = e.map_address(&tile);
-            let one = e.elected();
-            for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
+            let elected = e.elect_lane();
+            for (at, coordinates) in e.tma_coordinates(&tile).into_iter().enumerate() {
                 let rank = coordinates.len();
-                let to_all: &[Val<'c>] = if multicast { &[e.all_ctas()] } else { &[] };
-                let args = [&[tile.start.into(), map, full.into()], &coordinates[..], to_all].concat();
-                let to = at as u32 * tile.bytes;
+                let cta_mask: &[Val<'c>] = if multicast { &[e.all_ctas()] } else { &[] };
+                let args = [&[tile.start.into(), map, full_barrier_address.into()], &coordinates[..], cta_mask].concat();
+                let destination_offset = at as u32 * tile.bytes_per_copy;
                 let text = |first: usize| {
-                    let (map, barrier, origin) = (first + 1, first + 2, operands(first + 3, rank));
+                    let (map, barrier, origin) = (first + 1, first + 2, operand_names(first + 3, rank));
                     let (all, mask) = match multicast {
                         true => (".multicast::cluster", format!(", ${}", first + 3 + rank)),
                         false => ("", String::new()),
                     };
-                    format!("cp.async.bulk.tensor.{rank}d.{space}.{LOAD}{all}{group} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}]{mask};")
+                    format!("cp.async.bulk.tensor.{rank}d.{space}.{LOAD_SUFFIX}{all}{cta_group} [${first}+{destination_offset}], [${map}, {{{origin}}}], [${barrier}]{mask};")
                 };
                 let mask = if multicast { ",h" } else { "" };
-                e.by_elected_lane(one, text, &format!("r,l,r{}{mask}", ",r".repeat(rank)), &args);
+                e.emit_by_elected_lane(elected, text, &format!("r,l,r{}{mask}", ",r".repeat(rank)), &args);
             }
             Vec::new()
         });
@@ -82,129 +83,137 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Makes the first warp issue the stores, and wait until they have read the buffer.
+    /// Emits a TMA store. The first warp issues the copies, and waits until they have read the buffer.
     pub(super) fn tma_store(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::TmaStore { view, index, buffer, map, mode, waits, .. } = program else {
             unreachable!("called for TMA stores only")
         };
-        let (kind, how) = match mode {
+        let (kind, reduction) = match mode {
             None => ("async", String::new()),
-            Some(mode) => ("reduce.async", format!(".{}", combination(*mode).ok_or_else(|| self.unsupported(op))?)),
+            Some(mode) => ("reduce.async", format!(".{}", reduction_name(*mode).ok_or_else(|| self.unsupported(op))?)),
         };
         let Some(tile) = self.tma_copy(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
-        self.guarded(self.filling_warp(None), &[], |e| {
+        self.emit_guarded(self.is_filling_warp(None), &[], |e| {
             let map = e.map_address(&tile);
-            let one = e.elected();
+            let elected = e.elect_lane();
             if *waits {
-                e.by_elected_lane(one, |_| "cp.async.bulk.wait_group 0;".into(), "", &[]);
+                e.emit_by_elected_lane(elected, |_| "cp.async.bulk.wait_group 0;".into(), "", &[]);
             }
-            for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
+            for (at, coordinates) in e.tma_coordinates(&tile).into_iter().enumerate() {
                 let rank = coordinates.len();
                 let args = [vec![tile.start.into(), map], coordinates].concat();
-                let from = at as u32 * tile.bytes;
+                let source_offset = at as u32 * tile.bytes_per_copy;
                 let text = |first: usize| {
-                    let (map, origin) = (first + 1, operands(first + 2, rank));
+                    let (map, origin) = (first + 1, operand_names(first + 2, rank));
                     format!(
-                        "cp.{kind}.bulk.tensor.{rank}d.{TO_GLOBAL}{how}.tile.bulk_group [${map}, {{{origin}}}], [${first}+{from}];"
+                        "cp.{kind}.bulk.tensor.{rank}d.{STORE_SPACES}{reduction}.tile.bulk_group [${map}, {{{origin}}}], [${first}+{source_offset}];"
                     )
                 };
-                e.by_elected_lane(one, text, &format!("r,l{}", ",r".repeat(rank)), &args);
+                e.emit_by_elected_lane(elected, text, &format!("r,l{}", ",r".repeat(rank)), &args);
             }
-            e.by_elected_lane(one, |_| "cp.async.bulk.commit_group;".into(), "", &[]);
-            e.by_elected_lane(one, |_| "cp.async.bulk.wait_group.read 0;".into(), "", &[]);
+            e.emit_by_elected_lane(elected, |_| "cp.async.bulk.commit_group;".into(), "", &[]);
+            e.emit_by_elected_lane(elected, |_| "cp.async.bulk.wait_group.read 0;".into(), "", &[]);
             Vec::new()
         });
         self.set_token(result);
         Ok(())
     }
 
-    /// The TMA copies of a tile of a view, and their destination in a buffer.
+    /// Computes the TMA copies between a tile of a view and a buffer. `None` if the view has no tensor map.
     fn tma_copy(&self, view: Value, index: &[Value], buffer: Buffer, map: MapId) -> Option<TmaCopy<'c>> {
         let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
-        let (order, ir) = (tma_tiles::order(ty)?, self.ir);
+        let (order, ir) = (tma_tiles::dims_in_map_order(ty)?, self.ir);
         let tensor_map = &self.function.attrs.program.maps[map];
-        let memory = self.memory(view);
-        // In a CTA pair each CTA loads the half of the tile that its rank selects.
+        let memory = self.strided_memory(view);
+        // In a CTA pair, each CTA loads one half of the tile, which its rank selects.
         let buffer_shape = &self.function.attrs.program.buffers[buffer].shape;
-        let halved_dim = tma_tiles::halved(&ty.tile, buffer_shape);
+        let halved_dim = tma_tiles::halved_dim(&ty.tile, buffer_shape);
         let origin = |t: &usize| {
             let step = u64::from(ty.kind.step(&ty.tile, *t));
-            let index = ir.resize(self.scalar(index[*t]).into_int_value(), ir.i64(), false);
-            let origin =
-                self.outside_if_empty(memory.sizes[ty.dim_map[*t] as usize], ir.mul(self.clamped(index), ir.const64(step)));
-            let rank = || ir.resize(self.cluster_rank(), ir.i64(), false);
-            if halved_dim == Some(*t) { ir.add(origin, ir.mul(rank(), ir.const64(buffer_shape[*t].into()))) } else { origin }
+            let index = ir.resize(self.scalar_value(index[*t]).into_int_value(), ir.i64(), false);
+            let origin = self
+                .outside_if_empty(memory.sizes[ty.dim_map[*t] as usize], ir.mul(self.clamp_to_outside(index), ir.const64(step)));
+            let cta_rank = || ir.resize(self.cluster_rank(), ir.i64(), false);
+            if halved_dim == Some(*t) { ir.add(origin, ir.mul(cta_rank(), ir.const64(buffer_shape[*t].into()))) } else { origin }
         };
         let tile: Vec<u32> = order.iter().map(|t| if halved_dim == Some(*t) { buffer_shape[*t] } else { ty.tile[*t] }).collect();
-        let number = (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| *id == map).map_or(0, |(number, _)| number);
+        let map_index =
+            (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| *id == map).map_or(0, |(map_index, _)| map_index);
         Some(TmaCopy {
             start: ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset)),
-            parameter: kernel::map_parameter(self.function, number),
-            origins: order.iter().map(origin).collect(),
-            parts: tma_tiles::tma_tiles(&tile, &tensor_map.extent),
-            bytes: tensor_map.tile_bytes(),
+            map_parameter: kernel::map_parameter_name(self.function, map_index),
+            tile_origin: order.iter().map(origin).collect(),
+            tma_tile_starts: tma_tiles::tma_tile_origins(&tile, &tensor_map.extent),
+            bytes_per_copy: tensor_map.tile_bytes(),
         })
     }
 
-    /// Keeps only the TMA copies that this CTA issues for a multicast: an equal share, selected by the CTA's rank.
+    /// Keeps only the TMA copies that this CTA issues for a multicast. Each CTA issues an equal share, which its rank selects.
     fn keep_own_share(&self, tile: &mut TmaCopy<'c>, ctas: u32) {
         let ir = self.ir;
-        let share = tile.parts.len() / ctas as usize;
+        let copies_per_cta = tile.tma_tile_starts.len() / ctas as usize;
         let rank = self.cluster_rank();
         let rank = if common::fault_injected("ptx.part") { ir.const32(0) } else { rank };
-        tile.start = ir.add(tile.start, ir.mul(rank, ir.const32(share as u32 * tile.bytes)));
-        // The copies advance along one dimension, then along the next. Each bit of the rank therefore moves the origin along one
-        // dimension.
-        let bits = ctas.ilog2();
-        for bit in 0..bits {
+        tile.start = ir.add(tile.start, ir.mul(rank, ir.const32(copies_per_cta as u32 * tile.bytes_per_copy)));
+        // The copies advance along one dimension, and then along the next. Each bit of the rank therefore moves the origin along
+        // one dimension only.
+        let rank_bits = ctas.ilog2();
+        for bit in 0..rank_bits {
             let upper_bits = ir.shr(rank, ir.const32(bit), false);
-            let set = if bit + 1 < bits { ir.and(upper_bits, ir.const32(1)) } else { upper_bits };
-            let set = ir.resize(set, ir.i64(), false);
-            let distances = tile.parts[share << bit].iter().zip(&tile.parts[0]).map(|(other, first)| other - first);
-            for (origin, distance) in tile.origins.iter_mut().zip(distances).filter(|(_, distance)| *distance > 0) {
-                *origin = ir.add(*origin, ir.mul(set, ir.const64(distance.into())));
+            let rank_bit = if bit + 1 < rank_bits { ir.and(upper_bits, ir.const32(1)) } else { upper_bits };
+            let rank_bit = ir.resize(rank_bit, ir.i64(), false);
+            let distances = tile.tma_tile_starts[copies_per_cta << bit]
+                .iter()
+                .zip(&tile.tma_tile_starts[0])
+                .map(|(other, first)| other - first);
+            for (origin, distance) in tile.tile_origin.iter_mut().zip(distances).filter(|(_, distance)| *distance > 0) {
+                *origin = ir.add(*origin, ir.mul(rank_bit, ir.const64(distance.into())));
             }
         }
-        tile.parts.truncate(share);
+        tile.tma_tile_starts.truncate(copies_per_cta);
     }
 
-    /// The generic address of the tensor map.
+    /// Emits the computation of the tensor map's generic address.
     fn map_address(&self, tile: &TmaCopy<'c>) -> Val<'c> {
-        let text = format!("mov.b64 $0, {};\n\tcvta.param.u64 $0, $0;", tile.parameter);
+        let text = format!("mov.b64 $0, {};\n\tcvta.param.u64 $0, $0;", tile.map_parameter);
         self.ir.asm(Some(self.ir.i64().into()), &text, "=l", &[], false).expect("the assembly returns an address")
     }
 
-    /// For each TMA copy, its coordinates.
-    fn coordinates(&self, tile: &TmaCopy<'c>) -> Vec<Vec<Val<'c>>> {
+    /// For each TMA copy, the coordinates of its TMA tile in the tensor.
+    fn tma_coordinates(&self, tile: &TmaCopy<'c>) -> Vec<Vec<Val<'c>>> {
         let ir = self.ir;
-        let coordinate = |(part, origin): (&u32, &IntValue<'c>)| {
-            let part = if common::fault_injected("ptx.tma_tile") { &0 } else { part };
-            let coordinate = self.clamped(ir.add(*origin, ir.const64(u64::from(*part))));
+        let coordinate = |(tma_tile_start, origin): (&u32, &IntValue<'c>)| {
+            let tma_tile_start = if common::fault_injected("ptx.tma_tile") { &0 } else { tma_tile_start };
+            let coordinate = self.clamp_to_outside(ir.add(*origin, ir.const64(u64::from(*tma_tile_start))));
             Val::from(ir.resize(coordinate, ir.i32(), false))
         };
-        tile.parts.iter().map(|part| part.iter().zip(&tile.origins).map(coordinate).collect()).collect()
+        tile.tma_tile_starts
+            .iter()
+            .map(|tma_tile_start| tma_tile_start.iter().zip(&tile.tile_origin).map(coordinate).collect())
+            .collect()
     }
 
-    /// Whether this warp fills the stage by TMA. The warps take turns, one stage each, so that no warp lags behind.
-    pub(super) fn filling_warp(&self, stage: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
+    /// Whether this warp issues the TMA copies of a stage. The warps take turns, one stage each, so that the work is equal. `None`
+    /// if there is one warp.
+    pub(super) fn is_filling_warp(&self, stage: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
         let ir = self.ir;
-        let warp = || ir.shr(self.thread, ir.const32(5), false);
-        let turn = stage.map_or(ir.const32(0), |stage| ir.and(stage, ir.const32(self.warps - 1)));
-        (self.warps > 1).then(|| ir.icmp(IntPredicate::EQ, warp(), turn))
+        let warp_of_thread = || ir.shr(self.thread_index, ir.const32(5), false);
+        let filling_warp = stage.map_or(ir.const32(0), |stage| ir.and(stage, ir.const32(self.warp_count - 1)));
+        (self.warp_count > 1).then(|| ir.icmp(IntPredicate::EQ, warp_of_thread(), filling_warp))
     }
 
-    /// Whether this lane is the elected one of its warp, which is always the same lane. `None` if a single thread executes the
-    /// code.
-    pub(super) fn elected(&self) -> Option<IntValue<'c>> {
-        if self.thread.is_const() {
+    /// Whether this lane is the elected lane of its warp (`elect.sync`), which is always the same lane. `None` if a single thread
+    /// executes the current code.
+    pub(super) fn elect_lane(&self) -> Option<IntValue<'c>> {
+        if self.thread_index.is_const() {
             return None;
         }
-        let one = self.ir.asm(Some(self.ir.context.bool_type().into()), "elect.sync _|$0, 0xffffffff;", "=b", &[], true);
-        Some(one.expect("the assembly returns a value").into_int_value())
+        let is_elected = self.ir.asm(Some(self.ir.context.bool_type().into()), "elect.sync _|$0, 0xffffffff;", "=b", &[], true);
+        Some(is_elected.expect("the assembly returns a value").into_int_value())
     }
 
-    /// Emits an instruction for the elected lane only. `text` receives the number of the instruction's first operand.
-    pub(super) fn by_elected_lane(
+    /// Emits an instruction that only the elected lane executes. `text` receives the number of the instruction's first operand.
+    pub(super) fn emit_by_elected_lane(
         &self,
         elected: Option<IntValue<'c>>,
         text: impl Fn(usize) -> String,
@@ -213,33 +222,33 @@ impl<'c> Emitter<'c, '_> {
     ) {
         match elected {
             None => _ = self.ir.asm(None, &text(0), letters, args, true),
-            Some(one) => {
+            Some(elected) => {
                 let text = format!("@$0 {}", text(1));
-                let args = [&[one.into()], args].concat();
+                let args = [&[elected.into()], args].concat();
                 let letters = if letters.is_empty() { "b".into() } else { format!("b,{letters}") };
                 self.ir.asm(None, &text, &letters, &args, true);
             }
         }
     }
 
-    /// Clamps an unsigned number to `OUTSIDE`.
-    fn clamped(&self, number: IntValue<'c>) -> IntValue<'c> {
+    /// Clamps an unsigned number to `OUTSIDE_COORDINATE`.
+    fn clamp_to_outside(&self, number: IntValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
-        let inside = ir.icmp(IntPredicate::ULT, number, ir.const64(OUTSIDE));
-        ir.select(inside, number.into(), ir.const64(OUTSIDE).into()).into_int_value()
+        let is_inside = ir.icmp(IntPredicate::ULT, number, ir.const64(OUTSIDE_COORDINATE));
+        ir.select(is_inside, number.into(), ir.const64(OUTSIDE_COORDINATE).into()).into_int_value()
     }
 
-    /// Moves a tile's origin outside the tensor if the dimension is empty. Reason: a map cannot have a zero extent, so the map of
-    /// an empty dimension has one element.
+    /// Returns a tile's origin, or `OUTSIDE_COORDINATE` if the dimension is empty. Reason: a map cannot have an extent of zero, so
+    /// the map has an extent of one for an empty dimension.
     fn outside_if_empty(&self, size: IntValue<'c>, origin: IntValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
-        let empty = ir.icmp(IntPredicate::SLE, size, size.get_type().const_zero());
-        ir.select(empty, ir.const64(OUTSIDE).into(), origin.into()).into_int_value()
+        let is_empty = ir.icmp(IntPredicate::SLE, size, size.get_type().const_zero());
+        ir.select(is_empty, ir.const64(OUTSIDE_COORDINATE).into(), origin.into()).into_int_value()
     }
 }
 
-/// The PTX name of a TMA store's reduction. The verifier checks that one exists.
-fn combination(mode: AtomicMode) -> Option<&'static str> {
+/// The PTX name of the reduction in a TMA store; `None` if TMA has no such reduction.
+fn reduction_name(mode: AtomicMode) -> Option<&'static str> {
     Some(match mode {
         AtomicMode::Add | AtomicMode::AddF => "add",
         AtomicMode::And => "and",

@@ -1,4 +1,4 @@
-//! Loads and stores of tiles through views of strided memory.
+//! Loads, stores and reductions of tiles through views of strided memory.
 
 use super::{Emitter, Lowered, StridedMemory};
 use crate::ir::Val;
@@ -11,7 +11,7 @@ use core_dialect::tile::{Elem, ViewKind};
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use numerics::arith::Rounding;
-use numerics::float::{self, Overflow};
+use numerics::float::{self, OverflowResult};
 use tileas::layout::{Strides, apply};
 use tileas::{CopyAtom, Layout, Type};
 
@@ -21,49 +21,50 @@ impl<'c> Emitter<'c, '_> {
         match core {
             Core::MakeMemRef { base, sizes, strides } => {
                 let Type::MemRef(memref) = self.ty(results[0]) else { unreachable!("the result is a memref") };
-                let fill = |static_values: &[Option<u64>], operands: &[Value]| {
+                let sizes_or_strides = |static_values: &[Option<u64>], operands: &[Value]| {
                     let mut operands = operands.iter();
                     let to_value = |static_value: &Option<u64>| match static_value {
                         Some(value) => ir.const64(*value),
-                        None => self.scalar(*operands.next().expect("an operand for each open extent")).into_int_value(),
+                        None => self.scalar_value(*operands.next().expect("an operand for each open extent")).into_int_value(),
                     };
                     static_values.iter().map(to_value).collect::<Vec<_>>()
                 };
                 let memory = StridedMemory {
-                    base: self.scalar(*base).into_pointer_value(),
-                    sizes: fill(&memref.sizes, sizes),
-                    strides: fill(&memref.strides, strides),
+                    base: self.scalar_value(*base).into_pointer_value(),
+                    sizes: sizes_or_strides(&memref.sizes, sizes),
+                    strides: sizes_or_strides(&memref.strides, strides),
                 };
-                self.values[results[0].0 as usize] = Some(Lowered::Memory(memory));
+                self.lowered_values[results[0].0 as usize] = Some(Lowered::Memory(memory));
             }
             Core::MakeView { memref } => {
-                let memory = self.memory(*memref);
-                self.values[results[0].0 as usize] = Some(Lowered::Memory(memory));
+                let memory = self.strided_memory(*memref);
+                self.lowered_values[results[0].0 as usize] = Some(Lowered::Memory(memory));
             }
             Core::MemRefShape { memref } => {
-                let memory = self.memory(*memref);
+                let memory = self.strided_memory(*memref);
                 for (size, result) in memory.sizes.iter().zip(results) {
-                    let ty = ir.elem(self.elem(*result)).into_int_type();
+                    let ty = ir.elem_type(self.elem(*result)).into_int_type();
                     self.set(*result, vec![ir.resize(*size, ty, true).into()]);
                 }
             }
             Core::ViewShape { view } => {
-                let memory = self.memory(*view);
+                let memory = self.strided_memory(*view);
                 let Type::View(view) = self.ty(*view) else { unreachable!("the operand is a view") };
                 for (t, result) in results.iter().enumerate() {
-                    let ty = ir.elem(self.elem(*result)).into_int_type();
+                    let ty = ir.elem_type(self.elem(*result)).into_int_type();
                     let size = ir.resize(memory.sizes[view.dim_map[t] as usize], ty, true);
                     let step = u64::from(view.kind.step(&view.tile, t));
-                    let count = ir.div(ir.add(size, ty.const_int(step - 1, false)), ty.const_int(step, false), false);
-                    self.set(*result, vec![count.into()]);
+                    let tile_count = ir.div(ir.add(size, ty.const_int(step - 1, false)), ty.const_int(step, false), false);
+                    self.set(*result, vec![tile_count.into()]);
                 }
             }
             _ => unreachable!("called for ops on views only"),
         }
     }
 
-    pub(super) fn memory(&self, value: Value) -> StridedMemory<'c> {
-        match &self.values[value.0 as usize] {
+    /// Returns the memory of a memref or view.
+    pub(super) fn strided_memory(&self, value: Value) -> StridedMemory<'c> {
+        match &self.lowered_values[value.0 as usize] {
             Some(Lowered::Memory(memory)) => memory.clone(),
             _ => unreachable!("the verifier checks that {value} is a memref or view"),
         }
@@ -72,7 +73,7 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, versioned, .. } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(results[0]))?.in_versions(*versioned);
+                let window = self.window_of(op, *view, index, in_bounds, &self.layout(results[0]))?.in_versions(*versioned);
                 let window = Window { stepwise: self.is_in_loop(), ..window };
                 let registers = self.load_window(&window, results[0], 1 << vector_bits, *order);
                 self.set(results[0], registers);
@@ -88,12 +89,12 @@ impl<'c> Emitter<'c, '_> {
                 versioned,
                 ..
             } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
+                let window = self.window_of(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
                 self.store_window(&window, *tile, 1 << vector_bits, *order);
                 self.set_token(results[0]);
             }
             tileas::Op::ReduceView { tile, view, index, order, in_bounds, mode, versioned, .. } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
+                let window = self.window_of(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
                 self.reduce_window(op, &window, *tile, *order, *mode)?;
                 self.set_token(results[0]);
             }
@@ -104,19 +105,20 @@ impl<'c> Emitter<'c, '_> {
 
     fn load_window(&mut self, window: &Window<'c>, tile: Value, width: usize, order: Order) -> Vec<Val<'c>> {
         let (elem, layout) = (self.elem(tile), &self.layout(tile));
-        let otherwise = vec![self.padding(elem, window.padding); width];
-        let ordered = order.semantics != MemoryOrdering::Weak;
-        // Another thread may change the memory between two loads, so one thread loads for all threads that hold the element.
-        let is_representative = if ordered { self.is_representative(layout) } else { None };
-        let pieces = layout.registers() / width;
-        let words = self.in_window(window, |e, window| {
-            let read = |piece| {
+        let otherwise = vec![self.padding_value(elem, window.padding); width];
+        let is_ordered = order.semantics != MemoryOrdering::Weak;
+        // Another thread may change the memory between two loads of an element. So one thread loads the element for all threads
+        // that hold it.
+        let is_representative = if is_ordered { self.is_representative(layout) } else { None };
+        let piece_count = layout.registers() / width;
+        let loaded_words = self.in_window(window, |e, window| {
+            let load_piece = |piece| {
                 let (ptr, inside) = e.element_place(window, layout, piece * width);
                 e.load_where(e.conjunction(inside, is_representative), &otherwise, tile, ptr, order)
             };
-            (0..pieces).flat_map(read).collect()
+            (0..piece_count).flat_map(load_piece).collect()
         });
-        let registers = self.loaded_registers(elem, words);
+        let registers = self.loaded_registers(elem, loaded_words);
         if is_representative.is_some() { self.broadcast_in_warp(layout, elem, registers) } else { registers }
     }
 
@@ -126,7 +128,7 @@ impl<'c> Emitter<'c, '_> {
         self.in_window(window, |e, window| {
             for first in (0..layout.registers()).step_by(width) {
                 let (ptr, inside) = e.element_place(window, &layout, first);
-                e.guarded(e.conjunction(inside, is_representative), &[], |e| {
+                e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
                     e.store_elements(elem, ptr, &e.get(tile)[first..first + width], order);
                     Vec::new()
                 });
@@ -142,7 +144,7 @@ impl<'c> Emitter<'c, '_> {
         self.in_window(window, |e, window| {
             for register in 0..layout.registers() {
                 let (ptr, inside) = e.element_place(window, &layout, register);
-                e.guarded(e.conjunction(inside, is_representative), &[], |e| {
+                e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
                     e.atomic_instruction(&atomic, elem, order, ptr, &[e.get(tile)[register]]);
                     Vec::new()
                 });
@@ -152,74 +154,81 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Emits the accesses of a window with bounds checks. A versioned access has a second path without checks, which tiles inside
-    /// all bounds take.
+    /// Emits the accesses of a window with bounds checks. A versioned access also has a path without checks, for tiles inside all
+    /// bounds.
     pub(super) fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let Some(is_inside) = Some(window).filter(|window| window.versioned).and_then(|window| self.lies_inside(window)) else {
+        let Some(is_inside) = Some(window).filter(|window| window.versioned).and_then(|window| self.is_tile_inside(window)) else {
             return access(self, window);
         };
-        let [unchecked_path, checked_path, after] = [(); 3].map(|()| ir.block(self.kernel, ""));
-        ir.branch(is_inside, unchecked_path, checked_path);
-        let path = |start, window: &Window<'c>| {
+        let [unchecked_path, checked_path, block_after] = [(); 3].map(|()| ir.append_block(self.kernel, ""));
+        ir.conditional_branch(is_inside, unchecked_path, checked_path);
+        let emit_path = |start, window: &Window<'c>| {
             ir.builder.position_at_end(start);
             let values = access(self, window);
             let end = ir.current_block();
-            ir.jump(after);
+            ir.jump(block_after);
             (values, end)
         };
-        let (values, end) = path(unchecked_path, &window.unchecked());
-        let (guarded, other_end) = path(checked_path, window);
-        ir.builder.position_at_end(after);
-        let merge = |(value, guarded): (&Val<'c>, &Val<'c>)| {
+        let (unchecked_values, end) = emit_path(unchecked_path, &window.unchecked());
+        let (checked_values, other_end) = emit_path(checked_path, window);
+        ir.builder.position_at_end(block_after);
+        let merge_with_phi = |(value, checked_value): (&Val<'c>, &Val<'c>)| {
             let phi = ir.builder.build_phi(value.get_type(), "").expect("the builder is at the start of a block");
-            phi.add_incoming(&[(value, end), (guarded, other_end)]);
+            phi.add_incoming(&[(value, end), (checked_value, other_end)]);
             phi.as_basic_value()
         };
-        values.iter().zip(&guarded).map(merge).collect()
+        unchecked_values.iter().zip(&checked_values).map(merge_with_phi).collect()
     }
 
-    /// Whether the full tile is inside all bounds; the result is the same in all threads. `None` if no dimension is checked, or
-    /// if rows are gathered.
-    fn lies_inside(&self, window: &Window<'c>) -> Option<IntValue<'c>> {
+    /// Whether the full tile is inside all bounds; all threads have the same result. `None` if no dimension is checked, or if a
+    /// checked dimension is gathered.
+    fn is_tile_inside(&self, window: &Window<'c>) -> Option<IntValue<'c>> {
         let ir = self.ir;
-        let mut all = None;
+        let mut is_inside = None;
         for dim in window.dims.iter().filter(|dim| dim.checked) {
             let origin = dim.origin?;
             let ty = origin.get_type();
-            let extent = if common::fault_injected("ptx.whole") { 1 } else { dim.extent };
-            let last = ir.sub(dim.size, ty.const_int(u64::from(extent), false));
-            all = self.conjunction(all, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
-            all = self.conjunction(all, Some(ir.icmp(IntPredicate::SLE, origin, last)));
+            let tile_extent = if common::fault_injected("ptx.whole") { 1 } else { dim.extent };
+            let last_origin = ir.sub(dim.size, ty.const_int(u64::from(tile_extent), false));
+            is_inside = self.conjunction(is_inside, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
+            is_inside = self.conjunction(is_inside, Some(ir.icmp(IntPredicate::SLE, origin, last_origin)));
         }
-        all
+        is_inside
     }
 
-    /// Computes the part of an access that does not depend on the register: the thread's coordinates and base address.
-    pub(super) fn window(&self, op: OpId, view: Value, index: &[Value], in_bounds: &[bool], layout: &Layout) -> Result<Window<'c>> {
+    /// Computes the part of an access that does not depend on the register: the thread's coordinates and its base address.
+    pub(super) fn window_of(
+        &self,
+        op: OpId,
+        view: Value,
+        index: &[Value],
+        in_bounds: &[bool],
+        layout: &Layout,
+    ) -> Result<Window<'c>> {
         let ir = self.ir;
         let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
-        let memory = self.memory(view);
-        let thread = self.thread_coordinates(layout, &ty.tile);
+        let memory = self.strided_memory(view);
+        let thread_coordinates = self.thread_coordinates(layout, &ty.tile);
         let mut dims = Vec::new();
         let mut offset = ir.const64(0);
         for t in 0..ty.tile.len() {
             let dim = ty.dim_map[t] as usize;
             let size = memory.sizes[dim];
-            let wide = size.get_type();
+            let index_type = size.get_type();
             let stride = ir.resize(memory.strides[dim], ir.i64(), true);
             let checked = !in_bounds.get(t).copied().unwrap_or(false);
             if ty.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
-                let rows = self.rows(op, index[t], layout, &ty.tile, t)?;
-                let rows = rows.into_iter().map(|row| ir.resize(row, wide, true)).collect();
-                let coordinate = wide.const_zero();
+                let rows = self.gathered_rows(op, index[t], layout, &ty.tile, t)?;
+                let rows = rows.into_iter().map(|row| ir.resize(row, index_type, true)).collect();
+                let coordinate = index_type.const_zero();
                 dims.push(Dim { origin: None, extent: ty.tile[t], coordinate, rows: Some(rows), size, stride, checked });
                 continue;
             }
-            let index = ir.resize(self.scalar(index[t]).into_int_value(), wide, true);
+            let index = ir.resize(self.scalar_value(index[t]).into_int_value(), index_type, true);
             let step = if common::fault_injected("ptx.step") { ty.tile[t] } else { ty.kind.step(&ty.tile, t) };
-            let origin = ir.mul(index, wide.const_int(u64::from(step), false));
-            let coordinate = ir.add(origin, ir.resize(thread[t], wide, false));
+            let origin = ir.mul(index, index_type.const_int(u64::from(step), false));
+            let coordinate = ir.add(origin, ir.resize(thread_coordinates[t], index_type, false));
             offset = ir.add(offset, ir.mul(ir.resize(coordinate, ir.i64(), true), stride));
             dims.push(Dim { origin: Some(origin), extent: ty.tile[t], coordinate, rows: None, size, stride, checked });
         }
@@ -229,9 +238,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(Window { base, elem, strides, dims, padding: ty.padding, versioned: false, stepwise: false })
     }
 
-    /// The row index of each register of a gathered tile. The layout of the index tile is the gathered tile's layout projected to
-    /// this dimension, so each thread has the indices that it needs.
-    fn rows(&self, op: OpId, index: Value, layout: &Layout, tile: &[u32], dim: usize) -> Result<Vec<IntValue<'c>>> {
+    /// The row index of each register of a gathered tile. Each thread has the indices that it needs, because the layout of the
+    /// index tile is the gathered tile's layout, projected to this dimension.
+    fn gathered_rows(&self, op: OpId, index: Value, layout: &Layout, tile: &[u32], dim: usize) -> Result<Vec<IntValue<'c>>> {
         let strides = Strides::of(tile);
         let index_registers = layout.renaming(&self.layout(index), |element| strides.coordinate(element, dim));
         let index_registers = index_registers.ok_or_else(|| {
@@ -242,7 +251,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(index_registers.into_iter().map(row).collect())
     }
 
-    /// The address of a register's element, and whether the element is inside the bounds. `None` if it always is.
+    /// The address of a register's element, and whether the element is inside the bounds. The condition is `None` if no dimension
+    /// is checked.
     pub(super) fn element_place(
         &self,
         window: &Window<'c>,
@@ -252,28 +262,28 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
         let register_coordinate = |t: usize| window.strides.coordinate(element, t);
-        let mut inside = None;
+        let mut is_inside = None;
         for (t, dim) in window.dims.iter().enumerate().filter(|(_, dim)| dim.checked) {
             let coordinate = match &dim.rows {
                 Some(rows) => rows[register],
                 None => ir.add(dim.coordinate, dim.coordinate.get_type().const_int(u64::from(register_coordinate(t)), false)),
             };
             let predicate = if common::fault_injected("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
-            inside = self.conjunction(inside, Some(ir.icmp(predicate, coordinate, dim.size)));
+            is_inside = self.conjunction(is_inside, Some(ir.icmp(predicate, coordinate, dim.size)));
         }
         let (base, offset) = self.base_and_offset(window, layout, register);
-        (offset.map_or(base, |offset| self.element_address(window.elem, base, offset)), inside)
+        (offset.map_or(base, |offset| self.element_address(window.elem, base, offset)), is_inside)
     }
 
-    /// The address of a register's element as an integer: the thread's base address plus at most one offset.
-    pub(super) fn address(&self, window: &Window<'c>, layout: &Layout, register: usize) -> IntValue<'c> {
+    /// The address of a register's element as an integer.
+    pub(super) fn address_as_integer(&self, window: &Window<'c>, layout: &Layout, register: usize) -> IntValue<'c> {
         let ir = self.ir;
         let (base, offset) = self.base_and_offset(window, layout, register);
         let bytes = |elements| ir.mul(elements, ir.const64(u64::from(window.elem.bytes())));
         offset.map_or(ir.ptr_to_int(base), |offset| ir.add(ir.ptr_to_int(base), bytes(offset)))
     }
 
-    /// The base pointer for a register's element, and the element offset from it.
+    /// The base pointer for a register's element, and the offset of the element from it, in elements.
     fn base_and_offset(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
@@ -298,46 +308,49 @@ impl<'c> Emitter<'c, '_> {
         (base, offset)
     }
 
-    /// The address at an element offset. Two four-bit elements share a byte, so their offset is even.
+    /// The address at an offset in elements. For four-bit elements, of which two share a byte, the offset is even.
     fn element_address(&self, elem: Elem, base: PointerValue<'c>, offset: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         if elem.bits() == 4 {
-            return ir.element_ptr(ir.int(8).into(), base, ir.shr(offset, ir.const64(1), true));
+            return ir.element_ptr(ir.int_type(8).into(), base, ir.shr(offset, ir.const64(1), true));
         }
         ir.element_ptr(ir.memory_type(elem), base, offset)
     }
 
-    /// The padding value for elements outside the tensor.
+    /// The value that a load returns for elements outside the tensor.
     pub(super) fn padding_of(&self, elem: Elem, window: &Window<'c>) -> Val<'c> {
-        self.padding(elem, window.padding)
+        self.padding_value(elem, window.padding)
     }
 
-    fn padding(&self, elem: Elem, padding: Option<Padding>) -> Val<'c> {
-        let float = |value: f64| float::encode(elem.carrier(), value, Rounding::NearestEven, Overflow::Ieee);
+    fn padding_value(&self, elem: Elem, padding: Option<Padding>) -> Val<'c> {
+        let encode = |value: f64| float::encode(elem.carrier(), value, Rounding::NearestEven, OverflowResult::Ieee);
         let bits = match padding {
             None | Some(Padding::Zero) => 0,
-            Some(Padding::NegZero) => float(-0.0),
-            Some(Padding::Nan) => float(f64::NAN),
-            Some(Padding::PosInf) => float(f64::INFINITY),
-            Some(Padding::NegInf) if common::fault_injected("ptx.padding") => float(f64::INFINITY),
-            Some(Padding::NegInf) => float(f64::NEG_INFINITY),
+            Some(Padding::NegZero) => encode(-0.0),
+            Some(Padding::Nan) => encode(f64::NAN),
+            Some(Padding::PosInf) => encode(f64::INFINITY),
+            Some(Padding::NegInf) if common::fault_injected("ptx.padding") => encode(f64::INFINITY),
+            Some(Padding::NegInf) => encode(f64::NEG_INFINITY),
         };
         self.ir.constant(elem, bits)
     }
 }
 
-/// A thread's part of a tile in memory, without the registers' parts.
+/// The access of a thread to a tile in memory, without the parts of the registers.
 pub(super) struct Window<'c> {
+    /// The address of the thread's part.
     base: PointerValue<'c>,
     elem: Elem,
+    /// The positions of coordinates in the tile's element numbers.
     pub(super) strides: Strides,
     pub(super) dims: Vec<Dim<'c>>,
     padding: Option<Padding>,
+    /// Whether the access has a second path without bounds checks.
     versioned: bool,
-    /// Whether addresses are computed step by step, with one addition for each bit in which registers differ, so that registers
-    /// share partial sums. Loads in a loop use this: fewer multiples of the strides stay live through the loop. Stores do not,
-    /// because ptxas spills stored values for each further live address. Copies to shared memory do not, because plain additions
-    /// leave ptxas more freedom.
+    /// Whether addresses are computed step by step, with an addition for each bit in which registers differ, so that registers
+    /// share partial sums. Only loads in a loop use it: fewer multiples of the strides are then live through the loop. Stores do
+    /// not use it, because each additional live address makes ptxas spill stored values. Copies to shared memory do not use it,
+    /// because independent additions leave ptxas more freedom.
     stepwise: bool,
 }
 
@@ -347,7 +360,7 @@ impl<'c> Window<'c> {
         Window { versioned, ..self }
     }
 
-    /// The same window without bounds checks.
+    /// Returns the same window without bounds checks.
     fn unchecked(&self) -> Window<'c> {
         let strides = Strides { shift: self.strides.shift.clone(), bits: self.strides.bits.clone() };
         let dims = self.dims.iter().cloned().map(|dim| Dim { checked: false, ..dim }).collect();
@@ -355,18 +368,21 @@ impl<'c> Window<'c> {
     }
 }
 
+/// One dimension of a window.
 #[derive(Clone)]
 pub(super) struct Dim<'c> {
-    /// The first coordinate of the tile. A gathered dimension has none.
+    /// The first coordinate of the tile; `None` in a gathered dimension.
     origin: Option<IntValue<'c>>,
-    /// The extent of the tile.
+    /// The extent of the tile in elements.
     extent: u32,
-    /// The thread's part of the coordinate. Each register adds its own part.
+    /// The thread's part of the coordinate, to which each register adds its part.
     pub(super) coordinate: IntValue<'c>,
-    /// In a gathered dimension, the coordinate of each register. It replaces `coordinate`.
+    /// In a gathered dimension, the coordinate of each register, which replaces `coordinate`.
     rows: Option<Vec<IntValue<'c>>>,
+    /// The extent of the tensor.
     pub(super) size: IntValue<'c>,
+    /// The stride of the tensor, in elements.
     stride: IntValue<'c>,
-    /// Whether elements of the tile may be outside in this dimension.
+    /// Whether the access needs a bounds check in this dimension.
     pub(super) checked: bool,
 }

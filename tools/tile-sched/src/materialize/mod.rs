@@ -1,27 +1,27 @@
-//! Purpose: rewrite every scheduled loop so that its copies run ahead. Never searches.
+//! Purpose: rewrite every scheduled loop so that its copies run ahead. The schedule makes all decisions.
 //! Requires: placements whose depths are those of the schedules.
 //! Establishes: waits, and a barrier after each, before the reads of copied buffers; a stage in every access to a multi-stage
 //! buffer. [`crate::barriers`] places all other barriers.
 //! Preserves: the order of ops that compute, and the trip count of every loop.
 //! See also: Triton's software `PipelineExpander`, LLVM's `ModuloScheduleExpander`.
 //!
-//! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as long
-//! as every copy has an iteration to fetch, so its copies need no condition; a trip count below `d` skips it. An epilogue loop
-//! without the copies of the largest distance runs the remaining iterations. A long body is emitted only once instead, with a
-//! condition around each copy.
+//! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as long as
+//! every copy has an iteration to fetch, so its copies need no condition. If the trip count is below `d`, the steady loop does not
+//! run. An epilogue loop without the copies of the largest distance runs the remaining iterations. A long body is emitted only once
+//! instead, with a condition around each copy.
 //!
 //! Constant group count: every copy ends a copy group each time control passes its position, whether a copy was issued or not.
 //! The number of groups that may be unfinished when an iteration needs its data is therefore a constant.
 //!
-//! Warps wait for an in-flight `wgmma` after they have issued that of the next iteration, and for the last one after the loop.
-//! Each warp waits only for its own share of the MMA. The operands may therefore be overwritten only after the barrier that
-//! follows the wait, which is the barrier before the next reads. The copies of such a loop come after that barrier.
+//! Warps wait for an in-flight `wgmma` after they have issued the `wgmma` of the next iteration, and for the last `wgmma` after the
+//! loop. Each warp waits only for its own share of the MMA. Other threads may therefore overwrite the operands only after the
+//! barrier that follows the wait, which is the barrier before the next reads. The copies of such a loop come after that barrier.
 //!
-//! Inner loops come first: the rewritten inner loop is then part of an iteration of the outer one.
+//! Inner loops are rewritten first, so that the rewritten inner loop is part of an iteration of the outer loop.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::graph::{address_slice, loops, region_of};
-use crate::tma_pipelines::{self, Filled, Group};
+use crate::tma_pipelines::{self, CopyGroup, TmaCopy};
 use crate::{tmem_pipelines, wgmma_in_flight};
 use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
@@ -36,26 +36,28 @@ use tileas::{Buffer, MmaAtom, MmaOperand, Type};
 
 mod tma_steps;
 
-/// Facts about the pipelined loops for the barrier pass. For an op on multi-stage buffers it records the iteration for which
-/// the op works, relative to the current one; in a prologue, relative to the first one.
+/// Facts about the pipelined loops, for the barrier pass.
 #[derive(Default)]
-pub(crate) struct Marks {
+pub(crate) struct PipelinedLoops {
+    /// For an op on multi-stage buffers, the iteration for which the op works, relative to the current iteration. In a prologue, it
+    /// is relative to the first iteration.
     pub(crate) iterations: BTreeMap<OpId, i32>,
-    pub(crate) loops: BTreeMap<OpId, LoopPart>,
+    /// For each `for` op, its part of the pipelined loop.
+    pub(crate) parts: BTreeMap<OpId, LoopPart>,
     /// The operand buffers of the MMAs for which a `group_wait` waits. MMAs may read them until the wait ends.
-    pub(crate) freed: BTreeMap<OpId, Vec<Buffer>>,
+    pub(crate) freed_operands: BTreeMap<OpId, Vec<Buffer>>,
 }
 
-impl Marks {
-    /// Gives the clone `new` of an op the marks of the op.
-    fn copy_marks(&mut self, op: OpId, new: OpId) {
+impl PipelinedLoops {
+    /// Copies the entries of an op to `new`, a clone of the op.
+    fn copy_entries(&mut self, op: OpId, new: OpId) {
         self.iterations.get(&op).copied().into_iter().for_each(|iteration| _ = self.iterations.insert(new, iteration));
-        self.loops.get(&op).copied().into_iter().for_each(|part| _ = self.loops.insert(new, part));
-        self.freed.get(&op).cloned().into_iter().for_each(|buffers| _ = self.freed.insert(new, buffers));
+        self.parts.get(&op).copied().into_iter().for_each(|part| _ = self.parts.insert(new, part));
+        self.freed_operands.get(&op).cloned().into_iter().for_each(|buffers| _ = self.freed_operands.insert(new, buffers));
     }
 }
 
-/// Which part of a pipelined loop a `for` is.
+/// The part of a pipelined loop that a `for` op executes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopPart {
     Steady,
@@ -65,23 +67,25 @@ pub(crate) enum LoopPart {
 }
 
 impl LoopPart {
+    /// Returns whether no other part of the loop follows.
     pub(crate) fn is_last(self) -> bool {
         self != LoopPart::Steady
     }
 }
 
-/// Largest number of matrix instructions per warp in a body that is emitted twice. In a longer body the conditions cost little,
-/// and `ptxas` would need long for the second copy of the body.
-const MAX_REPEATED: u32 = 128;
+/// Largest number of `mma.sync` instructions per warp in a body that is emitted twice. In a longer body the conditions around the
+/// copies cost little, and `ptxas` would take long for the second copy of the body.
+const MAX_MMAS_OF_REPEATED_BODY: u32 = 128;
 
-/// `divided` means that a producer warp will issue the TMA copies, separate from the warp roles that compute.
-pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: bool) -> Marks {
-    let mut marks = Marks::default();
+/// Rewrites the scheduled loops. `has_producer_warp`: a producer warp will issue the TMA copies, separate from the warp roles that
+/// compute.
+pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], has_producer_warp: bool) -> PipelinedLoops {
+    let mut pipelined_loops = PipelinedLoops::default();
     let (mut rewritten, mut starts) = (BTreeMap::new(), BTreeMap::new());
-    let all = loops(function);
+    let all_loops = loops(function);
     let plan = |schedule: &LoopSchedule| {
-        let for_op = all[schedule.index as usize];
-        (for_op, PipelinePlan::of(function, for_op, schedule, divided))
+        let for_op = all_loops[schedule.index as usize];
+        (for_op, PipelinePlan::of(function, for_op, schedule, has_producer_warp))
     };
     let plans: Vec<(OpId, PipelinePlan)> = schedules.iter().map(plan).collect();
     for (for_op, plan) in plans.into_iter().rev() {
@@ -92,21 +96,21 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
         let mut rewriter = LoopRewriter {
             body: &mut function.body,
             out: Vec::new(),
-            marks: &mut marks,
+            pipelined_loops: &mut pipelined_loops,
             rewritten: &mut rewritten,
             starts: &mut starts,
             plan: &plan,
             region,
             enclosing_ops,
-            entering: Vec::new(),
+            entry_positions: Vec::new(),
             threads,
             depths,
-            read: BTreeMap::new(),
+            read_stages: BTreeMap::new(),
             loc,
         };
-        rewriter.pipeline(for_op);
+        rewriter.rewrite_loop(for_op);
     }
-    marks
+    pipelined_loops
 }
 
 /// Returns the loops and conditions around a loop, outermost first.
@@ -127,52 +131,55 @@ struct Copy {
     slice: Option<Vec<OpId>>,
 }
 
-/// How one loop is rewritten: the order of an iteration's ops, its copies in that order, and whether the body is emitted only
-/// once.
+/// The decisions with which one loop is rewritten.
 struct PipelinePlan {
+    /// The ops of an iteration in the order of the schedule.
     order: Vec<OpId>,
-    /// The copies that threads issue.
+    /// The copies that threads issue, in that order.
     copies: Vec<Copy>,
     /// The TMA copies, and the groups in which they fill pipelines.
     tma_copies: Vec<Copy>,
-    groups: Vec<Group>,
+    groups: Vec<CopyGroup>,
     /// Whether threads or MMAs used the memory of these pipelines before the loop.
     memory_used_before: bool,
     /// The pipeline by which threads signal the producer warp that the memory is free.
     signalled_by: Option<Pipeline>,
-    /// The `wgmma` during which stages are filled for later iterations. Without it, an iteration begins with those fills.
+    /// The `wgmma` during which stages are filled for later iterations. If there is none, the fills are at the start of an
+    /// iteration.
     fills_during: Option<OpId>,
+    /// Whether the body is emitted only once, as [`LoopPart::Full`].
     emitted_once: bool,
     /// MMAs that stay in flight until those of the next iteration have been issued.
     in_flight: Vec<wgmma_in_flight::InFlightMma>,
 }
 
 impl PipelinePlan {
-    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule, divided: bool) -> PipelinePlan {
+    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule, has_producer_warp: bool) -> PipelinePlan {
         let body = &function.body;
         let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
         let mut entries = schedule.entries.clone();
         entries.sort_by_key(|entry| (entry.cycle, entry.op));
         let order: Vec<OpId> = entries.iter().map(|entry| ops[entry.op as usize]).collect();
-        let last = schedule.last_stage();
-        let copy = |entry: &sched::ScheduleEntry| {
+        let last_stage = schedule.last_stage();
+        let copy_of_entry = |entry: &sched::ScheduleEntry| {
             let op = ops[entry.op as usize];
             let buffer = body.ops[op].kind.effects().copied_to()?;
-            let ahead = last - entry.stage;
+            let ahead = last_stage - entry.stage;
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
-        let all: Vec<Copy> = entries.iter().filter_map(copy).collect();
-        // If a copy has more than one stage, a producer warp may issue it ahead.
-        let ahead = all.iter().any(|copy| copy.ahead > 0 || function.attrs.placements[copy.buffer].depth > 1);
+        let all_copies: Vec<Copy> = entries.iter().filter_map(copy_of_entry).collect();
+        // If a copy's buffer has more than one stage, a producer warp may issue the copy ahead.
+        let may_run_ahead = all_copies.iter().any(|copy| copy.ahead > 0 || function.attrs.placements[copy.buffer].depth > 1);
         let block = body.block_of(region_of(function, for_op));
-        let in_flight = if ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
+        let in_flight = if may_run_ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
         let (mut tma_copies, copies): (Vec<Copy>, Vec<Copy>) =
-            all.into_iter().partition(|copy| tma_pipelines::filled(&body.ops[copy.op].kind).is_some());
+            all_copies.into_iter().partition(|copy| tma_pipelines::filled(&body.ops[copy.op].kind).is_some());
         // A copy that depends on more than the loop counter stays where it is, and the hazard checker reports it.
         tma_copies.retain(|copy| copy.slice.is_some());
         // With TMA, only one thread tests whether there is a copy to issue. This costs less than emitting the code twice.
-        let emitted_once = !tma_copies.is_empty() || matrix_instructions(function, for_op) > MAX_REPEATED;
-        let mma = |buffer| order.iter().copied().find(|op| tmem_pipelines::operands(&body.ops[*op].kind).contains(&Some(buffer)));
+        let emitted_once = !tma_copies.is_empty() || matrix_instructions(function, for_op) > MAX_MMAS_OF_REPEATED_BODY;
+        let first_mma =
+            |buffer| order.iter().copied().find(|op| tmem_pipelines::mma_operands(&body.ops[*op].kind).contains(&Some(buffer)));
         let reads = |op: &OpId, copy: &Copy| {
             *op != copy.op && touches(&body.ops[*op].kind).iter().any(|touch| touch.buffer() == copy.buffer)
         };
@@ -181,21 +188,22 @@ impl PipelinePlan {
             before.filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::Mma { .. }))).count()
         };
         let alternating = tma_pipelines::filled_alternately(function, block);
-        let filled = |copy: &Copy| {
-            let (alternating, mma) = (alternating.contains(&copy.buffer), mma(copy.buffer));
-            Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, alternating, mma, mmas_before: mmas_before(copy) }
+        let tma_copy = |copy: &Copy| {
+            let (alternating, mma) = (alternating.contains(&copy.buffer), first_mma(copy.buffer));
+            TmaCopy { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, alternating, mma, mmas_before: mmas_before(copy) }
         };
-        let filled: Vec<Filled> = tma_copies.iter().map(filled).collect();
-        let groups = tma_pipelines::groups(&mut function.attrs, &filled);
-        let buffers: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
-        let memory_used_before = tma_pipelines::had_before(function, for_op, &buffers);
-        let signalled_by = (memory_used_before && divided).then(|| tma_pipelines::signal_only_pipeline(&mut function.attrs));
-        // A TMA copy that is issued late in an iteration must be for a later iteration than the next one.
-        let early =
+        let described_copies: Vec<TmaCopy> = tma_copies.iter().map(tma_copy).collect();
+        let groups = tma_pipelines::group_copies(&mut function.attrs, &described_copies);
+        let buffers: Vec<Buffer> = described_copies.iter().map(|copy| copy.buffer).collect();
+        let memory_used_before = tma_pipelines::is_memory_used_before(function, for_op, &buffers);
+        let signalled_by =
+            (memory_used_before && has_producer_warp).then(|| tma_pipelines::add_signal_only_pipeline(&mut function.attrs));
+        // A copy for the next iteration must not be issued late in an iteration, because its data would arrive too late.
+        let is_early_enough =
             |entry: &&sched::ScheduleEntry| 2 * entry.cycle <= schedule.interval || tma_copies.iter().all(|copy| copy.ahead != 1);
         let body = &function.body;
-        let mmas = entries.iter().filter(early).map(|entry| ops[entry.op as usize]);
-        let mut mmas = mmas.filter(|op| in_flight.is_empty() && wgmma_in_flight::has_full_accumulators(body, *op));
+        let mmas = entries.iter().filter(is_early_enough).map(|entry| ops[entry.op as usize]);
+        let mut mmas = mmas.filter(|op| in_flight.is_empty() && wgmma_in_flight::has_32_bit_accumulator(body, *op));
         let fills_during = mmas.next();
         PipelinePlan { copies, tma_copies, groups, memory_used_before, signalled_by, fills_during, order, emitted_once, in_flight }
     }
@@ -209,21 +217,21 @@ impl PipelinePlan {
         (0..self.copies.len()).filter(|i| self.copies[*i].ahead > 0).collect()
     }
 
-    /// Returns how many copy groups may be unfinished when a copy's data is needed after `issued` groups of the same iteration.
+    /// Returns how many copy groups may be unfinished when an op needs a copy's data, after `issued` groups of the same iteration.
     /// Relies on the constant group count.
-    fn pending(&self, copy: usize, issued: usize) -> u32 {
+    fn pending_groups(&self, copy: usize, issued: usize) -> u32 {
         let groups = self.copies[copy].ahead as usize * self.copies.len() + issued;
         (groups - copy - 1) as u32 + u32::from(common::fault_injected("sched.wait"))
     }
 }
 
-type Map = BTreeMap<Value, Value>;
+type ValueMap = BTreeMap<Value, Value>;
 
 struct LoopRewriter<'a> {
     body: &'a mut Body<Op, Type>,
     /// The ops of the block being written.
     out: Vec<OpId>,
-    marks: &'a mut Marks,
+    pipelined_loops: &'a mut PipelinedLoops,
     /// The ops that replaced each loop already rewritten.
     rewritten: &'a mut BTreeMap<OpId, Vec<OpId>>,
     /// For each pipeline, the position at which the most recently written loop starts, if no loop encloses that loop.
@@ -233,11 +241,11 @@ struct LoopRewriter<'a> {
     /// The loops and conditions around this loop, outermost first.
     enclosing_ops: Vec<OpId>,
     /// The positions in the loop's pipelines at the start of the block of each op in `enclosing_ops`, and of the loop's block.
-    entering: Vec<Vec<Value>>,
+    entry_positions: Vec<Vec<Value>>,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
     /// The current stages of the multi-stage buffers that the op being written reads.
-    read: BTreeMap<Buffer, Value>,
+    read_stages: BTreeMap<Buffer, Value>,
     loc: Loc,
 }
 
@@ -245,8 +253,8 @@ struct LoopRewriter<'a> {
 struct StageCursor {
     ahead: u32,
     depth: u32,
-    read: Value,
-    write: Value,
+    read_stage: Value,
+    fill_stage: Value,
 }
 
 /// A position in a pipeline: a stage, and the mbarrier phase in which it is used.
@@ -268,7 +276,7 @@ struct LoopFrame {
 }
 
 impl LoopRewriter<'_> {
-    fn pipeline(&mut self, for_op: OpId) {
+    fn rewrite_loop(&mut self, for_op: OpId) {
         let Some(Core::For { lower, upper, step, init, unsigned, body: region }) = self.body.ops[for_op].kind.core().cloned()
         else {
             unreachable!("only `for` loops are scheduled")
@@ -277,42 +285,42 @@ impl LoopRewriter<'_> {
         let mut frame = LoopFrame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
         self.acquire_memory();
         let carried = self.carried_positions();
-        let max_ahead = self.prologue(&mut frame, lower, &carried);
+        let has_fetch = self.emit_prologue(&mut frame, lower, &carried);
         let stage_cursors = self.stage_cursors();
-        let positions = if carried.is_empty() { self.first_positions() } else { carried };
+        let positions = if carried.is_empty() { self.emit_first_positions() } else { carried };
         // The steady loop ends where the copies of the largest distance have no iteration left to fetch.
         let steady_end = match frame.distances.get(&self.plan.max_ahead()) {
             Some(&distance) if !self.plan.emitted_once => {
-                let end = self.binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
-                self.core(Core::Select { cond: max_ahead, yes: end, no: lower }, frame.index.clone())
+                let end = self.emit_binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
+                self.emit_core(Core::Select { cond: has_fetch, yes: end, no: lower }, frame.index.clone())
             }
             _ => upper,
         };
-        let stages = stage_cursors.iter().flat_map(|stage_cursor| [stage_cursor.read, stage_cursor.write]);
-        let places = positions.iter().flat_map(|position| [position.stage, position.phase]);
-        let carried: Vec<Value> = init.iter().copied().chain(stages).chain(places).chain([lower]).collect();
-        let all_in_one = self.plan.emitted_once || self.plan.max_ahead() == 0;
-        let first = if all_in_one { LoopPart::Full } else { LoopPart::Steady };
-        let mut results = self.part(&frame, first, [lower, steady_end], &carried, &stage_cursors);
-        if !all_in_one {
+        let stages = stage_cursors.iter().flat_map(|stage_cursor| [stage_cursor.read_stage, stage_cursor.fill_stage]);
+        let position_values = positions.iter().flat_map(|position| [position.stage, position.phase]);
+        let carried: Vec<Value> = init.iter().copied().chain(stages).chain(position_values).chain([lower]).collect();
+        let is_one_part = self.plan.emitted_once || self.plan.max_ahead() == 0;
+        let first_part = if is_one_part { LoopPart::Full } else { LoopPart::Steady };
+        let mut results = self.emit_part(&frame, first_part, [lower, steady_end], &carried, &stage_cursors);
+        if !is_one_part {
             let next = *results.last().expect("the next index is carried");
-            results = self.part(&frame, LoopPart::Epilogue, [next, upper], &results, &stage_cursors);
+            results = self.emit_part(&frame, LoopPart::Epilogue, [next, upper], &results, &stage_cursors);
         }
-        let left: Vec<Value> = self.plan.in_flight.iter().map(|mma| results[mma.carried]).collect();
-        if !left.is_empty() {
-            let wait = self.append(Op::GroupWait { pending: 0, accumulators: left }, []);
-            let reads = self.plan.in_flight.iter().flat_map(|mma| mma.reads.clone());
-            self.marks.freed.insert(wait, reads.collect());
-            self.release_last(&frame, lower, &results[init.len() + 2 * stage_cursors.len()..]);
+        let last_accumulators: Vec<Value> = self.plan.in_flight.iter().map(|mma| results[mma.carried_index]).collect();
+        if !last_accumulators.is_empty() {
+            let wait = self.append_op(Op::GroupWait { pending: 0, accumulators: last_accumulators }, []);
+            let reads = self.plan.in_flight.iter().flat_map(|mma| mma.operand_buffers.clone());
+            self.pipelined_loops.freed_operands.insert(wait, reads.collect());
+            self.release_after_loop(&frame, lower, &results[init.len() + 2 * stage_cursors.len()..]);
         }
         // Replace the loop.
         let old = self.body.ops[for_op].results.clone();
         for (old, new) in old.iter().zip(&results) {
             self.body.replace_uses(*old, *new);
         }
-        let places = init.len() + 2 * stage_cursors.len()..results.len() - 1;
-        self.forward_positions(for_op, &results[places.clone()]);
-        self.continue_after(&results[places], &positions);
+        let position_range = init.len() + 2 * stage_cursors.len()..results.len() - 1;
+        self.forward_positions(for_op, &results[position_range.clone()]);
+        self.continue_after(&results[position_range], &positions);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
         self.body.blocks[block].ops.splice(at..=at, out.iter().copied());
@@ -325,56 +333,56 @@ impl LoopRewriter<'_> {
         place.expect("the loop is in a block")
     }
 
-    /// Emits the copies of the first iterations, each under the condition that its iteration exists. Returns whether the
-    /// iteration exists that the copy with the largest distance fetches first after the prologue. Fills in the distances of
-    /// `frame`.
-    fn prologue(&mut self, frame: &mut LoopFrame, lower: Value, positions: &[StagePhase]) -> Value {
+    /// Emits the copies of the first iterations, each under the condition that its iteration exists. Returns the condition that the
+    /// iteration after these exists: after the prologue, the copies with the largest distance fetch it first. Fills in the
+    /// distances of `frame`.
+    fn emit_prologue(&mut self, frame: &mut LoopFrame, lower: Value, positions: &[StagePhase]) -> Value {
         let max_ahead = self.plan.max_ahead();
-        let mut exists = self.less(frame, lower, frame.upper);
+        let mut exists = self.less_than(frame, lower, frame.upper);
         // Index of iteration `j`, and whether the iteration exists. The index of an existing iteration has not wrapped around.
         let mut iterations = vec![(lower, exists)];
         let mut distance = None;
         for ahead in 1..=max_ahead {
-            let (now, _) = *iterations.last().expect("the list starts with one iteration");
-            let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, now, &frame.index.clone());
-            let more = Core::Compare {
+            let (current, _) = *iterations.last().expect("the list starts with one iteration");
+            let remaining = self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, current, &frame.index.clone());
+            let has_next = Core::Compare {
                 kind: Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned },
                 lhs: frame.step,
-                rhs: left,
+                rhs: remaining,
             };
-            let more = self.core(more, scalar(Scalar::I1));
-            exists = self.binary(Binary::And, exists, more, &scalar(Scalar::I1));
-            let next = self.add(now, frame.step, &frame.index.clone());
-            let next = if common::fault_injected("sched.prologue") { now } else { next };
+            let has_next = self.emit_core(has_next, scalar_type(Scalar::I1));
+            exists = self.emit_binary(Binary::And, exists, has_next, &scalar_type(Scalar::I1));
+            let next = self.add(current, frame.step, &frame.index.clone());
+            let next = if common::fault_injected("sched.prologue") { current } else { next };
             iterations.push((next, exists));
-            let total = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
-            frame.distances.insert(ahead, total);
-            distance = Some(total);
+            let total_distance = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
+            frame.distances.insert(ahead, total_distance);
+            distance = Some(total_distance);
         }
         for prologue_step in 0..max_ahead {
-            // The same position as in the iteration `max_ahead - prologue_step` before the first.
+            // This step has the copies of the iteration that lies `max_ahead - prologue_step` iterations before the first one.
             for copy in &self.plan.copies {
                 if let Some(iteration) = (prologue_step + copy.ahead).checked_sub(max_ahead) {
                     let (index, exists) = iterations[iteration as usize];
                     let depth = self.depths[&copy.buffer];
                     let stage = (depth > 1).then(|| iteration % depth);
-                    self.guarded(exists, |rewriter| {
-                        let stage = stage.map(|stage| rewriter.number(stage));
-                        rewriter.copy(frame, copy, index, stage, iteration as i32, &Map::new());
+                    self.emit_if(exists, |rewriter| {
+                        let stage = stage.map(|stage| rewriter.i32_constant(stage));
+                        rewriter.emit_copy(frame, copy, index, stage, iteration as i32, &ValueMap::new());
                     });
                 }
-                self.commit();
+                self.emit_copy_commit();
             }
             for (at, group) in self.plan.groups.iter().enumerate() {
                 if let Some(iteration) = (prologue_step + group.ahead).checked_sub(max_ahead) {
                     let (index, exists) = iterations[iteration as usize];
-                    self.guarded(exists, |rewriter| {
-                        let place = match positions.get(at) {
+                    self.emit_if(exists, |rewriter| {
+                        let position = match positions.get(at) {
                             Some(position) if iteration == 0 => *position,
-                            Some(position) => rewriter.advanced(*position, iteration, group.depth),
-                            None => rewriter.position([iteration % group.depth, 0]),
+                            Some(position) => rewriter.emit_advanced(*position, iteration, group.depth),
+                            None => rewriter.emit_position([iteration % group.depth, 0]),
                         };
-                        rewriter.fill(frame, group, index, place, iteration as i32, &Map::new());
+                        rewriter.emit_fill(frame, group, index, position, iteration as i32, &ValueMap::new());
                     });
                 }
             }
@@ -385,13 +393,14 @@ impl LoopRewriter<'_> {
     /// Creates one stage cursor for all copies with the same prefetch distance and depth.
     fn stage_cursors(&mut self) -> Vec<StageCursor> {
         let ahead = self.plan.copies.iter().filter(|copy| copy.ahead > 0);
-        let kinds: BTreeSet<(u32, u32)> = ahead.map(|copy| (copy.ahead, self.depths[&copy.buffer])).collect();
-        let stage_cursor = |(ahead, depth)| StageCursor { ahead, depth, read: self.number(0), write: self.number(ahead) };
-        kinds.into_iter().map(stage_cursor).collect()
+        let distances_and_depths: BTreeSet<(u32, u32)> = ahead.map(|copy| (copy.ahead, self.depths[&copy.buffer])).collect();
+        let stage_cursor =
+            |(ahead, depth)| StageCursor { ahead, depth, read_stage: self.i32_constant(0), fill_stage: self.i32_constant(ahead) };
+        distances_and_depths.into_iter().map(stage_cursor).collect()
     }
 
-    /// Emits a `for` over part of the iterations. Returns its results.
-    fn part(
+    /// Emits a `for` op over a part of the iterations. Returns its results.
+    fn emit_part(
         &mut self,
         frame: &LoopFrame,
         part: LoopPart,
@@ -411,11 +420,11 @@ impl LoopRewriter<'_> {
             .map(|ty| self.body.add_argument(block, ty))
             .collect();
         let old = self.body.blocks[self.body.block_of(frame.region)].args.clone();
-        let mut map: Map = old[1..].iter().copied().zip(args.iter().copied()).collect();
+        let mut map: ValueMap = old[1..].iter().copied().zip(args.iter().copied()).collect();
         map.insert(old[0], counter);
-        let (stages, places) = args[old.len() - 1..args.len() - 1].split_at(2 * stage_cursors.len());
+        let (stages, position_values) = args[old.len() - 1..args.len() - 1].split_at(2 * stage_cursors.len());
         let starts: Vec<StagePhase> =
-            places.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect();
+            position_values.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect();
         let positions = self.positions_of_groups(&starts);
         let stage_cursors: Vec<StageCursor> = stage_cursors
             .iter()
@@ -423,117 +432,119 @@ impl LoopRewriter<'_> {
             .map(|(stage_cursor, pair)| StageCursor {
                 ahead: stage_cursor.ahead,
                 depth: stage_cursor.depth,
-                read: pair[0],
-                write: pair[1],
+                read_stage: pair[0],
+                fill_stage: pair[1],
             })
             .collect();
-        self.iteration(frame, part, counter, (&stage_cursors, &positions), &mut map);
+        self.emit_iteration(frame, part, counter, (&stage_cursors, &positions), &mut map);
         self.release_at_iteration_end(frame, lower, counter, &positions);
         // The values with which the next iteration starts.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
-        let mut values: Vec<Value> = self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
+        let mut continued: Vec<Value> =
+            self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
         for stage_cursor in &stage_cursors {
             // If the multi-stage buffer has no stage to spare, the stage just read is the next one to fill.
-            let write = if stage_cursor.depth == stage_cursor.ahead + 1 {
-                stage_cursor.read
+            let next_fill_stage = if stage_cursor.depth == stage_cursor.ahead + 1 {
+                stage_cursor.read_stage
             } else {
-                self.next_stage(stage_cursor.write, stage_cursor.depth)
+                self.emit_next_stage(stage_cursor.fill_stage, stage_cursor.depth)
             };
-            values.extend([self.next_stage(stage_cursor.read, stage_cursor.depth), write]);
+            continued.extend([self.emit_next_stage(stage_cursor.read_stage, stage_cursor.depth), next_fill_stage]);
         }
-        for StagePhase { stage, phase } in self.next_positions(&positions) {
-            values.extend([stage, phase]);
+        for StagePhase { stage, phase } in self.emit_next_positions(&positions) {
+            continued.extend([stage, phase]);
         }
-        values.push(self.add(counter, frame.step, &frame.index.clone()));
-        self.control(Core::Continue { values }, Vec::new());
+        continued.push(self.add(counter, frame.step, &frame.index.clone()));
+        self.append_core(Core::Continue { values: continued }, Vec::new());
         let ops = std::mem::replace(&mut self.out, outer);
         self.body.blocks[block].ops = ops;
         let types: Vec<Type> = init.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = Core::For { lower, upper, step: frame.step, init: init.to_vec(), unsigned: frame.unsigned, body: region };
-        let op = self.control(new, types);
-        self.marks.loops.insert(op, part);
+        let op = self.append_core(new, types);
+        self.pipelined_loops.parts.insert(op, part);
         self.body.ops[op].results.to_vec()
     }
 
     /// Emits the ops of one iteration in the schedule's order.
-    fn iteration(
+    fn emit_iteration(
         &mut self,
         frame: &LoopFrame,
         part: LoopPart,
         counter: Value,
         (stage_cursors, positions): (&[StageCursor], &[StagePhase]),
-        map: &mut Map,
+        map: &mut ValueMap,
     ) {
         let plan = self.plan;
-        // No op waits for a copy by its token: ops that need the data come after the wait and its barrier.
-        let token = self.core(Core::MakeToken {}, Type::Token);
+        // All copies get one token without order, because ops that need the data come after the wait and its barrier.
+        let token = self.emit_core(Core::MakeToken {}, Type::Token);
         for copy in plan.copies.iter().chain(&plan.tma_copies) {
-            let done = self.body.result(copy.op);
-            map.insert(done, token);
+            let copy_token = self.body.result(copy.op);
+            map.insert(copy_token, token);
         }
-        let (mut filled, mut waited) = (BTreeSet::new(), BTreeSet::new());
+        let (mut filled_groups, mut waited_groups) = (BTreeSet::new(), BTreeSet::new());
         // Fill before the iteration reads anything, so that no other op comes between reads and MMAs.
         if plan.fills_during.is_none() {
-            self.fill_ahead(frame, counter, positions, &mut filled, map);
+            self.emit_fills_ahead(frame, counter, positions, &mut filled_groups, map);
         }
         let mut issued = 0;
-        // Copies whose data has already been waited for.
+        // The copies for which the iteration already has a wait.
         let mut ready = BTreeSet::new();
         for &op in &plan.order {
             if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
-                if copy.ahead > 0 && plan.in_flight.iter().any(|mma| mma.reads.contains(&copy.buffer)) {
-                    self.wait_for(&plan.copies_ahead(), issued, &mut ready);
+                if copy.ahead > 0 && plan.in_flight.iter().any(|mma| mma.operand_buffers.contains(&copy.buffer)) {
+                    self.wait_for_copies(&plan.copies_ahead(), issued, &mut ready);
                 }
-                self.scheduled_copy(frame, part, copy, counter, stage_cursors, map);
+                self.emit_scheduled_copy(frame, part, copy, counter, stage_cursors, map);
                 if !common::fault_injected("sched.commit") {
-                    self.commit();
+                    self.emit_copy_commit();
                 }
                 issued += 1;
                 continue;
             }
             if let Some(copy) = plan.tma_copies.iter().find(|copy| copy.op == op) {
                 if copy.ahead == 0 {
-                    self.scheduled_fill(frame, op, counter, positions, &mut filled, map);
+                    self.emit_scheduled_fill(frame, op, counter, positions, &mut filled_groups, map);
                 }
                 continue;
             }
-            let read: Vec<Buffer> = self.touched(op).into_iter().map(Touch::buffer).collect();
-            self.wait_for_stages(&read, positions, &filled, &mut waited);
+            let read: Vec<Buffer> = self.touches_of(op).into_iter().map(Touch::buffer).collect();
+            self.wait_for_stages(&read, positions, &filled_groups, &mut waited_groups);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
                 // One wait covers all copies fetched in earlier iterations.
                 let all: Vec<usize> = needed.iter().copied().chain(plan.copies_ahead()).collect();
-                self.wait_for(&all, issued, &mut ready);
+                self.wait_for_copies(&all, issued, &mut ready);
             }
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
-            self.read = read.map(|copy| (copy.buffer, self.stage_cursor(stage_cursors, copy).read)).collect();
-            self.record_read_stages(positions, &filled);
+            self.read_stages = read.map(|copy| (copy.buffer, self.stage_cursor(stage_cursors, copy).read_stage)).collect();
+            self.record_read_stages(positions, &filled_groups);
             for op in self.rewritten.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
             self.release_after(op, positions);
             if plan.fills_during == Some(op) {
                 let mma = self.set_in_flight();
-                self.fill_ahead(frame, counter, positions, &mut filled, map);
-                let wait = self.append(Op::GroupWait { pending: 0, accumulators: vec![mapped(map, self.body.result(op))] }, []);
+                self.emit_fills_ahead(frame, counter, positions, &mut filled_groups, map);
+                let wait = self.append_op(Op::GroupWait { pending: 0, accumulators: vec![mapped(map, self.body.result(op))] }, []);
                 let reads = touches(&self.body.ops[mma].kind).into_iter().map(Touch::buffer);
-                self.marks.freed.insert(wait, reads.collect());
-                self.marks.iterations.insert(wait, 0);
+                self.pipelined_loops.freed_operands.insert(wait, reads.collect());
+                self.pipelined_loops.iterations.insert(wait, 0);
             }
             if let Some(mma) = plan.in_flight.iter().find(|mma| mma.op == op) {
-                self.leave_in_flight(&mma.reads);
+                self.leave_in_flight(&mma.operand_buffers);
             }
         }
     }
 
-    /// Waits, with a barrier, for copies that are not ready yet, after `issued` groups of the same iteration.
-    fn wait_for(&mut self, copies: &[usize], issued: usize, ready: &mut BTreeSet<usize>) {
-        let waited = copies.iter().filter(|i| !ready.contains(i));
-        let Some(pending) = waited.map(|i| self.plan.pending(*i, issued)).min() else { return };
-        self.append(Op::CopyWait { pending }, []);
+    /// Emits a wait and a barrier for copies that are not in `ready` yet. `issued`: the number of groups that the iteration has
+    /// issued so far.
+    fn wait_for_copies(&mut self, copies: &[usize], issued: usize, ready: &mut BTreeSet<usize>) {
+        let unready = copies.iter().filter(|i| !ready.contains(i));
+        let Some(pending) = unready.map(|i| self.plan.pending_groups(*i, issued)).min() else { return };
+        self.append_op(Op::CopyWait { pending }, []);
         let barrier = Op::Barrier { id: 0, threads: self.threads };
-        self.append(barrier, []);
+        self.append_op(barrier, []);
         ready.extend(copies);
     }
 
@@ -549,9 +560,9 @@ impl LoopRewriter<'_> {
     fn leave_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
         let pending = self.plan.in_flight.len() as u32 + u32::from(common::fault_injected("sched.flight"));
-        let wait = self.append(Op::GroupWait { pending, accumulators: Vec::new() }, []);
-        self.marks.freed.insert(wait, reads.to_vec());
-        self.marks.iterations.insert(wait, -1);
+        let wait = self.append_op(Op::GroupWait { pending, accumulators: Vec::new() }, []);
+        self.pipelined_loops.freed_operands.insert(wait, reads.to_vec());
+        self.pipelined_loops.iterations.insert(wait, -1);
     }
 
     fn set_in_flight(&mut self) -> OpId {
@@ -562,31 +573,31 @@ impl LoopRewriter<'_> {
         mma
     }
 
-    fn scheduled_copy(
+    fn emit_scheduled_copy(
         &mut self,
         frame: &LoopFrame,
         part: LoopPart,
         copy: &Copy,
         counter: Value,
         stage_cursors: &[StageCursor],
-        map: &mut Map,
+        map: &mut ValueMap,
     ) {
         if copy.slice.is_none() {
-            let done = self.body.result(copy.op);
-            let token = mapped(map, done);
+            let copy_token = self.body.result(copy.op);
+            let token = mapped(map, copy_token);
             self.clone_op(copy.op, map);
-            map.insert(done, token);
+            map.insert(copy_token, token);
             return;
         }
         if copy.ahead == 0 {
-            self.copy(frame, copy, counter, None, 0, map);
+            self.emit_copy(frame, copy, counter, None, 0, map);
             return;
         }
         if part == LoopPart::Epilogue && copy.ahead == self.plan.max_ahead() {
             return;
         }
         let stage_cursor = self.stage_cursor(stage_cursors, copy);
-        let stage = (self.depths[&copy.buffer] > 1).then_some(stage_cursor.write);
+        let stage = (self.depths[&copy.buffer] > 1).then_some(stage_cursor.fill_stage);
         let distance = frame.distances[&copy.ahead];
         let fetch = |rewriter: &mut Self| {
             let index = if common::fault_injected("sched.distance") {
@@ -594,31 +605,31 @@ impl LoopRewriter<'_> {
             } else {
                 rewriter.add(counter, distance, &frame.index.clone())
             };
-            rewriter.copy(frame, copy, index, stage, copy.ahead as i32, map);
+            rewriter.emit_copy(frame, copy, index, stage, copy.ahead as i32, map);
         };
         if part == LoopPart::Steady {
             fetch(self);
             return;
         }
-        let exists = self.iteration_exists(frame, distance, counter);
-        self.guarded(exists, fetch);
+        let exists = self.emit_iteration_exists(frame, distance, counter);
+        self.emit_if(exists, fetch);
     }
 
-    /// Returns whether the iteration at this distance after the current one exists.
-    fn iteration_exists(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
-        let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
+    /// Emits the condition that the iteration at this distance after the current one exists.
+    fn emit_iteration_exists(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
+        let remaining = self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
-        self.core(Core::Compare { kind, lhs: distance, rhs: left }, scalar(Scalar::I1))
+        self.emit_core(Core::Compare { kind, lhs: distance, rhs: remaining }, scalar_type(Scalar::I1))
     }
 
     /// Emits a copy for the iteration with this index.
-    fn copy(&mut self, frame: &LoopFrame, copy: &Copy, index: Value, stage: Option<Value>, iteration: i32, map: &Map) {
-        let map = self.addresses(frame, &[copy], index, map);
-        self.issue(copy, stage, iteration, &map);
+    fn emit_copy(&mut self, frame: &LoopFrame, copy: &Copy, index: Value, stage: Option<Value>, iteration: i32, map: &ValueMap) {
+        let map = self.emit_addresses(frame, &[copy], index, map);
+        self.emit_copy_op(copy, stage, iteration, &map);
     }
 
     /// Emits the ops that compute the addresses of some copies in the iteration with this index, each op once.
-    fn addresses(&mut self, frame: &LoopFrame, copies: &[&Copy], index: Value, map: &Map) -> Map {
+    fn emit_addresses(&mut self, frame: &LoopFrame, copies: &[&Copy], index: Value, map: &ValueMap) -> ValueMap {
         let mut map = map.clone();
         let counter = self.body.blocks[self.body.block_of(frame.region)].args[0];
         map.insert(counter, index);
@@ -627,25 +638,25 @@ impl LoopRewriter<'_> {
             if emitted.insert(op) {
                 self.clone_op(op, &mut map);
                 let new = *self.out.last().expect("an op was written");
-                forget_order(&mut self.body.ops[new].kind);
+                drop_token(&mut self.body.ops[new].kind);
             }
         }
         map
     }
 
-    fn issue(&mut self, copy: &Copy, stage: Option<Value>, iteration: i32, map: &Map) {
+    fn emit_copy_op(&mut self, copy: &Copy, stage: Option<Value>, iteration: i32, map: &ValueMap) {
         let mut kind = self.body.ops[copy.op].kind.clone();
-        forget_order(&mut kind);
+        drop_token(&mut kind);
         kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
         set_stages(&mut kind, |_, _| stage);
         let loc = self.body.ops[copy.op].loc;
         let new = self.body.new_op(kind, [Type::Token], loc);
         self.out.push(new);
-        self.marks.iterations.insert(new, iteration);
+        self.pipelined_loops.iterations.insert(new, iteration);
     }
 
     /// Clones an op of the old body, including its regions, and replaces its operands. Adds its results to the map.
-    fn clone_op(&mut self, op: OpId, map: &mut Map) {
+    fn clone_op(&mut self, op: OpId, map: &mut ValueMap) {
         let mut node = self.body.ops[op].clone();
         node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
         let mut regions = Vec::new();
@@ -656,22 +667,22 @@ impl LoopRewriter<'_> {
         }
         let mut next = new_regions.into_iter();
         node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("each region has a copy"));
-        set_stages(&mut node.kind, |buffer, stage| self.read.get(&buffer).copied().or(stage));
+        set_stages(&mut node.kind, |buffer, stage| self.read_stages.get(&buffer).copied().or(stage));
         let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = self.body.new_op(node.kind, types, node.loc);
         for (old, new) in node.results.iter().zip(self.body.ops[new].results.clone()) {
             map.insert(*old, new);
         }
-        self.marks.copy_marks(op, new);
+        self.pipelined_loops.copy_entries(op, new);
         let copied_buffers: BTreeSet<Buffer> =
             self.plan.copies.iter().chain(&self.plan.tma_copies).map(|copy| copy.buffer).collect();
         if touches(&self.body.ops[new].kind).iter().any(|touch| copied_buffers.contains(&touch.buffer())) {
-            self.marks.iterations.insert(new, 0);
+            self.pipelined_loops.iterations.insert(new, 0);
         }
         self.out.push(new);
     }
 
-    fn clone_region(&mut self, region: Region, map: &mut Map) -> Region {
+    fn clone_region(&mut self, region: Region, map: &mut ValueMap) -> Region {
         let old = self.body.blocks[self.body.block_of(region)].clone();
         let outer = std::mem::take(&mut self.out);
         let region = self.body.new_region();
@@ -686,65 +697,65 @@ impl LoopRewriter<'_> {
         region
     }
 
-    fn touched(&self, op: OpId) -> Vec<Touch> {
+    fn touches_of(&self, op: OpId) -> Vec<Touch> {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region)).collect::<Vec<_>>();
         std::iter::once(op).chain(inner).flat_map(|op| touches(&self.body.ops[op].kind)).collect()
     }
 
-    /// Emits ops that run only if the condition holds.
-    fn guarded(&mut self, cond: Value, write: impl FnOnce(&mut Self)) {
+    /// Emits an `if` whose `then` path has the ops that `emit_ops` emits.
+    fn emit_if(&mut self, cond: Value, emit_ops: impl FnOnce(&mut Self)) {
         let outer = std::mem::take(&mut self.out);
         let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
         let block = self.body.new_block(then);
-        write(self);
-        self.control(Core::Yield { values: Vec::new() }, Vec::new());
+        emit_ops(self);
+        self.append_core(Core::Yield { values: Vec::new() }, Vec::new());
         self.body.blocks[block].ops = std::mem::take(&mut self.out);
         let block = self.body.new_block(otherwise);
-        self.control(Core::Yield { values: Vec::new() }, Vec::new());
+        self.append_core(Core::Yield { values: Vec::new() }, Vec::new());
         self.body.blocks[block].ops = std::mem::replace(&mut self.out, outer);
-        self.control(Core::If { cond, then, otherwise }, Vec::new());
+        self.append_core(Core::If { cond, then, otherwise }, Vec::new());
     }
 
-    fn commit(&mut self) {
-        self.append(Op::CopyCommit {}, []);
+    fn emit_copy_commit(&mut self) {
+        self.append_op(Op::CopyCommit {}, []);
     }
 
-    fn append(&mut self, op: Op, results: impl IntoIterator<Item = Type>) -> OpId {
+    fn append_op(&mut self, op: Op, results: impl IntoIterator<Item = Type>) -> OpId {
         let op = self.body.new_op(op, results, self.loc);
         self.out.push(op);
         op
     }
-    fn control(&mut self, core: Core, results: Vec<Type>) -> OpId {
-        self.append(Op::Core(tileas::Op::Core(core)), results)
+    fn append_core(&mut self, core: Core, results: Vec<Type>) -> OpId {
+        self.append_op(Op::Core(tileas::Op::Core(core)), results)
     }
-    fn core(&mut self, core: Core, ty: Type) -> Value {
-        let op = self.control(core, vec![ty]);
+    fn emit_core(&mut self, core: Core, ty: Type) -> Value {
+        let op = self.append_core(core, vec![ty]);
         self.body.result(op)
     }
-    fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: &Type) -> Value {
-        self.core(Core::Binary { kind, lhs, rhs }, ty.clone())
+    fn emit_binary(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: &Type) -> Value {
+        self.emit_core(Core::Binary { kind, lhs, rhs }, ty.clone())
     }
     fn add(&mut self, lhs: Value, rhs: Value, ty: &Type) -> Value {
-        self.binary(Binary::AddI { overflow: Overflow::None }, lhs, rhs, ty)
+        self.emit_binary(Binary::AddI { overflow: Overflow::None }, lhs, rhs, ty)
     }
-    fn less(&mut self, frame: &LoopFrame, lhs: Value, rhs: Value) -> Value {
+    fn less_than(&mut self, frame: &LoopFrame, lhs: Value, rhs: Value) -> Value {
         let signedness = if frame.unsigned { Signedness::Unsigned } else { Signedness::Signed };
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness };
-        self.core(Core::Compare { kind, lhs, rhs }, scalar(Scalar::I1))
+        self.emit_core(Core::Compare { kind, lhs, rhs }, scalar_type(Scalar::I1))
     }
-    fn number(&mut self, value: u32) -> Value {
-        self.core(Core::Constant { value: Dense::Splat(u64::from(value)) }, scalar(Scalar::I32))
+    fn i32_constant(&mut self, value: u32) -> Value {
+        self.emit_core(Core::Constant { value: Dense::Splat(u64::from(value)) }, scalar_type(Scalar::I32))
     }
-    /// Returns the next stage, modulo the depth.
-    fn next_stage(&mut self, stage: Value, depth: u32) -> Value {
-        let one = self.number(1);
-        let next = self.add(stage, one, &scalar(Scalar::I32));
-        let end = self.number(depth);
+    /// Emits the stage after a stage, modulo the depth.
+    fn emit_next_stage(&mut self, stage: Value, depth: u32) -> Value {
+        let one = self.i32_constant(1);
+        let next = self.add(stage, one, &scalar_type(Scalar::I32));
+        let end = self.i32_constant(depth);
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
-        let wraps = self.core(Core::Compare { kind, lhs: next, rhs: end }, scalar(Scalar::I1));
-        let first = self.number(0);
+        let wraps = self.emit_core(Core::Compare { kind, lhs: next, rhs: end }, scalar_type(Scalar::I1));
+        let first = self.i32_constant(0);
         let yes = if common::fault_injected("sched.around") { next } else { first };
-        self.core(Core::Select { cond: wraps, yes, no: next }, scalar(Scalar::I32))
+        self.emit_core(Core::Select { cond: wraps, yes, no: next }, scalar_type(Scalar::I32))
     }
 }
 
@@ -752,23 +763,23 @@ impl LoopRewriter<'_> {
 fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
     let body = &function.body;
     let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
-    let of_mma = |op: OpId| match &body.ops[op].kind {
+    let mma_instructions = |op: OpId| match &body.ops[op].kind {
         Op::Core(tileas::Op::Mma {
             lhs: MmaOperand::Registers(lhs),
             acc: MmaOperand::Registers(acc),
             atom: MmaAtom::Sync(atom),
             ..
         }) => {
-            let depth = body.ty(*lhs).shape().last().copied().unwrap_or(1);
-            let atoms = elements(*acc) / (atom.m * atom.n) * (depth / atom.k) / function.attrs.program.warps;
-            Some(if atom.widened { 2 * atoms } else { atoms })
+            let k = body.ty(*lhs).shape().last().copied().unwrap_or(1);
+            let atoms = elements(*acc) / (atom.m * atom.n) * (k / atom.k) / function.attrs.program.warps;
+            Some(if atom.widens_to_f16 { 2 * atoms } else { atoms })
         }
         _ => None,
     };
-    body.walk(region_of(function, for_op)).into_iter().filter_map(of_mma).sum()
+    body.walk(region_of(function, for_op)).into_iter().filter_map(mma_instructions).sum()
 }
 
-fn scalar(scalar: Scalar) -> Type {
+fn scalar_type(scalar: Scalar) -> Type {
     Type::Scalar(Elem::Scalar(scalar))
 }
 
@@ -780,8 +791,8 @@ fn set_stages(op: &mut Op, stage: impl Fn(Buffer, Option<Value>) -> Option<Value
     }
 }
 
-/// Drops the token of a load or copy. The dependence graph has already checked that the token orders the access only after loads.
-pub(crate) fn forget_order(op: &mut Op) {
+/// Drops the token of a load or copy. [`address_slice`] has already checked that the token orders the access only after loads.
+pub(crate) fn drop_token(op: &mut Op) {
     use tileas::Op::{Copy, CopyView, Load, LoadView, TmaLoad};
     if let Op::Core(
         CopyView { token, .. } | TmaLoad { token, .. } | Copy { token, .. } | LoadView { token, .. } | Load { token, .. },
@@ -791,6 +802,7 @@ pub(crate) fn forget_order(op: &mut Op) {
     }
 }
 
-pub(crate) fn mapped(map: &Map, value: Value) -> Value {
+/// Returns the value to which a map maps a value, or the value itself if the map does not contain it.
+pub(crate) fn mapped(map: &ValueMap, value: Value) -> Value {
     map.get(&value).copied().unwrap_or(value)
 }

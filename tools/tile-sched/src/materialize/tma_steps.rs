@@ -11,8 +11,8 @@
 //! and a CTA barrier precede the first fill. With a producer warp there is no CTA barrier: after the fence, all threads signal
 //! the producer through a pipeline without buffers.
 
-use super::{Copy, LoopFrame, LoopRewriter, Map, StagePhase, scalar};
-use crate::tma_pipelines::Group;
+use super::{Copy, LoopFrame, LoopRewriter, StagePhase, ValueMap, scalar_type};
+use crate::tma_pipelines::CopyGroup;
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use core_dialect::core_ops::Core;
@@ -25,22 +25,23 @@ use tileas::Buffer;
 use tileas::effects::Proxy;
 
 impl LoopRewriter<'_> {
-    /// Makes the memory of the stages available to TMA: waits until all threads have finished their earlier uses of it, and makes
-    /// those uses visible to the async proxy. If there is a producer warp, the threads signal it instead of waiting.
+    /// Makes the memory of the stages available to TMA: waits until all threads have finished their earlier accesses to the memory,
+    /// and makes these accesses visible to the async proxy. If there is a producer warp, the threads signal the producer instead of
+    /// waiting.
     pub(super) fn acquire_memory(&mut self) {
         if self.plan.memory_used_before {
-            self.append(Op::AsyncFence {}, []);
+            self.append_op(Op::AsyncFence {}, []);
             // A signalled producer waits for all threads itself.
             if self.plan.signalled_by.is_none() {
-                self.append(Op::Barrier { id: 0, threads: self.threads }, []);
+                self.append_op(Op::Barrier { id: 0, threads: self.threads }, []);
             }
         }
         if let Some(pipeline) = self.plan.signalled_by {
-            let (stage, phase) = (None, self.number(0));
-            self.append(Op::PipelineAcquire { pipeline, stage, phase }, []);
-            self.append(Op::PipelineCommit { pipeline, stage }, []);
-            self.append(Op::PipelineWait { pipeline, stage, phase }, []);
-            self.append(Op::PipelineRelease { pipeline, stage }, []);
+            let (stage, phase) = (None, self.i32_constant(0));
+            self.append_op(Op::PipelineAcquire { pipeline, stage, phase }, []);
+            self.append_op(Op::PipelineCommit { pipeline, stage }, []);
+            self.append_op(Op::PipelineWait { pipeline, stage, phase }, []);
+            self.append_op(Op::PipelineRelease { pipeline, stage }, []);
         }
     }
 
@@ -51,94 +52,98 @@ impl LoopRewriter<'_> {
         (0..groups.len()).filter(is_first).collect()
     }
 
-    /// Positions at which the loop starts in each pipeline: the stage and phase to read.
-    pub(super) fn first_positions(&mut self) -> Vec<StagePhase> {
-        self.pipelines().into_iter().map(|_| self.position([0, 0])).collect()
+    /// Emits the position at which the loop starts in each pipeline: stage 0 and phase 0.
+    pub(super) fn emit_first_positions(&mut self) -> Vec<StagePhase> {
+        self.pipelines().into_iter().map(|_| self.emit_position([0, 0])).collect()
     }
 
-    /// Positions of all groups in an iteration that starts at `starts`: each group takes the stage after that of the previous
-    /// group.
+    /// Emits the positions of all groups in an iteration that starts at `starts`. A group takes the stage after the stage of the
+    /// previous group of its pipeline.
     pub(super) fn positions_of_groups(&mut self, starts: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
-        let mut now: BTreeMap<Pipeline, StagePhase> = BTreeMap::new();
+        let mut starts_by_pipeline: BTreeMap<Pipeline, StagePhase> = BTreeMap::new();
         for (at, position) in self.pipelines().into_iter().zip(starts) {
-            now.insert(plan.groups[at].pipeline, *position);
+            starts_by_pipeline.insert(plan.groups[at].pipeline, *position);
         }
         let mut positions: Vec<StagePhase> = Vec::new();
         for (at, group) in plan.groups.iter().enumerate() {
             let position = match plan.groups[..at].iter().rposition(|before| before.pipeline == group.pipeline) {
-                Some(before) => self.advanced(positions[before], 1, group.depth),
-                None => now[&group.pipeline],
+                Some(before) => self.emit_advanced(positions[before], 1, group.depth),
+                None => starts_by_pipeline[&group.pipeline],
             };
             positions.push(position);
         }
         positions
     }
 
-    /// Positions at which the next iteration starts, one per pipeline.
-    pub(super) fn next_positions(&mut self, positions: &[StagePhase]) -> Vec<StagePhase> {
+    /// Emits the positions at which the next iteration starts, one per pipeline.
+    pub(super) fn emit_next_positions(&mut self, positions: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
         let last = |pipeline: Pipeline| {
             plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("each pipeline has a group")
         };
         let ends: Vec<usize> = self.pipelines().into_iter().map(|first| last(plan.groups[first].pipeline)).collect();
-        ends.into_iter().map(|at| self.advanced(positions[at], 1, plan.groups[at].depth)).collect()
+        ends.into_iter().map(|at| self.emit_advanced(positions[at], 1, plan.groups[at].depth)).collect()
     }
 
-    pub(super) fn position(&mut self, place: [u32; 2]) -> StagePhase {
-        let [stage, phase] = place.map(|number| self.number(number));
+    pub(super) fn emit_position(&mut self, place: [u32; 2]) -> StagePhase {
+        let [stage, phase] = place.map(|value| self.i32_constant(value));
         StagePhase { stage, phase }
     }
 
-    /// The starting positions of a nested loop. The loops around it carry them from one iteration to the next, and conditions yield
-    /// them. Empty for an outermost loop.
+    /// The starting positions of a nested loop. The enclosing loops carry the positions from one iteration to the next, and
+    /// enclosing conditions yield them. Empty for an outermost loop.
     pub(super) fn carried_positions(&mut self) -> Vec<StagePhase> {
         let Some(&outermost) = self.enclosing_ops.first() else { return Vec::new() };
         let outer = std::mem::take(&mut self.out);
-        let mut places: Vec<Value> =
-            self.first_positions().into_iter().flat_map(|position| [position.stage, position.phase]).collect();
+        let mut position_values: Vec<Value> =
+            self.emit_first_positions().into_iter().flat_map(|position| [position.stage, position.phase]).collect();
         let zeros = std::mem::replace(&mut self.out, outer);
         let (block, at) = self.place_of(outermost);
         self.body.blocks[block].ops.splice(at..at, zeros);
-        self.entering = vec![places.clone()];
+        self.entry_positions = vec![position_values.clone()];
         for op in self.enclosing_ops.clone() {
             if let Op::Core(tileas::Op::Core(Core::For { init, body: region, .. } | Core::Loop { init, body: region })) =
                 &mut self.body.ops[op].kind
             {
-                init.extend(&places);
+                init.extend(&position_values);
                 let region = *region;
                 let block = self.body.block_of(region);
-                places.iter_mut().for_each(|place| *place = self.body.add_argument(block, scalar(Scalar::I32)));
+                position_values.iter_mut().for_each(|value| *value = self.body.add_argument(block, scalar_type(Scalar::I32)));
             }
-            self.entering.push(places.clone());
+            self.entry_positions.push(position_values.clone());
         }
-        places.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect()
+        position_values.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect()
     }
 
-    /// Makes the constructs around the loop go on with the positions at which the loop ends. A terminator that control reaches
-    /// without the loop forwards the positions that its block starts with.
-    pub(super) fn forward_positions(&mut self, for_op: OpId, places: &[Value]) {
+    /// Makes the enclosing ops forward the positions at which the loop ends. A terminator that control reaches without the loop
+    /// forwards the positions with which its block starts.
+    pub(super) fn forward_positions(&mut self, for_op: OpId, position_values: &[Value]) {
         let nesting = RegionNesting::of(self.body, self.region);
         let blocks = self.body.op_blocks();
-        // The ops that contain the loop, from the outermost construct to the loop itself.
+        // The ops that contain the loop, from the outermost op to the loop itself.
         let path: Vec<OpId> = self.enclosing_ops.iter().copied().chain([for_op]).collect();
-        let mut leaving: Vec<Vec<Value>> = vec![Vec::new(); path.len()];
-        leaving[path.len() - 1] = places.to_vec();
+        let mut values_after_level: Vec<Vec<Value>> = vec![Vec::new(); path.len()];
+        values_after_level[path.len() - 1] = position_values.to_vec();
         for level in (0..self.enclosing_ops.len()).rev() {
-            let construct = path[level];
-            for &end in nesting.terminators(construct) {
-                let (mut at, mut known) = (end, None);
-                while known.is_none() {
+            let enclosing_op = path[level];
+            for &end in nesting.terminators(enclosing_op) {
+                let (mut at, mut level_of_block) = (end, None);
+                while level_of_block.is_none() {
                     let block = blocks[at.0 as usize];
-                    known = path.iter().position(|op| blocks[op.0 as usize] == block);
-                    if known.is_none() {
+                    level_of_block = path.iter().position(|op| blocks[op.0 as usize] == block);
+                    if level_of_block.is_none() {
                         at = nesting.parent(at).expect("a terminator is inside the construct that it ends");
                     }
                 }
-                let inner = known.expect("the loop ends with the level of the terminator");
+                let inner_level = level_of_block.expect("the loop ends with the level of the terminator");
                 let ops = &self.body.blocks[blocks[at.0 as usize].expect("the op is in a block")].ops;
                 let position = |op: OpId| ops.iter().position(|other| *other == op);
-                let values = if position(at) > position(path[inner]) { &leaving[inner] } else { &self.entering[inner] };
+                let values = if position(at) > position(path[inner_level]) {
+                    &values_after_level[inner_level]
+                } else {
+                    &self.entry_positions[inner_level]
+                };
                 let values = values.clone();
                 if let Op::Core(tileas::Op::Core(
                     Core::Yield { values: forwarded } | Core::Continue { values: forwarded } | Core::Break { values: forwarded },
@@ -147,23 +152,23 @@ impl LoopRewriter<'_> {
                     forwarded.extend(values);
                 }
             }
-            for _ in places {
-                let index = self.body.ops[construct].results.len() as u32;
-                let def = Def::Result { op: construct, index };
-                let result = self.body.values.push(ValueNode { ty: scalar(Scalar::I32), def });
-                self.body.ops[construct].results.push(result);
-                leaving[level].push(result);
+            for _ in position_values {
+                let index = self.body.ops[enclosing_op].results.len() as u32;
+                let def = Def::Result { op: enclosing_op, index };
+                let result = self.body.values.push(ValueNode { ty: scalar_type(Scalar::I32), def });
+                self.body.ops[enclosing_op].results.push(result);
+                values_after_level[level].push(result);
             }
         }
     }
 
     /// Makes a later loop that fills the same stages start at the position where this loop ends. The later loop has already been
     /// written.
-    pub(super) fn continue_after(&mut self, places: &[Value], positions: &[StagePhase]) {
+    pub(super) fn continue_after(&mut self, position_values: &[Value], positions: &[StagePhase]) {
         if !self.enclosing_ops.is_empty() {
             return;
         }
-        for ((at, own), place) in self.pipelines().into_iter().zip(positions).zip(places.chunks(2)) {
+        for ((at, own), place) in self.pipelines().into_iter().zip(positions).zip(position_values.chunks(2)) {
             if let Some(later) = self.starts.insert(self.plan.groups[at].pipeline, *own) {
                 self.body.replace_uses(later.stage, place[0]);
                 self.body.replace_uses(later.phase, place[1]);
@@ -171,93 +176,93 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Returns the position `stages` stages further. `stages` is less than the depth.
-    pub(super) fn advanced(&mut self, StagePhase { stage, phase }: StagePhase, stages: u32, depth: u32) -> StagePhase {
-        let number = scalar(Scalar::I32);
-        let [stages_value, depth, one, first] = [stages, depth, 1, 0].map(|value| self.number(value));
-        let next = self.add(stage, stages_value, &number);
+    /// Emits the position that is `stages` stages later. `stages` is less than the depth.
+    pub(super) fn emit_advanced(&mut self, StagePhase { stage, phase }: StagePhase, stages: u32, depth: u32) -> StagePhase {
+        let i32_type = scalar_type(Scalar::I32);
+        let [stages_value, depth, one, first] = [stages, depth, 1, 0].map(|value| self.i32_constant(value));
+        let next = self.add(stage, stages_value, &i32_type);
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
-        let no_wrap = self.core(Core::Compare { kind, lhs: next, rhs: depth }, scalar(Scalar::I1));
+        let no_wrap = self.emit_core(Core::Compare { kind, lhs: next, rhs: depth }, scalar_type(Scalar::I1));
         let wrapped = match stages {
             1 => first,
-            _ => self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, next, depth, &number),
+            _ => self.emit_binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, next, depth, &i32_type),
         };
-        let next_phase = self.binary(Binary::Xor, phase, one, &number);
-        let stage = self.core(Core::Select { cond: no_wrap, yes: next, no: wrapped }, number.clone());
-        StagePhase { stage, phase: self.core(Core::Select { cond: no_wrap, yes: phase, no: next_phase }, number) }
+        let next_phase = self.emit_binary(Binary::Xor, phase, one, &i32_type);
+        let stage = self.emit_core(Core::Select { cond: no_wrap, yes: next, no: wrapped }, i32_type.clone());
+        StagePhase { stage, phase: self.emit_core(Core::Select { cond: no_wrap, yes: phase, no: next_phase }, i32_type) }
     }
 
     /// Fills a stage for the iteration with this index.
-    pub(super) fn fill(
+    pub(super) fn emit_fill(
         &mut self,
         frame: &LoopFrame,
-        group: &Group,
+        group: &CopyGroup,
         index: Value,
         StagePhase { stage, phase }: StagePhase,
         iteration: i32,
-        map: &Map,
+        map: &ValueMap,
     ) {
         let plan = self.plan;
         let stage = (group.depth > 1).then_some(stage);
-        let filled = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group contains only the loop's copies");
-        let copies: Vec<&Copy> = group.copies.iter().map(|(op, _)| filled(*op)).collect();
+        let copy_of_op = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group contains only the loop's copies");
+        let copies: Vec<&Copy> = group.copies.iter().map(|(op, _)| copy_of_op(*op)).collect();
         // Look up addresses before acquiring the stage, so that the lookups are in flight during the wait.
-        let map = self.addresses(frame, &copies, index, map);
-        self.append(Op::PipelineAcquire { pipeline: group.pipeline, stage, phase }, []);
+        let map = self.emit_addresses(frame, &copies, index, map);
+        self.append_op(Op::PipelineAcquire { pipeline: group.pipeline, stage, phase }, []);
         for copy in copies {
-            self.issue(copy, stage, iteration, &map);
+            self.emit_copy_op(copy, stage, iteration, &map);
         }
-        self.append(Op::PipelineCommit { pipeline: group.pipeline, stage }, []);
+        self.append_op(Op::PipelineCommit { pipeline: group.pipeline, stage }, []);
     }
 
     /// Fills the group to which a copy belongs, at most once per iteration, if the iteration that needs the data exists.
-    pub(super) fn scheduled_fill(
+    pub(super) fn emit_scheduled_fill(
         &mut self,
         frame: &LoopFrame,
         op: OpId,
         counter: Value,
         positions: &[StagePhase],
-        filled: &mut BTreeSet<usize>,
-        map: &Map,
+        filled_groups: &mut BTreeSet<usize>,
+        map: &ValueMap,
     ) {
         let plan = self.plan;
         let at = plan.groups.iter().position(|group| group.is_filled_by(op)).expect("each TMA copy is in a group");
-        if !filled.insert(at) {
+        if !filled_groups.insert(at) {
             return;
         }
         let (group, position) = (&plan.groups[at], positions[at]);
         if group.ahead == 0 {
-            return self.fill(frame, group, counter, position, 0, map);
+            return self.emit_fill(frame, group, counter, position, 0, map);
         }
         let distance = frame.distances[&group.ahead];
-        let exists = self.iteration_exists(frame, distance, counter);
-        self.guarded(exists, |rewriter| {
+        let exists = self.emit_iteration_exists(frame, distance, counter);
+        self.emit_if(exists, |rewriter| {
             let index = rewriter.add(counter, distance, &frame.index.clone());
-            let place = rewriter.advanced(position, group.ahead, group.depth);
-            rewriter.fill(frame, group, index, place, group.ahead as i32, map);
+            let later_position = rewriter.emit_advanced(position, group.ahead, group.depth);
+            rewriter.emit_fill(frame, group, index, later_position, group.ahead as i32, map);
         });
     }
 
-    /// Fills the stages for later iterations.
-    pub(super) fn fill_ahead(
+    /// Fills the stages of all groups that run ahead, for later iterations.
+    pub(super) fn emit_fills_ahead(
         &mut self,
         frame: &LoopFrame,
         counter: Value,
         positions: &[StagePhase],
-        filled: &mut BTreeSet<usize>,
-        map: &Map,
+        filled_groups: &mut BTreeSet<usize>,
+        map: &ValueMap,
     ) {
         let plan = self.plan;
         for group in plan.groups.iter().filter(|group| group.ahead > 0) {
-            self.scheduled_fill(frame, group.copies[0].0, counter, positions, filled, map);
+            self.emit_scheduled_fill(frame, group.copies[0].0, counter, positions, filled_groups, map);
         }
     }
 
-    /// Returns whether a read at this position, after the groups in `filled`, reads the data of group `at`. Of the groups that
-    /// fill one buffer in alternation, it reads the last one filled.
-    fn is_current(&self, at: usize, filled: &BTreeSet<usize>) -> bool {
+    /// Returns whether a read at this position, after the groups in `filled_groups`, reads the data of group `at`. Of the groups
+    /// that fill one buffer in alternation, it reads the last one filled.
+    fn is_current(&self, at: usize, filled_groups: &BTreeSet<usize>) -> bool {
         let groups = &self.plan.groups;
-        !groups[at].alternating || filled.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)
+        !groups[at].alternating || filled_groups.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)
     }
 
     /// Waits for the stages of the buffers that an op reads, once per iteration.
@@ -265,26 +270,26 @@ impl LoopRewriter<'_> {
         &mut self,
         read: &[Buffer],
         positions: &[StagePhase],
-        filled: &BTreeSet<usize>,
-        waited: &mut BTreeSet<usize>,
+        filled_groups: &BTreeSet<usize>,
+        waited_groups: &mut BTreeSet<usize>,
     ) {
         let plan = self.plan;
         for (at, (group, position)) in plan.groups.iter().zip(positions).enumerate() {
-            if !self.is_current(at, filled) {
+            if !self.is_current(at, filled_groups) {
                 continue;
             }
-            if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && waited.insert(at) {
+            if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && waited_groups.insert(at) {
                 let stage = (group.depth > 1).then_some(position.stage);
-                self.append(Op::PipelineWait { pipeline: group.pipeline, stage, phase: position.phase }, []);
+                self.append_op(Op::PipelineWait { pipeline: group.pipeline, stage, phase: position.phase }, []);
             }
         }
     }
 
     /// Records the stages that the next op reads.
-    pub(super) fn record_read_stages(&mut self, positions: &[StagePhase], filled: &BTreeSet<usize>) {
+    pub(super) fn record_read_stages(&mut self, positions: &[StagePhase], filled_groups: &BTreeSet<usize>) {
         for (at, (group, position)) in self.plan.groups.iter().zip(positions).enumerate() {
-            if group.depth > 1 && self.is_current(at, filled) {
-                self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, position.stage)));
+            if group.depth > 1 && self.is_current(at, filled_groups) {
+                self.read_stages.extend(group.copies.iter().map(|(_, buffer)| (*buffer, position.stage)));
             }
         }
     }
@@ -292,22 +297,22 @@ impl LoopRewriter<'_> {
     /// Releases stages after the last op that reads them, unless the end of the iteration releases them.
     pub(super) fn release_after(&mut self, op: OpId, positions: &[StagePhase]) {
         let plan = self.plan;
-        let done = plan.groups.iter().zip(positions);
-        let done = done.filter(|(group, _)| self.is_released_early(group) && self.last_reader(group) == Some(op));
-        for (group, position) in done.collect::<Vec<_>>() {
-            self.release(group, position.stage);
+        let released = plan.groups.iter().zip(positions);
+        let released = released.filter(|(group, _)| self.is_released_early(group) && self.last_reader(group) == Some(op));
+        for (group, position) in released.collect::<Vec<_>>() {
+            self.emit_release(group, position.stage);
         }
     }
 
     /// Returns whether a group's stage is released after its last reader, before the end of the iteration.
-    fn is_released_early(&self, group: &Group) -> bool {
+    fn is_released_early(&self, group: &CopyGroup) -> bool {
         let alternates = || self.plan.groups.iter().any(|other| group.alternates_with(other));
         let is_read_here = || !self.is_in_flight(group) && self.last_reader(group).is_some();
         group.drain == Drain::Mma || group.alternating || alternates() && is_read_here()
     }
 
     /// The last op of an iteration that reads a group's data before another group fills the same stages.
-    fn last_reader(&self, group: &Group) -> Option<OpId> {
+    fn last_reader(&self, group: &CopyGroup) -> Option<OpId> {
         let order = &self.plan.order;
         let filled_later = |op: &OpId| {
             let other = self.plan.groups.iter().find(|other| other.is_filled_by(*op));
@@ -315,7 +320,7 @@ impl LoopRewriter<'_> {
         };
         let from = if group.alternating { order.iter().position(|op| group.is_filled_by(*op))? } else { 0 };
         let reads = |op: &&OpId| {
-            let touched = self.touched(**op);
+            let touched = self.touches_of(**op);
             !group.is_filled_by(**op) && group.copies.iter().any(|(_, own)| touched.iter().any(|touch| touch.buffer() == *own))
         };
         order[from..].iter().take_while(|op| !filled_later(op)).filter(reads).last().copied()
@@ -329,65 +334,65 @@ impl LoopRewriter<'_> {
                 continue;
             }
             if !self.is_in_flight(group) {
-                self.release(group, position.stage);
+                self.emit_release(group, position.stage);
                 continue;
             }
-            let later = self.less(frame, lower, counter);
-            self.guarded(later, |rewriter| {
-                let before = rewriter.stage_before(position.stage, group.depth);
-                rewriter.release(group, before);
+            let is_later = self.less_than(frame, lower, counter);
+            self.emit_if(is_later, |rewriter| {
+                let previous = rewriter.emit_previous_stage(position.stage, group.depth);
+                rewriter.emit_release(group, previous);
             });
         }
     }
 
-    /// Releases, after the loop, the stages that its last MMAs in flight have read. `places` are the positions at which the loop
-    /// ends.
-    pub(super) fn release_last(&mut self, frame: &LoopFrame, lower: Value, places: &[Value]) {
+    /// Releases, after the loop, the stages that its last MMAs in flight have read. `position_values` are the stages and phases at
+    /// which the loop ends.
+    pub(super) fn release_after_loop(&mut self, frame: &LoopFrame, lower: Value, position_values: &[Value]) {
         let plan = self.plan;
-        for (at, place) in self.pipelines().into_iter().zip(places.chunks(2)) {
+        for (at, place) in self.pipelines().into_iter().zip(position_values.chunks(2)) {
             let group = &plan.groups[at];
             if !self.is_in_flight(group) {
                 continue;
             }
-            let ran = self.less(frame, lower, frame.upper);
-            self.guarded(ran, |rewriter| {
-                let before = rewriter.stage_before(place[0], group.depth);
-                rewriter.release(group, before);
+            let has_run = self.less_than(frame, lower, frame.upper);
+            self.emit_if(has_run, |rewriter| {
+                let previous = rewriter.emit_previous_stage(place[0], group.depth);
+                rewriter.emit_release(group, previous);
             });
         }
     }
 
     /// Returns whether an MMA that stays in flight reads the group's buffers.
-    fn is_in_flight(&self, group: &Group) -> bool {
+    fn is_in_flight(&self, group: &CopyGroup) -> bool {
         let mut mmas = self.plan.in_flight.iter();
-        mmas.any(|mma| group.copies.iter().any(|(_, buffer)| mma.reads.contains(buffer)))
+        mmas.any(|mma| group.copies.iter().any(|(_, buffer)| mma.operand_buffers.contains(buffer)))
     }
 
-    /// Releases a stage. After reads through the generic proxy a fence must come first, because TMA overwrites the stage through
-    /// the async proxy.
-    fn release(&mut self, group: &Group, stage: Value) {
-        let reads = |buffer: &Buffer| {
+    /// Releases a stage. If threads access the stage through the generic proxy, a fence comes first, because TMA overwrites the
+    /// stage through the async proxy.
+    fn emit_release(&mut self, group: &CopyGroup, stage: Value) {
+        let threads_access = |buffer: &Buffer| {
             self.plan.order.iter().any(|op| {
                 let inner = self.body.ops[*op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
-                let mut all = std::iter::once(*op).chain(inner).flat_map(|op| self.body.ops[op].kind.effects().buffers);
-                all.any(|access| access.buffer == *buffer && access.proxy == Proxy::Generic)
+                let mut accesses = std::iter::once(*op).chain(inner).flat_map(|op| self.body.ops[op].kind.effects().buffers);
+                accesses.any(|access| access.buffer == *buffer && access.proxy == Proxy::Generic)
             })
         };
-        if group.copies.iter().any(|(_, buffer)| reads(buffer)) {
-            self.append(Op::AsyncFence {}, []);
+        if group.copies.iter().any(|(_, buffer)| threads_access(buffer)) {
+            self.append_op(Op::AsyncFence {}, []);
         }
         if common::fault_injected("sched.release") {
             return;
         }
-        self.append(Op::PipelineRelease { pipeline: group.pipeline, stage: (group.depth > 1).then_some(stage) }, []);
+        self.append_op(Op::PipelineRelease { pipeline: group.pipeline, stage: (group.depth > 1).then_some(stage) }, []);
     }
 
-    fn stage_before(&mut self, stage: Value, depth: u32) -> Value {
-        let number = scalar(Scalar::I32);
-        let [zero, one, last] = [0, 1, depth - 1].map(|value| self.number(value));
+    fn emit_previous_stage(&mut self, stage: Value, depth: u32) -> Value {
+        let i32_type = scalar_type(Scalar::I32);
+        let [zero, one, last] = [0, 1, depth - 1].map(|value| self.i32_constant(value));
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
-        let first = self.core(Core::Compare { kind, lhs: stage, rhs: zero }, scalar(Scalar::I1));
-        let before = self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, stage, one, &number);
-        self.core(Core::Select { cond: first, yes: last, no: before }, number)
+        let is_first = self.emit_core(Core::Compare { kind, lhs: stage, rhs: zero }, scalar_type(Scalar::I1));
+        let before = self.emit_binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, stage, one, &i32_type);
+        self.emit_core(Core::Select { cond: is_first, yes: last, no: before }, i32_type)
     }
 }

@@ -22,7 +22,7 @@ struct PipelinePosition {
 }
 
 /// Appends the producer's tail. Returns `None` if no loop carries the pipeline's final position.
-pub(crate) fn write(function: &mut Function, pipeline: Pipeline) -> Option<()> {
+pub(crate) fn append_tail(function: &mut Function, pipeline: Pipeline) -> Option<()> {
     let body = &function.body;
     let producer = function.attrs.pipelines[pipeline].producer;
     let producer_block = |op: &OpId| match body.ops[*op].kind {
@@ -31,14 +31,14 @@ pub(crate) fn write(function: &mut Function, pipeline: Pipeline) -> Option<()> {
     };
     let entry = function.entry();
     let block = body.blocks[entry].ops.iter().find_map(producer_block).unwrap_or(entry);
-    let (last, position) =
+    let (last_loop, position) =
         body.blocks[block].ops.iter().rev().find_map(|op| Some((*op, carried_position(body, *op, pipeline)?)))?;
-    let results = &body.ops[last].results;
+    let results = &body.ops[last_loop].results;
     let (stage, phase) = (position.stage.map(|at| results[at]), results[position.phase]);
     let depth = function.attrs.pipelines[pipeline].depth;
     let ops = std::mem::take(&mut function.body.blocks[block].ops);
-    let (end, others) = ops.split_last().expect("a body ends in a return");
-    let mut writer = TailWriter { body: &mut function.body, out: others.to_vec(), loc: function.loc };
+    let (end, preceding_ops) = ops.split_last().expect("a body ends in a return");
+    let mut writer = TailWriter { body: &mut function.body, out: preceding_ops.to_vec(), loc: function.loc };
     writer.acquire_all_stages(pipeline, depth, stage, phase);
     writer.out.push(*end);
     function.body.blocks[block].ops = writer.out;
@@ -73,41 +73,45 @@ struct TailWriter<'a> {
 impl TailWriter<'_> {
     /// Acquires all stages, one after the other.
     fn acquire_all_stages(&mut self, pipeline: Pipeline, depth: u32, stage: Option<Value>, phase: Value) {
-        let Some(stage) = stage else { return self.append(Op::PipelineAcquire { pipeline, stage: None, phase }) };
-        let [zero, one, all] = [0, 1, depth].map(|number| self.number(number));
+        let Some(stage) = stage else { return self.append_op(Op::PipelineAcquire { pipeline, stage: None, phase }) };
+        let [zero, one, depth_value] = [0, 1, depth].map(|number| self.i32_constant(number));
         let region = self.body.new_region();
         let block = self.body.new_block(region);
-        self.acquire_next_stage(pipeline, block, all, one);
-        let kind = Core::For { lower: zero, upper: all, step: one, init: vec![stage, phase], unsigned: false, body: region };
+        self.acquire_next_stage(pipeline, block, depth_value, one);
+        let kind =
+            Core::For { lower: zero, upper: depth_value, step: one, init: vec![stage, phase], unsigned: false, body: region };
         let op = self.body.new_op(Op::Core(tileas::Op::Core(kind)), [i32_type(), i32_type()], self.loc);
         self.out.push(op);
     }
 
-    fn acquire_next_stage(&mut self, pipeline: Pipeline, block: Block, all: Value, one: Value) {
+    /// Emits the body of the loop that acquires all stages: acquires one stage and advances the position.
+    fn acquire_next_stage(&mut self, pipeline: Pipeline, block: Block, depth: Value, one: Value) {
         let [_, stage, phase] = [(); 3].map(|()| self.body.add_argument(block, i32_type()));
         let outer = std::mem::take(&mut self.out);
-        self.append(Op::PipelineAcquire { pipeline, stage: Some(stage), phase });
-        let next = self.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: stage, rhs: one }, i32_type());
+        self.append_op(Op::PipelineAcquire { pipeline, stage: Some(stage), phase });
+        let next =
+            self.emit_core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: stage, rhs: one }, i32_type());
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
-        let wraps = self.core(Core::Compare { kind, lhs: next, rhs: all }, Type::Scalar(Elem::Scalar(Scalar::I1)));
-        let [first, next_phase] = [self.number(0), self.core(Core::Binary { kind: Binary::Xor, lhs: phase, rhs: one }, i32_type())];
-        let stage = self.core(Core::Select { cond: wraps, yes: first, no: next }, i32_type());
-        let phase = self.core(Core::Select { cond: wraps, yes: next_phase, no: phase }, i32_type());
-        self.append(Op::Core(tileas::Op::Core(Core::Continue { values: vec![stage, phase] })));
+        let wraps = self.emit_core(Core::Compare { kind, lhs: next, rhs: depth }, Type::Scalar(Elem::Scalar(Scalar::I1)));
+        let [first, next_phase] =
+            [self.i32_constant(0), self.emit_core(Core::Binary { kind: Binary::Xor, lhs: phase, rhs: one }, i32_type())];
+        let stage = self.emit_core(Core::Select { cond: wraps, yes: first, no: next }, i32_type());
+        let phase = self.emit_core(Core::Select { cond: wraps, yes: next_phase, no: phase }, i32_type());
+        self.append_op(Op::Core(tileas::Op::Core(Core::Continue { values: vec![stage, phase] })));
         self.body.blocks[block].ops = std::mem::replace(&mut self.out, outer);
     }
 
-    fn append(&mut self, op: Op) {
+    fn append_op(&mut self, op: Op) {
         let op = self.body.new_op(op, [], self.loc);
         self.out.push(op);
     }
-    fn core(&mut self, core: Core, ty: Type) -> Value {
+    fn emit_core(&mut self, core: Core, ty: Type) -> Value {
         let op = self.body.new_op(Op::Core(tileas::Op::Core(core)), [ty], self.loc);
         self.out.push(op);
         self.body.result(op)
     }
-    fn number(&mut self, value: u32) -> Value {
-        self.core(Core::Constant { value: Dense::Splat(value.into()) }, i32_type())
+    fn i32_constant(&mut self, value: u32) -> Value {
+        self.emit_core(Core::Constant { value: Dense::Splat(value.into()) }, i32_type())
     }
 }
 

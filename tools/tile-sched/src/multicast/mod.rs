@@ -1,12 +1,13 @@
-//! Purpose: turn TMA copies that all CTAs of a cluster need into multicast copies, so that the cluster reads them once from
-//! global memory.
+//! Purpose: turn TMA copies that all CTAs of a cluster need into multicast copies, so that the cluster reads them once from global
+//! memory.
 //! Requires: pipelines with a producer and consumers.
 //! Establishes: `multicast` on every pipeline buffer for which it is legal; a remark gives the reason for the other buffers.
-//! Preserves: the data in every buffer. A single TMA copy of a tile is split into two or four, so that each CTA issues one.
+//! Preserves: the data in every buffer. The TMA copies of a tile are split in halves until their number is a multiple of the number
+//! of CTAs.
 //! See also: CUTLASS `SM90_TMA_LOAD_MULTICAST`, PTX `cp.async.bulk.tensor ... .multicast::cluster`.
 //!
-//! The hazard checker decides whether a stage is free in the peer CTA when this CTA fills it. If it is not, each CTA keeps its
-//! own copies.
+//! The hazard checker decides whether a stage is always free in the peer CTA when this CTA fills the stage. If it may not be free,
+//! each CTA keeps its own copies.
 
 pub(crate) mod drain_producer;
 
@@ -34,7 +35,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
                 let pipelines = function.attrs.pipelines.values_mut();
                 pipelines.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= ctas);
             }
-            envelope.log.push(entry(function, Outcome::Passed, message));
+            envelope.log.push(log_entry(function, Outcome::Passed, message));
             Ok(())
         }
         Err(_) if function.attrs.program.cta_pair && !requested => Ok(()),
@@ -44,13 +45,17 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
             Err(refused.at_loc(&envelope.debug, function.loc))
         }
         Err(reason) => {
-            envelope.log.push(entry(function, Outcome::Missed, format!("no TMA copy of the cluster can be multicast: {reason}")));
+            envelope.log.push(log_entry(
+                function,
+                Outcome::Missed,
+                format!("no TMA copy of the cluster can be multicast: {reason}"),
+            ));
             Ok(())
         }
     }
 }
 
-fn entry(function: &Function, outcome: Outcome, message: String) -> LogEntry {
+fn log_entry(function: &Function, outcome: Outcome, message: String) -> LogEntry {
     let (pass, name, category) = ("materialize".into(), "Multicast".into(), Category::Other);
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
@@ -83,10 +88,10 @@ fn with_multicast(
     }
     drop_unused_maps(&mut with_multicast_copies);
     for pipeline in with_multicast_copies.attrs.pipelines.ids().collect::<Vec<_>>() {
-        let empty = with_multicast_copies.attrs.draining_threads(&with_multicast_copies.attrs.pipelines[pipeline]);
+        let empty = with_multicast_copies.attrs.draining_arrivals(&with_multicast_copies.attrs.pipelines[pipeline]);
         with_multicast_copies.attrs.pipelines[pipeline].empty = empty;
         if with_multicast_copies.attrs.needs_producer_tail(&with_multicast_copies.attrs.pipelines[pipeline]) {
-            drain_producer::write(&mut with_multicast_copies, pipeline)
+            drain_producer::append_tail(&mut with_multicast_copies, pipeline)
                 .ok_or_else(|| format!("no loop carries the final position of {pipeline}"))?;
         }
     }
@@ -94,13 +99,13 @@ fn with_multicast(
     if let Some(reason) = hazard_checker::first_hazard(&with_multicast_copies, layouts) {
         return Err(reason);
     }
-    let list = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
+    let join = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
     let refusals_text = if refusals.is_empty() { String::new() } else { format!("; not {}", refusals.join("; ")) };
-    Ok((with_multicast_copies, format!("the cluster's CTAs multicast {}{refusals_text}", list(&multicast_buffers))))
+    Ok((with_multicast_copies, format!("the cluster's CTAs multicast {}{refusals_text}", join(&multicast_buffers))))
 }
 
-/// Makes each CTA of a cluster issue a part of the copies into one buffer. If a tile has fewer TMA copies than there are CTAs,
-/// the copies are split first.
+/// Makes each CTA of a cluster issue a part of the copies into one buffer. If the TMA copies of a tile cannot be divided among the
+/// CTAs, they are split first.
 fn make_multicast(
     function: &mut Function,
     pipeline: Pipeline,
@@ -108,26 +113,26 @@ fn make_multicast(
     target: Target,
 ) -> std::result::Result<(), &'static str> {
     multicast::check_copies(function, &function.attrs.pipelines[pipeline], buffer, target)?;
-    let ranks = function.attrs.program.cluster.unwrap_or(1);
-    let copies = multicast::copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
+    let cta_count = function.attrs.program.cluster.unwrap_or(1);
+    let copies = multicast::tma_copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
     let to_split: Vec<(OpId, MapId)> = copies
-        .filter(|(_, view, map)| !multicast::tma_tiles(function, *view, *map).is_multiple_of(ranks))
+        .filter(|(_, view, map)| !multicast::tma_tile_count(function, *view, *map).is_multiple_of(cta_count))
         .map(|(op, _, map)| (op, map))
         .collect();
-    let parts: Vec<(OpId, Map)> = to_split
+    let split_maps: Vec<(OpId, Map)> = to_split
         .into_iter()
-        .map(|(op, map)| Some((op, split_map(function, op, map, ranks)?)))
+        .map(|(op, map)| Some((op, split_map(function, op, map, cta_count)?)))
         .collect::<Option<_>>()
         .ok_or("a part of a TMA tile is too small")?;
-    for (op, part) in parts {
+    for (op, split_map) in split_maps {
         let maps = &mut function.attrs.program.maps;
-        let known = maps.iter().find(|(_, other)| **other == part).map(|(id, _)| id);
-        let part = known.unwrap_or_else(|| maps.push(part));
+        let existing = maps.iter().find(|(_, other)| **other == split_map).map(|(id, _)| id);
+        let new_map = existing.unwrap_or_else(|| maps.push(split_map));
         if let Op::Core(tileas::Op::TmaLoad { map, .. }) = &mut function.body.ops[op].kind {
-            *map = part;
+            *map = new_map;
         }
     }
-    multicast::check(function, &function.attrs.pipelines[pipeline], buffer, target)?;
+    multicast::check_multicast(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let info = &mut function.attrs.pipelines[pipeline];
     info.multicast.get_or_insert_default().push(buffer);
     // An arrival at a peer CTA's mbarrier is expensive, so one thread per warp arrives instead of every thread.
@@ -137,20 +142,20 @@ fn make_multicast(
     Ok(())
 }
 
-/// Returns the map of a copy with smaller TMA tiles. Their number is a multiple of the number of CTAs, and they fill the buffer
-/// in the same layout.
-fn split_map(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
+/// Returns the tensor map of a copy with smaller TMA tiles. The number of TMA tiles is then a multiple of the number of CTAs, and
+/// they fill the buffer in the same layout.
+fn split_map(function: &Function, op: OpId, map: MapId, cta_count: u32) -> Option<Map> {
     let Op::Core(tileas::Op::TmaLoad { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
     let Type::View(view) = function.body.ty(*copied) else { return None };
-    let unsplit = &function.attrs.program.maps[map];
+    let unsplit_map = &function.attrs.program.maps[map];
     let (mut extent, mut bytes, mut tma_copies) =
-        (unsplit.extent.clone(), unsplit.tile_bytes(), multicast::tma_tiles(function, *copied, map));
-    while !tma_copies.is_multiple_of(ranks) {
-        extent = tma_tiles::halves(&extent, bytes, unsplit.swizzle)?;
+        (unsplit_map.extent.clone(), unsplit_map.tile_bytes(), multicast::tma_tile_count(function, *copied, map));
+    while !tma_copies.is_multiple_of(cta_count) {
+        extent = tma_tiles::halve_tma_tile(&extent, bytes, unsplit_map.swizzle)?;
         (bytes, tma_copies) = (bytes / 2, tma_copies * 2);
     }
-    let filled = tma_tiles::buffer(view, &extent, unsplit.swizzle)?;
-    (filled.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..unsplit.clone() })
+    let filled_buffer = tma_tiles::tma_buffer(view, &extent, unsplit_map.swizzle)?;
+    (filled_buffer.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..unsplit_map.clone() })
 }
 
 /// Removes tensor maps that no op uses: each map is a kernel parameter.
@@ -161,11 +166,11 @@ pub(crate) fn drop_unused_maps(function: &mut Function) {
             change(map);
         }
     };
-    let all = function.body.walk(function.region);
-    all.iter().for_each(|op| maps_of(&mut function.body.ops[*op].kind, &mut |map| _ = used.insert(*map)));
+    let ops = function.body.walk(function.region);
+    ops.iter().for_each(|op| maps_of(&mut function.body.ops[*op].kind, &mut |map| _ = used.insert(*map)));
     let kept: Vec<MapId> = used.into_iter().collect();
-    let number = |map: MapId| kept.iter().position(|other| *other == map).map_or(map, |at| MapId(at as u32));
-    all.iter().for_each(|op| maps_of(&mut function.body.ops[*op].kind, &mut |map| *map = number(*map)));
+    let new_id = |map: MapId| kept.iter().position(|other| *other == map).map_or(map, |at| MapId(at as u32));
+    ops.iter().for_each(|op| maps_of(&mut function.body.ops[*op].kind, &mut |map| *map = new_id(*map)));
     let maps = &mut function.attrs.program.maps;
     *maps = kept.iter().map(|map| maps[*map].clone()).collect();
 }

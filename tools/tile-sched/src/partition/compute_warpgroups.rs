@@ -4,7 +4,7 @@
 //! compute role then has its own accumulators and operands in tensor memory, and computes while the other one waits for MMAs.
 //! The loops may be materialized or not. FlashAttention-3 calls the scheme ping-pong scheduling.
 
-use super::Why;
+use super::Reason;
 use crate::scalar_index_loads::is_lookup;
 use crate::tmem_pipelines;
 use base::Block;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use tileas::Buffer;
 use tileas::ping_pong::{COMPONENTS, PingPong, ping_pong};
 
-/// Number of exponentials per thread in one op from which the op delays other warps noticeably.
+/// Minimum number of exponentials per thread in one op with which the op delays other warps noticeably.
 const MANY_EXPONENTIALS: u32 = 16;
 
 /// The compute role (0 or 1) of each op.
@@ -25,8 +25,8 @@ const MANY_EXPONENTIALS: u32 = 16;
 pub(crate) struct ComputeGroups(PingPong);
 
 impl ComputeGroups {
-    /// Returns two groups, or the reason against two.
-    pub(crate) fn of(function: &Function) -> Result<ComputeGroups, Why> {
+    /// Returns two compute groups, or the reason against two.
+    pub(crate) fn of(function: &Function) -> Result<ComputeGroups, Reason> {
         let groups = ComputeGroups::find(function)?;
         match groups.have_overlaps(function) {
             true => Err("private buffers of a compute role share memory with other buffers".into()),
@@ -35,34 +35,35 @@ impl ComputeGroups {
     }
 
     /// As [`ComputeGroups::of`], but independent of the placements of the buffers.
-    pub(crate) fn find(function: &Function) -> Result<ComputeGroups, Why> {
+    pub(crate) fn find(function: &Function) -> Result<ComputeGroups, Reason> {
         let body = &function.body;
         let waits = |op: OpId| matches!(body.ops[op].kind, Op::CopyWait { .. } | Op::GroupWait { .. });
         if body.walk(function.region).into_iter().any(waits) {
             return Err("threads wait for copies or MMAs that they issued".into());
         }
-        let stored = tmem_pipelines::stored(function);
+        let store_buffers = tmem_pipelines::tma_store_buffers(function);
         let is_not_divided = |op: OpId| match &body.ops[op].kind {
-            Op::Core(tileas::Op::TmaStore { buffer, .. }) => stored.contains(buffer),
+            Op::Core(tileas::Op::TmaStore { buffer, .. }) => store_buffers.contains(buffer),
             Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. } => true,
             kind => is_in_all_groups(kind),
         };
         let buffers = &function.attrs.program.buffers;
-        let pair = ping_pong((body, function.region), buffers, is_not_divided, |op| is_lookup(function, op));
-        Ok(ComputeGroups(pair?))
+        let ping_pong_groups = ping_pong((body, function.region), buffers, is_not_divided, |op| is_lookup(function, op));
+        Ok(ComputeGroups(ping_pong_groups?))
     }
 
-    /// Returns the ops at the ends of each ping-pong turn in loops, with the compute role that executes them. A turn goes from
-    /// the exponentials of full tiles to the store of an operand computed from them. If both roles computed exponentials at the
-    /// same time, both would finish late and the tensor cores would idle. In alternation each role computes during the other
+    /// Returns the ops at the ends of each ping-pong turn in loops, with the compute role that executes them. A turn goes from the
+    /// exponentials of full tiles to the store of an operand computed from them. If both roles computed exponentials at the same
+    /// time, both would finish late and the tensor cores would be idle. If the roles alternate, each role computes during the other
     /// role's MMAs.
-    pub(crate) fn alternating_pairs(&self, function: &Function) -> BTreeMap<OpId, usize> {
+    pub(crate) fn ping_pong_roles(&self, function: &Function) -> BTreeMap<OpId, usize> {
         let body = &function.body;
         let is_slow = |op: &OpId| {
             let node = &body.ops[*op];
             let is_exponential = matches!(node.kind.core(), Some(Core::Unary { kind: Unary::Exp { .. } | Unary::Exp2 { .. }, .. }));
-            let all = node.results.first().filter(|_| is_exponential).map_or(0, |result| element_count(body.ty(*result).shape()));
-            all >= (MANY_EXPONENTIALS * function.attrs.program.warps * 32) as usize
+            let exponentials =
+                node.results.first().filter(|_| is_exponential).map_or(0, |result| element_count(body.ty(*result).shape()));
+            exponentials >= (MANY_EXPONENTIALS * function.attrs.program.warps * 32) as usize
         };
         let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmemStore { .. }));
         let mut turn_ops = BTreeMap::new();
@@ -93,42 +94,42 @@ impl ComputeGroups {
         })
     }
 
-    /// Returns whether two buffers may share memory as far as their compute roles are concerned.
-    pub(crate) fn share(&self, one: Buffer, other: Buffer) -> bool {
-        self.0.share(one, other)
+    /// Returns whether the compute roles of two buffers allow that the buffers share memory.
+    pub(crate) fn may_share_memory(&self, one: Buffer, other: Buffer) -> bool {
+        self.0.can_share_memory(one, other)
     }
 
-    /// Returns whether buffers that do not belong to one compute role share memory.
+    /// Returns whether two buffers overlap although their compute roles do not allow it.
     fn have_overlaps(&self, function: &Function) -> bool {
         let (placements, buffers) = (&function.attrs.placements, &function.attrs.program.buffers);
-        let places = placements.iter().filter(|(buffer, _)| self.0.buffers.contains_key(buffer));
+        let ranges = placements.iter().filter(|(buffer, _)| self.0.buffers.contains_key(buffer));
         let end = |place: &Placement, buffer: Buffer| place.offset + buffers[buffer].bytes() * place.depth;
-        let mut places: Vec<(u32, u32, Buffer)> =
-            places.map(|(buffer, place)| (place.offset, end(place, buffer), buffer)).collect();
-        places.sort_unstable();
-        (0..places.len()).any(|at| {
-            let (_, end, one) = places[at];
-            let overlapping = places[at + 1..].iter().take_while(|(start, ..)| *start < end);
-            overlapping.into_iter().any(|(.., other)| !self.share(one, *other))
+        let mut ranges: Vec<(u32, u32, Buffer)> =
+            ranges.map(|(buffer, place)| (place.offset, end(place, buffer), buffer)).collect();
+        ranges.sort_unstable();
+        (0..ranges.len()).any(|at| {
+            let (_, end, one) = ranges[at];
+            let overlapping = ranges[at + 1..].iter().take_while(|(start, ..)| *start < end);
+            overlapping.into_iter().any(|(.., other)| !self.may_share_memory(one, *other))
         })
     }
 
     /// The number of compute roles.
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn role_count(&self) -> usize {
         if self.0.second_accumulators.is_empty() { 1 } else { COMPONENTS }
     }
 
-    /// The compute roles that execute an op. Applies to ops that no other kind of role executes.
-    pub(super) fn of_op(&self, op: OpId, kind: &Op) -> Vec<usize> {
+    /// The compute roles that execute an op. The op must be one that no other kind of role executes.
+    pub(super) fn roles_of_op(&self, op: OpId, kind: &Op) -> Vec<usize> {
         match self.0.ops.get(&op) {
             Some(group) => vec![*group],
-            None if is_in_all_groups(kind) => (0..self.count()).collect(),
+            None if is_in_all_groups(kind) => (0..self.role_count()).collect(),
             None => vec![0],
         }
     }
 
     /// The compute role whose MMAs add to the accumulator in a buffer.
-    pub(super) fn of_accumulator(&self, accumulators: Buffer) -> usize {
+    pub(super) fn role_of_accumulator(&self, accumulators: Buffer) -> usize {
         usize::from(self.0.second_accumulators.contains(&accumulators))
     }
 }

@@ -11,18 +11,18 @@ use core_dialect::rules::{MAX_NESTED, OpParents};
 use sched::{Function, Op};
 use std::collections::BTreeSet;
 
-/// The reason why [`run`] cannot remove all early returns, if there is one.
+/// Checks that [`run`] can remove all early returns. The error is the reason why not.
 pub(super) fn check(function: &Function) -> Result<(), &'static str> {
     let body = &function.body;
     let ops = &body.blocks[function.entry()].ops;
-    let early: BTreeSet<OpId> = ops.iter().filter_map(|op| early_return(function, *op)).map(|(_, end)| end).collect();
+    let early_returns: BTreeSet<OpId> = ops.iter().filter_map(|op| early_return(function, *op)).map(|(_, end)| end).collect();
     let last = body.terminator(function.entry());
     let is_return = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::Return {}));
-    if !body.walk(function.region).iter().filter(|op| is_return(op) && Some(**op) != last).all(|op| early.contains(op)) {
+    if !body.walk(function.region).iter().filter(|op| is_return(op) && Some(**op) != last).all(|op| early_returns.contains(op)) {
         return Err("it returns from a loop");
     }
     // Each early return nests the ops after it one level deeper, and a warp role is one more level.
-    match OpParents::of(body, function.region).deepest + early.len() as u32 + 1 <= MAX_NESTED {
+    match OpParents::of(body, function.region).deepest + early_returns.len() as u32 + 1 <= MAX_NESTED {
         true => Ok(()),
         false => Err("with its early returns as conditions, its ops would nest too deep"),
     }
@@ -33,9 +33,9 @@ pub(super) fn run(function: &mut Function) {
     loop {
         let ops = &function.body.blocks[block].ops;
         let found = (0..ops.len()).find_map(|at| Some((at, early_return(function, ops[at])?)));
-        let Some((at, (staying, end))) = found else { return };
-        enclose(function, block, at, (staying, end));
-        block = staying;
+        let Some((at, (remaining_path, end))) = found else { return };
+        move_into_path(function, block, at, (remaining_path, end));
+        block = remaining_path;
     }
 }
 
@@ -44,28 +44,29 @@ fn early_return(function: &Function, op: OpId) -> Option<(Block, OpId)> {
     let body = &function.body;
     let Some(Core::If { then, otherwise, .. }) = body.ops[op].kind.core() else { return None };
     let [then, otherwise] = [then, otherwise].map(|region| body.block_of(*region));
-    let returns = |block: Block| body.terminator(block).filter(|end| matches!(body.ops[*end].kind.core(), Some(Core::Return {})));
-    match [returns(then), returns(otherwise)] {
+    let final_return =
+        |block: Block| body.terminator(block).filter(|end| matches!(body.ops[*end].kind.core(), Some(Core::Return {})));
+    match [final_return(then), final_return(otherwise)] {
         [Some(end), None] => Some((otherwise, end)),
         [None, Some(end)] => Some((then, end)),
         _ => None,
     }
 }
 
-/// Moves the ops after a condition to its path that does not return.
-fn enclose(function: &mut Function, block: Block, at: usize, (staying, end): (Block, OpId)) {
+/// Moves the ops after a condition to the end of its path that does not return.
+fn move_into_path(function: &mut Function, block: Block, at: usize, (remaining_path, end): (Block, OpId)) {
     let body = &mut function.body;
     let cond = body.blocks[block].ops[at];
-    let mut rest = body.blocks[block].ops.split_off(at + 1);
-    let last = rest.pop().expect("a block has a terminator");
-    body.blocks[block].ops.push(last);
-    let forwards = body.blocks[staying].ops.pop().expect("a path has a terminator");
-    let yielded = body.ops[forwards].kind.operands();
+    let mut following_ops = body.blocks[block].ops.split_off(at + 1);
+    let block_end = following_ops.pop().expect("a block has a terminator");
+    body.blocks[block].ops.push(block_end);
+    let path_end = body.blocks[remaining_path].ops.pop().expect("a path has a terminator");
+    let yielded = body.ops[path_end].kind.operands();
     for (result, value) in std::mem::take(&mut body.ops[cond].results).into_iter().zip(yielded) {
         body.replace_uses(result, value);
     }
-    for op in [end, forwards] {
+    for op in [end, path_end] {
         body.ops[op].kind = Op::Core(tileas::Op::Core(Core::Yield { values: Vec::new() }));
     }
-    body.blocks[staying].ops.extend(rest.into_iter().chain([forwards]));
+    body.blocks[remaining_path].ops.extend(following_ops.into_iter().chain([path_end]));
 }

@@ -1,10 +1,10 @@
 //! Decides whether two MMA warps issue the tensor memory MMAs. Only analyses; rewrites nothing.
 //!
 //! One warp issues MMAs in order, so the first MMA of an iteration would come after the last MMA of the previous iteration. In
-//! attention, threads compute an operand of the last MMA from the accumulator of the first. With one warp, the first MMA of the
+//! attention, threads compute an operand of the last MMA from the accumulator of the first. With one MMA warp, the first MMA of the
 //! next iteration would have to wait for these threads too. The loops may be materialized or not.
 
-use super::Why;
+use super::Reason;
 use super::compute_warpgroups::ComputeGroups;
 use crate::{tmem_alloc, tmem_pipelines};
 use base::Block;
@@ -14,31 +14,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Space};
 
 /// Largest number of warp roles that issue tensor memory MMAs.
-pub(super) const MOST: usize = 2;
+pub(super) const MAX_MMA_WARPS: usize = 2;
 
 /// The accumulator of a tensor memory MMA.
-fn accumulators(op: &Op) -> Option<Buffer> {
-    tileas::verify::Program::program(op).and_then(tileas::ping_pong::accumulators)
+fn accumulator_of_mma(op: &Op) -> Option<Buffer> {
+    tileas::verify::TileAsOp::tileas_op(op).and_then(tileas::ping_pong::tmem_accumulator)
 }
 
 /// Assigns an MMA warp to each MMA, identified by the MMA's accumulator.
 #[derive(Clone, Default)]
 pub(super) struct MmaWarps {
     /// The accumulators of the second warp's MMAs.
-    later: BTreeSet<Buffer>,
-    /// The compute roles. If there are two, each has an MMA warp of its own.
+    second_warp_accumulators: BTreeSet<Buffer>,
+    /// The compute roles. If there are two compute roles, each has its own MMA warp.
     pub(super) groups: ComputeGroups,
 }
 
 impl MmaWarps {
     /// Returns two MMA warps, or the reason against two. The first warp issues the MMAs whose operands and accumulators no thread
     /// stores in the same iteration. The second warp issues the other MMAs.
-    pub(super) fn of(function: &Function) -> Result<MmaWarps, Why> {
+    pub(super) fn of(function: &Function) -> Result<MmaWarps, Reason> {
         let loop_mmas = LoopMmas::of(function);
         let second_warp_mmas = loop_mmas.mmas.iter().filter(|mma| !loop_mmas.has_no_stored_operand(mma));
-        let warps = MmaWarps { later: second_warp_mmas.map(|mma| mma.accumulators).collect(), groups: ComputeGroups::default() };
-        let first = |mma: &&LoopMma| !warps.later.contains(&mma.accumulators);
-        let first_warp_mmas: Vec<&LoopMma> = loop_mmas.mmas.iter().filter(first).collect();
+        let warps = MmaWarps {
+            second_warp_accumulators: second_warp_mmas.map(|mma| mma.accumulators).collect(),
+            groups: ComputeGroups::default(),
+        };
+        let is_first_warp = |mma: &&LoopMma| !warps.second_warp_accumulators.contains(&mma.accumulators);
+        let first_warp_mmas: Vec<&LoopMma> = loop_mmas.mmas.iter().filter(is_first_warp).collect();
         if !first_warp_mmas.iter().any(|mma| loop_mmas.has_follower(mma)) {
             return Err("no MMA of an iteration waits for an operand that threads compute from another MMA of the iteration".into());
         }
@@ -49,30 +52,32 @@ impl MmaWarps {
     }
 
     /// Returns two MMA warps, one per compute role, or the reason against two.
-    pub(super) fn in_groups(function: &Function) -> Result<MmaWarps, Why> {
-        Ok(MmaWarps { later: BTreeSet::new(), groups: ComputeGroups::of(function)? })
+    pub(super) fn per_compute_role(function: &Function) -> Result<MmaWarps, Reason> {
+        Ok(MmaWarps { second_warp_accumulators: BTreeSet::new(), groups: ComputeGroups::of(function)? })
     }
 
     /// The number of MMA warps.
-    pub(super) fn count(&self) -> usize {
-        if self.later.is_empty() { self.groups.count() } else { MOST }
+    pub(super) fn warp_count(&self) -> usize {
+        if self.second_warp_accumulators.is_empty() { self.groups.role_count() } else { MAX_MMA_WARPS }
     }
 
     /// The MMA warp that issues an MMA.
-    pub(super) fn of_mma(&self, op: &Op) -> usize {
-        let Some(buffer) = accumulators(op) else { return 0 };
-        usize::from(self.later.contains(&buffer)).max(self.groups.of_accumulator(buffer))
+    pub(super) fn warp_of_mma(&self, op: &Op) -> usize {
+        let Some(buffer) = accumulator_of_mma(op) else { return 0 };
+        usize::from(self.second_warp_accumulators.contains(&buffer)).max(self.groups.role_of_accumulator(buffer))
     }
 
-    /// Returns whether an operand of the second warp's MMAs shares columns with an accumulator of the first warp's.
+    /// Returns whether an operand of the second warp's MMAs shares TMEM columns with an accumulator of the first warp's MMAs.
     fn operands_overlap(&self, function: &Function, accumulators: Buffer) -> bool {
         let is_placed = |buffer: Buffer| function.attrs.placements.get(buffer).is_some();
         let in_tensor_memory = |buffer: &Buffer| function.attrs.program.buffers[*buffer].space == Space::Tensor;
         let kinds = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op].kind);
-        let mut read =
-            kinds.filter(|op| tmem_pipelines::is_mma(op) && self.of_mma(op) > 0).flat_map(tmem_pipelines::operands).flatten();
-        read.any(|operand| {
-            is_placed(operand) && in_tensor_memory(&operand) && tmem_alloc::may_meet(function, accumulators, operand)
+        let mut second_warp_operands = kinds
+            .filter(|op| tmem_pipelines::is_mma(op) && self.warp_of_mma(op) > 0)
+            .flat_map(tmem_pipelines::mma_operands)
+            .flatten();
+        second_warp_operands.any(|operand| {
+            is_placed(operand) && in_tensor_memory(&operand) && tmem_alloc::columns_overlap(function, accumulators, operand)
         })
     }
 }
@@ -100,8 +105,8 @@ impl LoopMmas {
             if block == function.entry() {
                 continue;
             }
-            if let Some(accumulators) = accumulators(kind) {
-                let operands = tmem_pipelines::operands(kind).into_iter().flatten().collect();
+            if let Some(accumulators) = accumulator_of_mma(kind) {
+                let operands = tmem_pipelines::mma_operands(kind).into_iter().flatten().collect();
                 loop_mmas.mmas.push(LoopMma { accumulators, operands, block });
             }
             if let Op::Core(
@@ -135,12 +140,12 @@ impl LoopMmas {
 /// The TMEM accumulators from which an op computes, directly or through shared memory.
 fn source_accumulators(function: &Function, op: OpId) -> BTreeSet<Buffer> {
     let body = &function.body;
-    let (mut accumulators, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);
+    let (mut accumulators, mut seen_buffers, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);
     while let Some(op) = work.pop() {
-        for source in tmem_alloc::sources(function, op) {
+        for source in tmem_alloc::source_ops(function, op) {
             match body.ops[source].kind {
                 Op::Core(tileas::Op::TmemLoad { buffer, .. }) => _ = accumulators.insert(buffer),
-                Op::Core(tileas::Op::SharedLoad { buffer, .. }) if seen.insert(buffer) => {
+                Op::Core(tileas::Op::SharedLoad { buffer, .. }) if seen_buffers.insert(buffer) => {
                     let stores = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedStore { buffer: other, .. }) if other == buffer);
                     work.extend(body.walk(function.region).into_iter().filter(stores));
                 }

@@ -26,7 +26,7 @@ use base::ir::Op;
 use base::{Arena, Envelope, Target};
 pub(crate) use compute_warpgroups::ComputeGroups;
 use mma_warps::MmaWarps;
-pub(crate) use op_roles::Order;
+pub(crate) use op_roles::TokenSources;
 use op_roles::{RoleKind, Roles};
 use role_registers::WarpAssignment;
 use role_slice::Slice;
@@ -34,17 +34,18 @@ use sched::{Drain, Function, LoopSchedule, Pipeline, PipelineInfo, ScheduleEntry
 use std::collections::BTreeMap;
 use tileas::layout::{Layout, LayoutId};
 
-/// The reason a function keeps a single role.
-pub(crate) type Why = String;
+/// The reason why a function keeps a single role, or a single MMA warp.
+pub(crate) type Reason = String;
 
 /// `Ok` if two warp roles issue the tensor memory MMAs. Otherwise the reason why only one does.
-pub(crate) type Overlap = Result<(), Why>;
+pub(crate) type Overlap = Result<(), Reason>;
 
-/// A function split into roles, the layouts of its module extended by those that the roles need, and the result for two MMA
-/// warps.
-pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>, Overlap), Why>;
+/// A function that is split into roles, the layouts of its module with those that the roles add, and the result for two MMA warps.
+/// The error is the reason against a split.
+pub(crate) type SplitResult = Result<(Function, Arena<LayoutId, Layout>, Overlap), Reason>;
 
-/// Whether a feature, such as a producer warp, is off, automatic or forced.
+/// Whether an option turns a feature, such as a producer warp, off (`Never`), leaves it to the compiler (`WherePays`), or forces it
+/// where it is possible (`WherePossible`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FeatureChoice {
     Never,
@@ -53,14 +54,15 @@ pub(crate) enum FeatureChoice {
 }
 
 impl FeatureChoice {
+    /// The value of `--roles`: whether the function may be split into warp roles.
     pub(crate) fn of(envelope: &Envelope) -> FeatureChoice {
-        FeatureChoice::named(envelope.options.get("roles"))
+        FeatureChoice::from_option(envelope.options.get("roles"))
     }
     /// The value of `--overlap`: whether two roles may issue tensor memory MMAs.
     pub(crate) fn overlap(envelope: &Envelope) -> FeatureChoice {
-        FeatureChoice::named(envelope.options.get("overlap"))
+        FeatureChoice::from_option(envelope.options.get("overlap"))
     }
-    fn named(word: Option<&str>) -> FeatureChoice {
+    fn from_option(word: Option<&str>) -> FeatureChoice {
         match word {
             Some("off") => FeatureChoice::Never,
             Some("on") => FeatureChoice::WherePossible,
@@ -75,20 +77,20 @@ pub(crate) fn has_copies(function: &Function) -> bool {
 }
 
 /// Checks that a function can be split, as far as is known before its loops are materialized.
-pub(crate) fn check(function: &Function) -> Result<(), Why> {
+pub(crate) fn check(function: &Function) -> Result<(), Reason> {
     op_roles::check(function)
 }
 
-/// The ops during which one of two compute roles has the special function units to itself, with the index of that role. Empty for
-/// one compute role.
-pub(crate) fn alternating_pairs(function: &Function) -> BTreeMap<Op, usize> {
-    ComputeGroups::of(function).map(|groups| groups.alternating_pairs(function)).unwrap_or_default()
+/// The ops that start or end a ping-pong turn, during which one of two compute roles has the special function units to itself, with
+/// the index of that role. Empty for one compute role.
+pub(crate) fn ping_pong_roles(function: &Function) -> BTreeMap<Op, usize> {
+    ComputeGroups::of(function).map(|groups| groups.ping_pong_roles(function)).unwrap_or_default()
 }
 
 /// The remark about a function: its roles if it has been split, or the reason against the split.
-pub(crate) fn remark(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
+pub(crate) fn remark(function: &Function, split: Result<&Overlap, &Reason>) -> LogEntry {
     let has = |role: RoleKind| function.attrs.warp_roles.values().any(|info| info.name == role.name());
-    let mmas = match divided {
+    let mmas = match split {
         _ if !has(RoleKind::Mma(0)) => String::new(),
         _ if has(RoleKind::Compute(1)) => "; two compute roles alternate, each with an MMA warp of its own".into(),
         Ok(Err(reason)) => format!("; one warp role issues the tensor memory MMAs, not two: {reason}"),
@@ -97,7 +99,7 @@ pub(crate) fn remark(function: &Function, divided: Result<&Overlap, &Why>) -> Lo
         }
     };
     let stores = if has(RoleKind::Store) { ", and so do TMA stores" } else { "" };
-    let (outcome, message) = match divided {
+    let (outcome, message) = match split {
         Ok(_) => (Outcome::Passed, format!("TMA copies have a warp role of their own{stores}{mmas}")),
         Err(reason) => (Outcome::Declined, format!("TMA copies have no warp role of their own: {reason}")),
     };
@@ -108,8 +110,8 @@ pub(crate) fn remark(function: &Function, divided: Result<&Overlap, &Why>) -> Lo
 /// Returns schedules that issue each TMA copy at the start of the iteration that needs it. Reason: a producer warp runs ahead
 /// without a prefetch distance. Copies that fill a buffer in alternation keep their place.
 pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
-    let mut all = tma_pipelines::schedules(function, schedules);
-    for schedule in &mut all {
+    let mut schedules_without_prefetch = tma_pipelines::with_serial_schedules(function, schedules);
+    for schedule in &mut schedules_without_prefetch {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let (ops, last) = (&function.body.blocks[block].ops, schedule.last_stage());
         let alternating = tma_pipelines::filled_alternately(function, block);
@@ -128,7 +130,7 @@ pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) 
             }
         }
     }
-    all
+    schedules_without_prefetch
 }
 
 fn warp_assignment(
@@ -136,33 +138,37 @@ fn warp_assignment(
     mma_warps: &MmaWarps,
     target: Target,
     choice: FeatureChoice,
-) -> Result<WarpAssignment, Why> {
-    // Without a producer warp, the compute role could issue an alternating copy only after MMAs have read the previous one. So
-    // split the function if possible, even if too few registers are left.
-    let choice = if tma_pipelines::are_filled_alternately(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
-    let ctas = alloc::resident(&function.attrs, target).min(blocks(function, target));
+) -> Result<WarpAssignment, Reason> {
+    // Without a producer warp, the compute role could issue an alternating copy only after MMAs have read the data of the previous
+    // copy. So split the function if possible, even if too few registers are left.
+    let choice = if tma_pipelines::has_alternating_copies(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
+    let ctas = alloc::ctas_by_smem(&function.attrs, target).min(blocks(function, target));
     role_registers::warp_assignment(function, mma_warps, ctas, (target, choice))
 }
 
-/// Assigns two MMA warps if that pays and the second one does not take registers that other roles need.
+/// Assigns two MMA warps if that is worthwhile and the second warp does not take registers that other roles need.
 fn mma_warp_assignment(
     function: &Function,
     target: Target,
     [choice, overlap]: [FeatureChoice; 2],
-) -> Result<(WarpAssignment, MmaWarps, Overlap), Why> {
-    let one = warp_assignment(function, &MmaWarps::default(), target, choice)?;
+) -> Result<(WarpAssignment, MmaWarps, Overlap), Reason> {
+    let with_one_warp = warp_assignment(function, &MmaWarps::default(), target, choice)?;
     let mma_warps = match overlap {
         FeatureChoice::Never => Err("--overlap=off".into()),
-        _ => MmaWarps::in_groups(function).or_else(|_| MmaWarps::of(function)),
+        _ => MmaWarps::per_compute_role(function).or_else(|_| MmaWarps::of(function)),
     };
-    let two = mma_warps.and_then(|mma_warps| {
-        let two = warp_assignment(function, &mma_warps, target, choice)?;
-        let pays = overlap == FeatureChoice::WherePossible || two.is_ample || !one.is_ample;
-        if pays { Ok((two, mma_warps)) } else { Err("another warp leaves the other roles too few registers".into()) }
+    let with_two_warps = mma_warps.and_then(|mma_warps| {
+        let with_two_warps = warp_assignment(function, &mma_warps, target, choice)?;
+        let is_worthwhile = overlap == FeatureChoice::WherePossible || with_two_warps.is_ample || !with_one_warp.is_ample;
+        if is_worthwhile {
+            Ok((with_two_warps, mma_warps))
+        } else {
+            Err("another warp leaves the other roles too few registers".into())
+        }
     });
-    Ok(match two {
-        Ok((two, mma_warps)) => (two, mma_warps, Ok(())),
-        Err(reason) => (one, MmaWarps::default(), Err(reason)),
+    Ok(match with_two_warps {
+        Ok((with_two_warps, mma_warps)) => (with_two_warps, mma_warps, Ok(())),
+        Err(reason) => (with_one_warp, MmaWarps::default(), Err(reason)),
     })
 }
 
@@ -170,14 +176,14 @@ fn mma_warp_assignment(
 /// accumulators take no registers, so the number of TMEM columns decides.
 pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
     match tmem_pipelines::has_mma(function) {
-        true => tmem_alloc::resident(function, target),
-        false => role_registers::resident(function, target).max(function.attrs.program.occupancy.unwrap_or(1)),
+        true => tmem_alloc::ctas_by_tmem(function, target),
+        false => role_registers::ctas_by_registers(function, target).max(function.attrs.program.occupancy.unwrap_or(1)),
     }
 }
 
 /// Checks that a producer warp can fill the stages without waiting for earlier uses of their memory.
-pub(crate) fn check_memory(function: &Function) -> Result<(), Why> {
-    let mut reused = tma_pipelines::after_others(function);
+pub(crate) fn check_memory(function: &Function) -> Result<(), Reason> {
+    let mut reused = tma_pipelines::loops_that_reuse_memory(function);
     // In a nested loop the copies would have to wait in each iteration of the outer loop.
     if reused.any(|block| tmem_pipelines::has_mma(function) || tma_pipelines::is_nested(function, block)) {
         return Err("the buffers that a loop fills share memory with ops before the loop".into());
@@ -202,22 +208,22 @@ pub(crate) fn run(
     layouts: &mut Arena<LayoutId, Layout>,
     target: Target,
     choice: [FeatureChoice; 2],
-) -> Result<Overlap, Why> {
+) -> Result<Overlap, Reason> {
     early_returns::run(function);
-    let (WarpAssignment { warp_roles: warp_assignment, resident, .. }, mma_warps, overlap) =
+    let (WarpAssignment { warp_roles: warp_assignment, resident_ctas, .. }, mma_warps, overlap) =
         mma_warp_assignment(function, target, choice)?;
     let roles = Roles::of(function, &mma_warps);
-    let slices: Vec<Slice> = warp_assignment.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Why>>()?;
-    slices.iter().filter(|slice| !slice.role().computes()).try_for_each(|slice| op_roles::is_scalar(&roles, slice))?;
+    let slices: Vec<Slice> = warp_assignment.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Reason>>()?;
+    slices.iter().filter(|slice| !slice.role().computes()).try_for_each(|slice| op_roles::check_scalar_role(&roles, slice))?;
     let pipelines = assigned_pipelines(&roles, &warp_assignment);
     function.attrs.pipelines = pipelines;
     function.attrs.program.warps = warp_assignment.iter().map(|(_, info)| info.first_warp + info.warps).max().unwrap_or(0);
-    // A higher occupancy than shared memory allows would leave registers unused.
+    // With a higher occupancy than shared memory allows, registers would stay unused.
     let hinted = function.attrs.program.occupancy;
-    if hinted.is_some_and(|hinted| hinted > resident)
-        || resident > 1 && warp_assignment.iter().any(|(_, info)| info.registers.is_some())
+    if hinted.is_some_and(|hinted| hinted > resident_ctas)
+        || resident_ctas > 1 && warp_assignment.iter().any(|(_, info)| info.registers.is_some())
     {
-        function.attrs.program.occupancy = Some(resident);
+        function.attrs.program.occupancy = Some(resident_ctas);
     }
     warp_assignment.into_iter().for_each(|(_, info)| _ = function.attrs.warp_roles.push(info));
     role_bodies::write(function, &slices, layouts);
@@ -233,7 +239,7 @@ fn assigned_pipelines(roles: &Roles<'_>, warp_assignment: &[(RoleKind, WarpRoleI
     };
     let mut pipelines = roles.function().attrs.pipelines.clone();
     for (info, pipeline) in pipelines.values_mut().zip(roles.function().attrs.pipelines.ids()) {
-        let [fills, drains] = [roles.fills(pipeline), roles.drains(pipeline)];
+        let [fills, drains] = [roles.filling_roles(pipeline), roles.draining_roles(pipeline)];
         let (producer, filling) = warp_role(&fills[0]);
         if !drains.contains(&fills[0]) && info.drain == Drain::Threads {
             info.drain = Drain::Warps;
@@ -241,7 +247,7 @@ fn assigned_pipelines(roles: &Roles<'_>, warp_assignment: &[(RoleKind, WarpRoleI
         info.producer = producer;
         info.full = if info.fills_alone() { 1 } else { filling };
         info.consumers = drains.iter().map(|role| warp_role(role).0).collect();
-        info.empty = drains.iter().map(|role| info.releases(warp_role(role).1)).sum();
+        info.empty = drains.iter().map(|role| info.release_arrivals(warp_role(role).1)).sum();
     }
     pipelines
 }

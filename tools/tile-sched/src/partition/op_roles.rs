@@ -3,7 +3,7 @@
 
 use super::mma_warps::MmaWarps;
 use super::role_slice::Slice;
-use super::{Why, early_returns};
+use super::{Reason, early_returns};
 use crate::scalar_index_loads::{is_lookup, is_uniform};
 use crate::{tma_pipelines, tmem_pipelines};
 use base::Value;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The purpose of a warp role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoleKind {
-    /// Executes every op that no other role executes; with two compute roles, the ops of one connected component.
+    /// Executes every op that no other role executes. With two compute roles, each executes the ops of one connected component.
     Compute(usize),
     /// Issues TMA loads.
     Load,
@@ -25,7 +25,7 @@ pub(super) enum RoleKind {
     Mma(usize),
     /// Issues TMA stores.
     Store,
-    /// Has given up its registers and executes no ops.
+    /// Fills up a warp group. Gives up most of its registers and executes no ops.
     Idle,
 }
 
@@ -53,39 +53,41 @@ pub(super) struct Roles<'a> {
     mma_warps: &'a MmaWarps,
     /// The MMA warps whose MMAs access the buffers of a pipeline.
     mma_roles: BTreeMap<Pipeline, BTreeSet<usize>>,
-    /// The compute roles that fill a pipeline, and those that drain it.
+    /// The compute roles that fill a pipeline (index 0), and those that drain it (index 1).
     compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2],
     /// The pipeline op that follows each fence. The role of the pipeline op also executes the fence.
-    fenced: BTreeMap<OpId, OpId>,
-    /// One-element loads whose memory no op of the function overwrites. Each role that needs such a load repeats it.
+    fenced_pipeline_ops: BTreeMap<OpId, OpId>,
+    /// Lookups whose memory no op of the function writes later. Each role that needs such a load repeats it.
     repeated_loads: BTreeSet<OpId>,
 }
 
 impl<'a> Roles<'a> {
     pub(super) fn of(function: &'a Function, mma_warps: &'a MmaWarps) -> Roles<'a> {
         let body = &function.body;
-        let all = body.walk(function.region);
-        let mut before_writes = Order::new(function);
-        for &op in &all {
+        let ops = body.walk(function.region);
+        let mut sources_of_writes = TokenSources::new(function);
+        for &op in &ops {
             let effects = body.ops[op].kind.effects();
             let token = effects
                 .global
                 .filter(|access| access.access_kind.writes() || access.order.scope.is_some())
                 .and_then(|access| access.token);
-            token.into_iter().for_each(|token| before_writes.follow(token));
+            token.into_iter().for_each(|token| sources_of_writes.follow(token));
         }
-        let is_never_overwritten = |value: &Value| !before_writes.lost && !before_writes.seen.contains(value);
+        let is_never_overwritten = |value: &Value| !sources_of_writes.is_incomplete && !sources_of_writes.seen.contains(value);
         let repeated_loads = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(is_never_overwritten);
-        let repeated_loads = all.iter().copied().filter(repeated_loads).collect();
+        let repeated_loads = ops.iter().copied().filter(repeated_loads).collect();
         let mut mma_roles: BTreeMap<Pipeline, BTreeSet<usize>> = BTreeMap::new();
-        for kind in all.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_pipelines::is_mma(kind)) {
+        for kind in ops.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_pipelines::is_mma(kind)) {
             for access in kind.effects().buffers {
                 let pipeline = function.attrs.pipeline_of(access.buffer).map(|(pipeline, _)| pipeline);
-                pipeline.into_iter().for_each(|pipeline| _ = mma_roles.entry(pipeline).or_default().insert(mma_warps.of_mma(kind)));
+                pipeline
+                    .into_iter()
+                    .for_each(|pipeline| _ = mma_roles.entry(pipeline).or_default().insert(mma_warps.warp_of_mma(kind)));
             }
         }
         let mut compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2] = Default::default();
-        for &op in &all {
+        for &op in &ops {
             let kind = &body.ops[op].kind;
             if tmem_pipelines::is_mma(kind) || tma_pipelines::filled(kind).is_some() || is_store_from_pipeline(function, kind) {
                 continue;
@@ -93,10 +95,17 @@ impl<'a> Roles<'a> {
             for access in kind.effects().buffers {
                 let Some((pipeline, info)) = function.attrs.pipeline_of(access.buffer) else { continue };
                 let fill_or_drain = usize::from(info.fill != Fill::Threads || !access.access_kind.writes());
-                compute_roles[fill_or_drain].entry(pipeline).or_default().extend(mma_warps.groups.of_op(op, kind));
+                compute_roles[fill_or_drain].entry(pipeline).or_default().extend(mma_warps.groups.roles_of_op(op, kind));
             }
         }
-        Roles { function, mma_warps, mma_roles, compute_roles, fenced: fenced(function), repeated_loads }
+        Roles {
+            function,
+            mma_warps,
+            mma_roles,
+            compute_roles,
+            fenced_pipeline_ops: pipeline_ops_after_fences(function),
+            repeated_loads,
+        }
     }
 
     pub(super) fn function(&self) -> &'a Function {
@@ -104,32 +113,33 @@ impl<'a> Roles<'a> {
     }
 
     /// Returns whether a role owns an op. An op that no role owns is executed by every role that needs it.
-    pub(super) fn is_of(&self, op: OpId, role: RoleKind) -> bool {
-        self.roles(op).contains(&role)
+    pub(super) fn is_owned_by(&self, op: OpId, role: RoleKind) -> bool {
+        self.owners(op).contains(&role)
     }
     /// Returns whether only other roles own an op.
     pub(super) fn is_foreign(&self, op: OpId, role: RoleKind) -> bool {
-        let roles = self.roles(op);
-        !roles.is_empty() && !roles.contains(&role)
+        let owners = self.owners(op);
+        !owners.is_empty() && !owners.contains(&role)
     }
 
-    fn roles(&self, op: OpId) -> Vec<RoleKind> {
+    /// The roles that own an op. An op without an owner is executed by every role that needs it.
+    fn owners(&self, op: OpId) -> Vec<RoleKind> {
         let kind = &self.function.body.ops[op].kind;
         match kind {
-            Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => self.fills(*pipeline),
-            Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => self.drains(*pipeline),
+            Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => self.filling_roles(*pipeline),
+            Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => self.draining_roles(*pipeline),
             _ if tma_pipelines::filled(kind).is_some() => vec![RoleKind::Load],
-            _ if tmem_pipelines::is_mma(kind) => vec![RoleKind::Mma(self.mma_warps.of_mma(kind))],
+            _ if tmem_pipelines::is_mma(kind) => vec![RoleKind::Mma(self.mma_warps.warp_of_mma(kind))],
             _ if is_store_from_pipeline(self.function, kind) => vec![RoleKind::Store],
-            Op::AsyncFence {} if self.fenced.contains_key(&op) => self.roles(self.fenced[&op]),
+            Op::AsyncFence {} if self.fenced_pipeline_ops.contains_key(&op) => self.owners(self.fenced_pipeline_ops[&op]),
             _ if kind.is_pure() || self.repeated_loads.contains(&op) => vec![],
-            _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => vec![],
-            _ => self.mma_warps.groups.of_op(op, kind).into_iter().map(RoleKind::Compute).collect(),
+            _ if matches!(kind.effects().core_effect, Effect::Branches | Effect::Leaves) => vec![],
+            _ => self.mma_warps.groups.roles_of_op(op, kind).into_iter().map(RoleKind::Compute).collect(),
         }
     }
 
     /// The roles that fill the stages of a pipeline.
-    pub(super) fn fills(&self, pipeline: Pipeline) -> Vec<RoleKind> {
+    pub(super) fn filling_roles(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         match self.function.attrs.pipelines[pipeline].fill {
             Fill::Tma => vec![RoleKind::Load],
             Fill::Mma => self.mma_roles(pipeline),
@@ -138,11 +148,11 @@ impl<'a> Roles<'a> {
     }
 
     /// The roles that drain the stages of a pipeline. For a signal-only pipeline, the roles that receive the signal.
-    pub(super) fn drains(&self, pipeline: Pipeline) -> Vec<RoleKind> {
+    pub(super) fn draining_roles(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         let info = &self.function.attrs.pipelines[pipeline];
         match info.drain {
             // The consumer of the ping-pong barrier is the other compute role.
-            Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.mma_warps.groups.count() - 1)],
+            Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.mma_warps.groups.role_count() - 1)],
             _ if info.is_signal_only() => vec![RoleKind::Load],
             Drain::Mma => self.mma_roles(pipeline),
             // Only pipelines that feed TMA stores are both filled and drained by threads.
@@ -154,7 +164,7 @@ impl<'a> Roles<'a> {
     /// The compute roles that fill a pipeline (0) or drain it (1).
     fn compute_roles(&self, pipeline: Pipeline, fill_or_drain: usize) -> Vec<RoleKind> {
         match self.compute_roles[fill_or_drain].get(&pipeline) {
-            Some(all) => all.iter().copied().map(RoleKind::Compute).collect(),
+            Some(roles) => roles.iter().copied().map(RoleKind::Compute).collect(),
             None => vec![RoleKind::Compute(0)],
         }
     }
@@ -166,7 +176,7 @@ impl<'a> Roles<'a> {
 }
 
 /// For each fence, the pipeline op directly after it.
-fn fenced(function: &Function) -> BTreeMap<OpId, OpId> {
+fn pipeline_ops_after_fences(function: &Function) -> BTreeMap<OpId, OpId> {
     let body = &function.body;
     let is_pipeline_op = |op: OpId| matches!(body.ops[op].kind, Op::PipelineCommit { .. } | Op::PipelineRelease { .. });
     let is_fence = |op: OpId| matches!(body.ops[op].kind, Op::AsyncFence {});
@@ -180,17 +190,17 @@ fn is_store_from_pipeline(function: &Function, op: &Op) -> bool {
 }
 
 /// Checks the conditions that any split into roles needs.
-pub(super) fn check(function: &Function) -> Result<(), Why> {
+pub(super) fn check(function: &Function) -> Result<(), Reason> {
     let body = &function.body;
-    let all = body.walk(function.region);
-    let copies: Vec<OpId> = all.iter().copied().filter(|op| tma_pipelines::filled(&body.ops[*op].kind).is_some()).collect();
+    let ops = body.walk(function.region);
+    let copies: Vec<OpId> = ops.iter().copied().filter(|op| tma_pipelines::filled(&body.ops[*op].kind).is_some()).collect();
     if copies.is_empty() {
         return Err("the function has no TMA copies".into());
     }
     early_returns::check(function)?;
-    for &op in &all {
+    for &op in &ops {
         let kind = &body.ops[op].kind;
-        match kind.effects().other {
+        match kind.effects().core_effect {
             Effect::Allocates => return Err("it allocates memory of the CTA".into()),
             Effect::Orders => return Err(format!("{} orders the accesses of all warp roles", kind.mnemonic())),
             _ => {}
@@ -198,39 +208,47 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
     }
     for op in copies {
         let token = body.ops[op].kind.effects().global.and_then(|access| access.token);
-        if token.is_some_and(|token| !Order::is_of_loads(function, token)) {
+        if token.is_some_and(|token| !TokenSources::are_loads(function, token)) {
             return Err("a copy is ordered after an op that is not a load".into());
         }
     }
     Ok(())
 }
 
-/// Follows tokens back to the accesses that they order.
-pub(crate) struct Order<'a> {
+/// The accesses that precede some tokens. The analysis follows the tokens back to these accesses.
+pub(crate) struct TokenSources<'a> {
     function: &'a Function,
     nesting: RegionNesting,
     seen: BTreeSet<Value>,
     /// The accesses that precede the followed tokens.
     pub(crate) accesses: BTreeSet<OpId>,
-    /// Whether one of these accesses is not a load.
+    /// Whether one of these accesses writes, or has a memory scope.
     has_other_accesses: bool,
-    /// Whether a followed token comes from an op through which this analysis does not follow tokens.
-    pub(crate) lost: bool,
+    /// Whether a followed token comes from an op through which the analysis cannot follow tokens. `accesses` is then incomplete.
+    pub(crate) is_incomplete: bool,
 }
 
-impl<'a> Order<'a> {
-    pub(crate) fn new(function: &'a Function) -> Order<'a> {
+impl<'a> TokenSources<'a> {
+    pub(crate) fn new(function: &'a Function) -> TokenSources<'a> {
         let nesting = RegionNesting::of(&function.body, function.region);
-        Order { function, nesting, seen: BTreeSet::new(), accesses: BTreeSet::new(), has_other_accesses: false, lost: false }
+        TokenSources {
+            function,
+            nesting,
+            seen: BTreeSet::new(),
+            accesses: BTreeSet::new(),
+            has_other_accesses: false,
+            is_incomplete: false,
+        }
     }
 
-    /// Returns whether only loads are ordered before a token's user.
-    pub(crate) fn is_of_loads(function: &'a Function, token: Value) -> bool {
-        let mut order = Order::new(function);
-        order.follow(token);
-        !order.has_other_accesses && !order.lost
+    /// Returns whether a token orders its users only after loads.
+    pub(crate) fn are_loads(function: &'a Function, token: Value) -> bool {
+        let mut sources = TokenSources::new(function);
+        sources.follow(token);
+        !sources.has_other_accesses && !sources.is_incomplete
     }
 
+    /// Adds the accesses from which a token derives.
     pub(crate) fn follow(&mut self, token: Value) {
         let mut work = vec![token];
         while let Some(token) = work.pop() {
@@ -245,7 +263,7 @@ impl<'a> Order<'a> {
         let body = &self.function.body;
         let (op, index, is_argument) = match body.values[token].def {
             Def::Result { op, index } => (Some(op), index as usize, false),
-            Def::Argument { block, index } => (self.nesting.op_around(block), index as usize, true),
+            Def::Argument { block, index } => (self.nesting.enclosing_op(block), index as usize, true),
         };
         let Some(op) = op else { return Vec::new() };
         let ended_with = |index: usize, exit: fn(&Core) -> bool| {
@@ -253,7 +271,7 @@ impl<'a> Order<'a> {
             let ends = ends.filter(move |end| end.core().is_some_and(exit));
             ends.filter_map(|end| end.operands().get(index).copied()).collect::<Vec<_>>()
         };
-        let continues = |core: &Core| matches!(core, Core::Continue { .. });
+        let is_continue = |core: &Core| matches!(core, Core::Continue { .. });
         let kind = &body.ops[op].kind;
         match kind.core() {
             Some(Core::MakeToken {}) => Vec::new(),
@@ -261,15 +279,15 @@ impl<'a> Order<'a> {
             Some(Core::For { init, .. }) => {
                 // A `for` has its counter, which is no token, as its first argument.
                 let index = if is_argument { index.saturating_sub(1) } else { index };
-                init.get(index).copied().into_iter().chain(ended_with(index, continues)).collect()
+                init.get(index).copied().into_iter().chain(ended_with(index, is_continue)).collect()
             }
             Some(Core::Loop { init, .. }) if is_argument => {
-                init.get(index).copied().into_iter().chain(ended_with(index, continues)).collect()
+                init.get(index).copied().into_iter().chain(ended_with(index, is_continue)).collect()
             }
             Some(Core::Loop { .. }) => ended_with(index, |core| matches!(core, Core::Break { .. })),
             Some(Core::If { .. }) => ended_with(index, |core| matches!(core, Core::Yield { .. })),
             Some(_) => {
-                self.lost = true;
+                self.is_incomplete = true;
                 Vec::new()
             }
             None => {
@@ -282,13 +300,13 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Checks that a role without threads' work holds no tiles of several elements, and reads no memory that another role writes.
-pub(super) fn is_scalar(roles: &Roles<'_>, slice: &Slice) -> Result<(), Why> {
+/// Checks that a role that does not compute holds no tiles of several elements, and needs no op that another role owns.
+pub(super) fn check_scalar_role(roles: &Roles<'_>, slice: &Slice) -> Result<(), Reason> {
     let body = &roles.function.body;
     for op in slice.ops() {
         let node = &body.ops[op];
-        let tile = |value: &Value| !is_uniform(body.ty(*value)) && slice.has(*value);
-        if roles.is_foreign(op, slice.role()) || node.results.iter().any(tile) {
+        let is_tile_of_slice = |value: &Value| !is_uniform(body.ty(*value)) && slice.needs_value(*value);
+        if roles.is_foreign(op, slice.role()) || node.results.iter().any(is_tile_of_slice) {
             let on = if node.kind.effects().global.is_some() { "memory" } else { "a tile" };
             return Err(format!("the address or position of a copy depends on {on}"));
         }

@@ -16,15 +16,15 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
     let nesting = RegionNesting::of(&function.body, function.region);
     let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
     let end = ops.pop().expect("a function returns at its end");
-    let shared = shared_ops(function, &ops, slices);
-    let (entry_ops, role_ops) = ops.into_iter().partition(|op| shared.contains(op));
+    let shared_ops = find_shared_ops(function, &ops, slices);
+    let (entry_ops, role_ops) = ops.into_iter().partition(|op| shared_ops.contains(op));
     let (mut entry_ops, role_ops) = sink_past_loops(function, entry_ops, role_ops);
     for (warp_role, slice) in function.attrs.warp_roles.ids().zip(slices).collect::<Vec<_>>() {
         let region = function.body.new_region();
         let block = function.body.new_block(region);
         let warps = function.attrs.warp_roles[warp_role].warps;
-        let uniform = (!slice.role().computes()).then(|| uniform_layout(layouts, warps));
-        let mut writer = BodyWriter { function, warp_role, slice, nesting: &nesting, uniform, map: BTreeMap::new() };
+        let uniform_layout = (!slice.role().computes()).then(|| add_uniform_layout(layouts, warps));
+        let mut writer = BodyWriter { function, warp_role, slice, nesting: &nesting, uniform_layout, map: BTreeMap::new() };
         let mut body = writer.copy_ops(&role_ops);
         body.push(writer.copy_whole_op(end, |_| {}));
         function.body.blocks[block].ops = body;
@@ -37,50 +37,50 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
 }
 
 /// The ops whose scalars and views several roles need. Tokens and tiles are not shared: each role computes its own.
-fn shared_ops(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
+fn find_shared_ops(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
     let body = &function.body;
-    let mut shared = BTreeSet::new();
-    let mut known: BTreeSet<Value> = function.params().iter().copied().collect();
+    let mut shared_ops = BTreeSet::new();
+    let mut available: BTreeSet<Value> = function.params().iter().copied().collect();
     for &op in ops {
         let node = &body.ops[op];
-        let several = slices.iter().filter(|slice| slice.executes(op)).count() > 1;
-        let is_plain = node.kind.is_pure() && node.kind.regions().is_empty();
+        let is_needed_by_several = slices.iter().filter(|slice| slice.executes(op)).count() > 1;
+        let has_no_effects = node.kind.is_pure() && node.kind.regions().is_empty();
         let can_be_shared = |value: &Value| !matches!(body.ty(*value), Type::Tile { .. } | Type::Token);
-        if several
-            && is_plain
+        if is_needed_by_several
+            && has_no_effects
             && node.results.iter().all(can_be_shared)
-            && node.kind.operands().iter().all(|value| known.contains(value))
+            && node.kind.operands().iter().all(|value| available.contains(value))
         {
-            known.extend(node.results.iter().copied());
-            shared.insert(op);
+            available.extend(node.results.iter().copied());
+            shared_ops.insert(op);
         }
     }
-    shared
+    shared_ops
 }
 
-/// Moves shared ops whose results are first needed after a loop from the shared ops to their first use, in each role that needs
-/// them. Reason: the result would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns
-/// the shared ops and the ops of the roles.
-fn sink_past_loops(function: &Function, shared: Vec<OpId>, role_ops: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
+/// Moves shared ops whose results are first needed after a loop to the place of their first use, in each role that needs them.
+/// Reason: the result would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns the
+/// shared ops and the ops of the roles.
+fn sink_past_loops(function: &Function, shared_ops: Vec<OpId>, role_ops: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
     let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
-    let Some(first_loop) = role_ops.iter().position(is_loop) else { return (shared, role_ops) };
-    let mut needed: BTreeMap<Value, usize> = BTreeMap::new();
+    let Some(first_loop) = role_ops.iter().position(is_loop) else { return (shared_ops, role_ops) };
+    let mut first_need: BTreeMap<Value, usize> = BTreeMap::new();
     for (at, op) in role_ops.iter().enumerate() {
         let regions = body.ops[*op].kind.regions();
         let inside = regions.into_iter().flat_map(|region| body.walk(region));
         for value in inside.chain([*op]).flat_map(|op| body.ops[op].kind.operands()) {
-            needed.entry(value).or_insert(at);
+            first_need.entry(value).or_insert(at);
         }
     }
     let (mut early, mut late) = (Vec::new(), vec![Vec::new(); role_ops.len()]);
     // In reverse order the users of an op's results come before the op.
-    for op in shared.into_iter().rev() {
+    for op in shared_ops.into_iter().rev() {
         let node = &body.ops[op];
-        let at = node.results.iter().filter_map(|value| needed.get(value)).min().copied().unwrap_or(0);
+        let at = node.results.iter().filter_map(|value| first_need.get(value)).min().copied().unwrap_or(0);
         for value in node.kind.operands() {
             let earlier = if at > first_loop { at } else { 0 };
-            needed.entry(value).and_modify(|at| *at = earlier.min(*at)).or_insert(earlier);
+            first_need.entry(value).and_modify(|at| *at = earlier.min(*at)).or_insert(earlier);
         }
         if at > first_loop { late[at].push(op) } else { early.push(op) }
     }
@@ -90,10 +90,10 @@ fn sink_past_loops(function: &Function, shared: Vec<OpId>, role_ops: Vec<OpId>) 
 }
 
 /// The layout of one element that all threads of some warps hold.
-fn uniform_layout(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
+fn add_uniform_layout(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
     let layout = Layout::uniform(warps.checked_ilog2().unwrap_or(0) as usize);
-    let known = layouts.iter().find(|(_, other)| **other == layout).map(|(id, _)| id);
-    known.unwrap_or_else(|| layouts.push(layout))
+    let existing = layouts.iter().find(|(_, other)| **other == layout).map(|(id, _)| id);
+    existing.unwrap_or_else(|| layouts.push(layout))
 }
 
 struct BodyWriter<'a> {
@@ -102,7 +102,7 @@ struct BodyWriter<'a> {
     slice: &'a Slice,
     nesting: &'a RegionNesting,
     /// The layout for the tiles of a role that holds only one-element tiles.
-    uniform: Option<LayoutId>,
+    uniform_layout: Option<LayoutId>,
     /// The role's copy of each value of the function. Shared values map to themselves.
     map: BTreeMap<Value, Value>,
 }
@@ -125,53 +125,53 @@ impl BodyWriter<'_> {
         let args = |region: Region| body.blocks[body.block_of(region)].args.clone();
         match node.kind.core() {
             Some(Core::If { .. }) => {
-                let results = self.slice.kept(&node.results);
+                let results = self.slice.needed_indices(&node.results);
                 self.copy_control_flow_op(op, &[], 0, &results)
             }
             Some(Core::For { body: region, .. }) => {
-                let carried = self.slice.kept(&args(*region)[1..]);
+                let carried = self.slice.needed_indices(&args(*region)[1..]);
                 self.copy_control_flow_op(op, &carried, 1, &carried)
             }
             Some(Core::Loop { body: region, .. }) => {
-                let (carried, results) = (self.slice.kept(&args(*region)), self.slice.kept(&node.results));
+                let (carried, results) = (self.slice.needed_indices(&args(*region)), self.slice.needed_indices(&node.results));
                 self.copy_control_flow_op(op, &carried, 0, &results)
             }
             Some(Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. }) => {
-                let kept = self.kept_at(op);
-                self.copy_whole_op(op, |kind| retain(kind, &kept))
+                let kept = self.kept_operands(op);
+                self.copy_whole_op(op, |kind| retain_values(kind, &kept))
             }
             _ => {
                 let warp_role = self.warp_role;
                 let threads = self.function.attrs.warp_roles[warp_role].threads();
-                self.copy_whole_op(op, |kind| name_barrier(kind, warp_role, threads))
+                self.copy_whole_op(op, |kind| use_barrier_of_role(kind, warp_role, threads))
             }
         }
     }
 
-    /// The operands that the terminator of a region keeps.
-    fn kept_at(&self, end: OpId) -> Vec<usize> {
+    /// The indices of the operands that the role's copy of a terminator forwards.
+    fn kept_operands(&self, end: OpId) -> Vec<usize> {
         let body = &self.function.body;
         let control_flow_op =
             self.nesting.construct_of_terminator(&self.function.body, end).expect("a terminator ends a control-flow op");
-        let carried = |region: &Region, first: usize| self.slice.kept(&body.blocks[body.block_of(*region)].args[first..]);
+        let carried = |region: &Region, first: usize| self.slice.needed_indices(&body.blocks[body.block_of(*region)].args[first..]);
         let node = &body.ops[control_flow_op];
         match (body.ops[end].kind.core(), node.kind.core()) {
             (Some(Core::Continue { .. }), Some(Core::For { body: region, .. })) => carried(region, 1),
             (Some(Core::Continue { .. }), Some(Core::Loop { body: region, .. })) => carried(region, 0),
-            _ => self.slice.kept(&node.results),
+            _ => self.slice.needed_indices(&node.results),
         }
     }
 
-    /// Copies a control-flow op with only the carried values and results that the role needs. The first `first` arguments of its
-    /// regions are not carried.
-    fn copy_control_flow_op(&mut self, op: OpId, carried: &[usize], first: usize, results: &[usize]) -> OpId {
+    /// Copies a control-flow op with only the carried values and results that the role needs, given as indices. The first
+    /// `uncarried_args` arguments of its regions are not carried.
+    fn copy_control_flow_op(&mut self, op: OpId, carried: &[usize], uncarried_args: usize, results: &[usize]) -> OpId {
         let mut node = self.function.body.ops[op].clone();
-        retain(&mut node.kind, carried);
+        retain_values(&mut node.kind, carried);
         node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
-        let args: Vec<usize> = (0..first).chain(carried.iter().map(|i| first + i)).collect();
+        let args: Vec<usize> = (0..uncarried_args).chain(carried.iter().map(|i| uncarried_args + i)).collect();
         node.kind.for_each_region_mut(&mut |region| *region = self.copy_region(*region, Some(&args)));
         node.results = results.iter().map(|i| node.results[*i]).collect();
-        self.insert(node)
+        self.insert_op(node)
     }
 
     /// Copies an op with all ops in its regions.
@@ -180,14 +180,14 @@ impl BodyWriter<'_> {
         change(&mut node.kind);
         node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
         node.kind.for_each_region_mut(&mut |region| *region = self.copy_region(*region, None));
-        self.insert(node)
+        self.insert_op(node)
     }
 
-    fn insert(&mut self, node: base::ir::OpNode<Op>) -> OpId {
+    fn insert_op(&mut self, node: base::ir::OpNode<Op>) -> OpId {
         let body = &mut self.function.body;
         let mut types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();
         for ty in &mut types {
-            if let (Type::Tile { layout, .. }, Some(uniform)) = (ty, self.uniform) {
+            if let (Type::Tile { layout, .. }, Some(uniform)) = (ty, self.uniform_layout) {
                 *layout = uniform;
             }
         }
@@ -205,7 +205,7 @@ impl BodyWriter<'_> {
         let block = body.new_block(region);
         for (_, arg) in node.args.iter().enumerate().filter(|(i, _)| args.is_none_or(|args| args.contains(i))) {
             let mut ty = body.ty(*arg).clone();
-            if let (Type::Tile { layout, .. }, Some(uniform)) = (&mut ty, self.uniform) {
+            if let (Type::Tile { layout, .. }, Some(uniform)) = (&mut ty, self.uniform_layout) {
                 *layout = uniform;
             }
             let new = body.add_argument(block, ty);
@@ -224,8 +224,8 @@ impl BodyWriter<'_> {
     }
 }
 
-/// Keeps only the values with these indices, of the values that a control-flow op or terminator forwards.
-fn retain(kind: &mut Op, kept: &[usize]) {
+/// Removes all values that a control-flow op or terminator forwards, except those with the indices in `kept`.
+fn retain_values(kind: &mut Op, kept: &[usize]) {
     let Op::Core(tileas::Op::Core(
         Core::For { init: values, .. }
         | Core::Loop { init: values, .. }
@@ -240,8 +240,8 @@ fn retain(kind: &mut Op, kept: &[usize]) {
 }
 
 /// Replaces a CTA-wide barrier by the role's named barrier, for all threads of the role.
-fn name_barrier(kind: &mut Op, warp_role: WarpRole, all: u32) {
+fn use_barrier_of_role(kind: &mut Op, warp_role: WarpRole, role_threads: u32) {
     if let Op::Barrier { id, threads } = kind {
-        (*id, *threads) = (warp_role.barrier(), all);
+        (*id, *threads) = (warp_role.barrier_id(), role_threads);
     }
 }

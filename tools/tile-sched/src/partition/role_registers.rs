@@ -5,7 +5,7 @@
 
 use super::mma_warps::MmaWarps;
 use super::op_roles::RoleKind;
-use super::{FeatureChoice, Why};
+use super::{FeatureChoice, Reason};
 use crate::{tmem_pipelines, wgmma_in_flight};
 use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
@@ -16,18 +16,18 @@ use tileas::{Type, budget};
 
 /// Number of warps that execute `setmaxnreg` together (a warp group).
 const WARP_GROUP: u32 = 4;
-/// Register limits of a thread that only issues TMA copies or MMAs: the normal limit, and the minimum, which applies if it leaves
-/// the other roles more registers. The thread holds the values shared by all roles and the coordinates of some TMA copies. If the
-/// other roles have enough registers, it gets `AMPLE_HELPER_REGISTERS`.
+/// Register limits of a helper thread, which only issues TMA copies or MMAs: the normal limit, and the minimum. The minimum applies
+/// if the other roles then get more registers. A helper thread holds the values shared by all roles and the coordinates of some TMA
+/// copies. If the other roles have enough registers, it gets `AMPLE_HELPER_REGISTERS`.
 const HELPER_REGISTERS: [u32; 2] = [40, 32];
 const AMPLE_HELPER_REGISTERS: u32 = 56;
-/// Registers that an MMA thread needs in addition to the accumulators. `wgmma` reads its operands from shared memory, so there
+/// Registers that an MMA thread needs in addition to the accumulators. For `wgmma`, which reads its operands from shared memory,
 /// the minimum suffices without spills.
-const BESIDE_ACCUMULATOR: u32 = 72;
-const MIN_BESIDE_ACCUMULATOR: u32 = 40;
-/// Registers that `ptxas` needs in addition to the largest accumulator of a single MMA. The registers with which a thread starts
-/// must include them.
-const BESIDE_MMA: u32 = 32;
+const REGISTERS_BESIDE_ACCUMULATOR: u32 = 72;
+const MIN_REGISTERS_BESIDE_ACCUMULATOR: u32 = 40;
+/// Registers that `ptxas` needs in addition to the largest accumulator of a single MMA. A thread must start with at least the sum
+/// of both.
+const REGISTERS_BESIDE_MMA: u32 = 32;
 const REGISTER_GRANULARITY: u32 = 8;
 /// Largest number of CTAs per SM.
 const MAX_CTAS: u32 = 32;
@@ -39,52 +39,53 @@ const MAX_WARPS: u32 = 32;
 /// The warp roles of a function, and how many CTAs with these roles fit on an SM.
 pub(super) struct WarpAssignment {
     pub(super) warp_roles: Vec<(RoleKind, WarpRoleInfo)>,
-    pub(super) resident: u32,
+    pub(super) resident_ctas: u32,
     /// Whether the compute roles have the registers that they need.
     pub(super) is_ample: bool,
 }
 
 /// Assigns warps to the roles of a function whose warps all compute. One warp suffices to issue TMA copies, and another one for
-/// MMAs. If they leave the other roles too few registers, they become part of a warp group that releases most of its registers.
+/// MMAs. If these warps leave the other roles too few registers, they become part of a warp group that releases most of its
+/// registers.
 pub(super) fn warp_assignment(
     function: &Function,
     mma_warps: &MmaWarps,
     ctas: u32,
     (target, choice): (Target, FeatureChoice),
-) -> Result<WarpAssignment, Why> {
-    let (warps_per_role, compute_roles) = (function.attrs.program.warps, mma_warps.groups.count() as u32);
+) -> Result<WarpAssignment, Reason> {
+    let (warps_per_role, compute_roles) = (function.attrs.program.warps, mma_warps.groups.role_count() as u32);
     let warps = warps_per_role * compute_roles;
     let warp_role = |role: RoleKind, first_warp: u32, warps: u32, registers: Option<u32>| {
         (role, WarpRoleInfo { name: role.name().into(), first_warp, warps, registers })
     };
     let registers_with = |warps: u32| {
-        let all = (warps * ctas).next_multiple_of(WARP_GROUP);
-        (budget::registers(target, all, 1) & !(REGISTER_GRANULARITY - 1)).min(MAX_REGISTERS)
+        let resident_warps = (warps * ctas).next_multiple_of(WARP_GROUP);
+        (budget::registers(target, resident_warps, 1) & !(REGISTER_GRANULARITY - 1)).min(MAX_REGISTERS)
     };
-    let helpers = helpers(function, mma_warps);
-    let count = helpers.len() as u32;
-    if warps + count > MAX_WARPS {
+    let helpers = helper_roles(function, mma_warps);
+    let helper_count = helpers.len() as u32;
+    if warps + helper_count > MAX_WARPS {
         return Err(format!("a CTA has at most {MAX_WARPS} warps, and {warps} of them compute"));
     }
-    let without_move = registers_with(warps + count);
+    let without_move = registers_with(warps + helper_count);
     let before_move = registers_with(warps + WARP_GROUP);
     let after_move = |helper: u32| {
         ((before_move * (warps + WARP_GROUP)).saturating_sub(helper * WARP_GROUP) / warps & !(REGISTER_GRANULARITY - 1))
             .min(MAX_REGISTERS)
     };
-    let Needs { all, mma } = Needs::of(function);
-    let needs = all + BESIDE_ACCUMULATOR;
+    let RegisterNeeds { tiles, largest_accumulator } = RegisterNeeds::of(function);
+    let needs = tiles + REGISTERS_BESIDE_ACCUMULATOR;
     let [normal, minimum] = HELPER_REGISTERS;
     let helper_registers = match () {
-        () if count > 1 && after_move(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
+        () if helper_count > 1 && after_move(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
         () if after_move(minimum) > after_move(normal) => minimum,
         () => normal,
     };
-    let enough = before_move >= helper_registers.max(mma + BESIDE_MMA);
-    let move_is_possible = warps_per_role.is_multiple_of(WARP_GROUP) && budget::has_setmaxnreg(target) && enough;
-    let moves = move_is_possible && without_move < needs && after_move(helper_registers) > without_move;
-    let compute_registers = if moves { after_move(helper_registers) } else { without_move };
-    let min_registers = all + min_registers_without_accumulator(function);
+    let starts_with_enough = before_move >= helper_registers.max(largest_accumulator + REGISTERS_BESIDE_MMA);
+    let move_is_possible = warps_per_role.is_multiple_of(WARP_GROUP) && budget::has_setmaxnreg(target) && starts_with_enough;
+    let moves_registers = move_is_possible && without_move < needs && after_move(helper_registers) > without_move;
+    let compute_registers = if moves_registers { after_move(helper_registers) } else { without_move };
+    let min_registers = tiles + min_registers_without_accumulator(function);
     if choice == FeatureChoice::WherePays
         && ctas > 1
         && compute_registers < min_registers
@@ -94,35 +95,37 @@ pub(super) fn warp_assignment(
             "another warp leaves a thread {compute_registers} registers with {ctas} CTAs per SM, and it needs about {min_registers}"
         ));
     }
-    let [compute_limit, helper_limit] = if moves { [Some(compute_registers), Some(helper_registers)] } else { [None; 2] };
-    let computes =
+    let [compute_limit, helper_limit] = if moves_registers { [Some(compute_registers), Some(helper_registers)] } else { [None; 2] };
+    let compute_role =
         |number: u32| warp_role(RoleKind::Compute(number as usize), number * warps_per_role, warps_per_role, compute_limit);
-    let mut warp_roles: Vec<(RoleKind, WarpRoleInfo)> = (0..compute_roles).map(computes).collect();
+    let mut warp_roles: Vec<(RoleKind, WarpRoleInfo)> = (0..compute_roles).map(compute_role).collect();
     warp_roles.extend(helpers.iter().zip(warps..).map(|(role, first)| warp_role(*role, first, 1, helper_limit)));
-    if moves && count < WARP_GROUP {
-        warp_roles.push(warp_role(RoleKind::Idle, warps + count, WARP_GROUP - count, helper_limit));
+    if moves_registers && helper_count < WARP_GROUP {
+        warp_roles.push(warp_role(RoleKind::Idle, warps + helper_count, WARP_GROUP - helper_count, helper_limit));
     }
-    Ok(WarpAssignment { warp_roles, resident: ctas, is_ample: compute_registers >= needs })
+    Ok(WarpAssignment { warp_roles, resident_ctas: ctas, is_ample: compute_registers >= needs })
 }
 
 /// The roles that get one warp each in addition to the compute roles.
-fn helpers(function: &Function, mma_warps: &MmaWarps) -> Vec<RoleKind> {
-    let mma_warp_count = if tmem_pipelines::has_mma(function) { mma_warps.count() } else { 0 };
-    let has_store_warp = mma_warp_count > 0 && !tmem_pipelines::stored(function).is_empty();
+fn helper_roles(function: &Function, mma_warps: &MmaWarps) -> Vec<RoleKind> {
+    let mma_warp_count = if tmem_pipelines::has_mma(function) { mma_warps.warp_count() } else { 0 };
+    let has_store_warp = mma_warp_count > 0 && !tmem_pipelines::tma_store_buffers(function).is_empty();
     let mma_roles = (0..mma_warp_count).map(RoleKind::Mma);
     [RoleKind::Load].into_iter().chain(mma_roles).chain(has_store_warp.then_some(RoleKind::Store)).collect()
 }
 
 /// Returns an estimate of how many CTAs fit with enough registers for their warps.
-pub(super) fn resident(function: &Function, target: Target) -> u32 {
-    let (warps, needs) =
-        (function.attrs.program.warps, (Needs::of(function).all + min_registers_without_accumulator(function)).min(MAX_REGISTERS));
+pub(super) fn ctas_by_registers(function: &Function, target: Target) -> u32 {
+    let (warps, needs) = (
+        function.attrs.program.warps,
+        (RegisterNeeds::of(function).tiles + min_registers_without_accumulator(function)).min(MAX_REGISTERS),
+    );
     let has_capacity =
         |ctas: &u32| (budget::registers(target, warps * ctas, 1) & !(REGISTER_GRANULARITY - 1)).min(MAX_REGISTERS) >= needs;
     (1..=MAX_CTAS).take_while(has_capacity).last().unwrap_or(1)
 }
 
-/// The minimum registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
+/// Returns the minimum number of registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
 fn min_registers_without_accumulator(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);
     let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
@@ -130,50 +133,60 @@ fn min_registers_without_accumulator(function: &Function) -> u32 {
         _ => None,
     });
     let is_wgmma: Vec<bool> = atoms.collect();
-    if is_wgmma.contains(&true) && !is_wgmma.contains(&false) { MIN_BESIDE_ACCUMULATOR } else { BESIDE_ACCUMULATOR }
+    if is_wgmma.contains(&true) && !is_wgmma.contains(&false) {
+        MIN_REGISTERS_BESIDE_ACCUMULATOR
+    } else {
+        REGISTERS_BESIDE_ACCUMULATOR
+    }
 }
 
 /// Registers per thread that hold tiles.
-struct Needs {
+struct RegisterNeeds {
     /// For functions without tensor memory: the accumulators of MMAs. Otherwise: the largest tile loaded from tensor memory, plus
     /// the accumulators of MMAs or the loop-carried tiles.
-    all: u32,
+    tiles: u32,
     /// The largest accumulator of a single MMA.
-    mma: u32,
+    largest_accumulator: u32,
 }
 
-impl Needs {
-    fn of(function: &Function) -> Needs {
+impl RegisterNeeds {
+    fn of(function: &Function) -> RegisterNeeds {
         let body = &function.body;
-        let all = body.walk(function.region);
+        let ops = body.walk(function.region);
         let is_mma = |op: base::ir::Op| matches!(body.ops[op].kind, Op::Core(tileas::Op::Mma { .. }));
-        let held = |value: Value| match body.ty(value) {
+        let registers_of = |value: Value| match body.ty(value) {
             ty @ Type::Tile { .. } => {
                 let bits = element_count(ty.shape()) as u32 * ty.elem().map_or(32, |elem| elem.bits());
                 bits / 32 / (32 * function.attrs.program.warps)
             }
             _ => 0,
         };
-        let of_mma = |op: &base::ir::Op| {
+        let accumulator_registers = |op: &base::ir::Op| {
             let Op::Core(tileas::Op::Mma { acc, .. }) = &body.ops[*op].kind else { return None };
-            // An MMA that adds to another one's accumulator uses the same registers.
-            acc.registers().filter(|acc| !body.defining_op(*acc).is_some_and(is_mma)).map(held)
+            // An MMA that adds to the accumulator of another MMA uses the same registers.
+            acc.registers().filter(|acc| !body.defining_op(*acc).is_some_and(is_mma)).map(registers_of)
         };
         let blocks = body.op_blocks();
         let mut in_registers: BTreeMap<Option<Block>, Vec<u32>> = BTreeMap::new();
-        for op in &all {
-            of_mma(op).into_iter().for_each(|held| in_registers.entry(blocks[op.0 as usize]).or_default().push(held));
+        for op in &ops {
+            accumulator_registers(op)
+                .into_iter()
+                .for_each(|registers| in_registers.entry(blocks[op.0 as usize]).or_default().push(registers));
         }
-        let tmem_loaded = all.iter().filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::TmemLoad { .. })));
-        let tmem_loaded = tmem_loaded.map(|op| held(body.result(*op))).max();
+        let tmem_loaded = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::TmemLoad { .. })));
+        let tmem_loaded = tmem_loaded.map(|op| registers_of(body.result(*op))).max();
         let carried = |op: &base::ir::Op| match body.ops[*op].kind.core() {
-            Some(Core::For { .. } | Core::Loop { .. }) => body.ops[*op].results.iter().map(|value| held(*value)).sum(),
+            Some(Core::For { .. } | Core::Loop { .. }) => body.ops[*op].results.iter().map(|value| registers_of(*value)).sum(),
             _ => 0,
         };
-        let carried: u32 = all.iter().map(carried).max().unwrap_or(0);
+        let carried: u32 = ops.iter().map(carried).max().unwrap_or(0);
         // The accumulators of consecutive loops use the same registers.
-        let accumulators_of_loop = in_registers.values().map(|held| held.iter().sum()).max().unwrap_or(0);
-        let (accumulators, mma) = (in_registers.values().flatten().sum::<u32>(), in_registers.values().flatten().max().copied());
-        Needs { all: tmem_loaded.map_or(accumulators_of_loop, |one| one + accumulators.max(carried)), mma: mma.unwrap_or(0) }
+        let accumulators_of_loop = in_registers.values().map(|registers| registers.iter().sum()).max().unwrap_or(0);
+        let (accumulators, largest_accumulator) =
+            (in_registers.values().flatten().sum::<u32>(), in_registers.values().flatten().max().copied());
+        RegisterNeeds {
+            tiles: tmem_loaded.map_or(accumulators_of_loop, |loaded| loaded + accumulators.max(carried)),
+            largest_accumulator: largest_accumulator.unwrap_or(0),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Computes the slice of a function that a warp role executes: its own ops, the control flow around them, and everything they
 //! depend on.
 
-use super::Why;
+use super::Reason;
 use super::op_roles::{RoleKind, Roles};
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
@@ -19,18 +19,18 @@ pub(super) struct Slice {
 }
 
 impl Slice {
-    pub(super) fn of(roles: &Roles<'_>, role: RoleKind) -> Result<Slice, Why> {
+    pub(super) fn of(roles: &Roles<'_>, role: RoleKind) -> Result<Slice, Reason> {
         let function = roles.function();
-        let mut marker = Marker {
+        let mut marker = SliceMarker {
             function,
             roles,
             nesting: RegionNesting::of(&function.body, function.region),
             slice: Slice { role, ops: BTreeSet::new(), values: BTreeSet::new() },
             work: Vec::new(),
-            why: None,
+            failure: None,
         };
         for op in function.body.walk(function.region) {
-            if roles.is_of(op, role) {
+            if roles.is_owned_by(op, role) {
                 marker.mark_op(op);
             }
         }
@@ -46,32 +46,32 @@ impl Slice {
     pub(super) fn executes(&self, op: OpId) -> bool {
         self.ops.contains(&op)
     }
-    pub(super) fn has(&self, value: Value) -> bool {
+    pub(super) fn needs_value(&self, value: Value) -> bool {
         self.values.contains(&value)
     }
 
     /// Indices of the values that the role needs.
-    pub(super) fn kept(&self, values: &[Value]) -> Vec<usize> {
-        (0..values.len()).filter(|i| self.has(values[*i])).collect()
+    pub(super) fn needed_indices(&self, values: &[Value]) -> Vec<usize> {
+        (0..values.len()).filter(|i| self.needs_value(values[*i])).collect()
     }
 }
 
-struct Marker<'a> {
+struct SliceMarker<'a> {
     function: &'a Function,
     roles: &'a Roles<'a>,
     nesting: RegionNesting,
     slice: Slice,
     /// Values whose defining op has not been marked yet.
     work: Vec<Value>,
-    why: Option<Why>,
+    failure: Option<Reason>,
 }
 
-impl Marker<'_> {
-    fn finish(mut self) -> Result<Slice, Why> {
+impl SliceMarker<'_> {
+    fn finish(mut self) -> Result<Slice, Reason> {
         while let Some(value) = self.work.pop() {
             self.mark_definition(value);
         }
-        self.why.map_or(Ok(self.slice), Err)
+        self.failure.map_or(Ok(self.slice), Err)
     }
 
     fn mark_value(&mut self, value: Value) {
@@ -122,9 +122,9 @@ impl Marker<'_> {
         match body.values[value].def {
             Def::Result { op, index } => {
                 let kind = &body.ops[op].kind;
-                let foreign = self.roles.is_foreign(op, self.slice.role);
-                if foreign && *body.ty(value) == Type::Token {
-                    self.why = Some("a token orders other ops after a copy".into());
+                let is_foreign = self.roles.is_foreign(op, self.slice.role);
+                if is_foreign && *body.ty(value) == Type::Token {
+                    self.failure = Some("a token orders other ops after a copy".into());
                     return;
                 }
                 self.mark_op(op);
@@ -136,7 +136,7 @@ impl Marker<'_> {
                 }
             }
             Def::Argument { block, index } => {
-                let Some(op) = self.nesting.op_around(block) else { return };
+                let Some(op) = self.nesting.enclosing_op(block) else { return };
                 self.mark_op(op);
                 match body.ops[op].kind.core() {
                     Some(Core::For { .. }) if index > 0 => self.mark_carried(op, index as usize - 1),
@@ -165,7 +165,7 @@ impl Marker<'_> {
         self.mark_forwarded(op, index, |core| matches!(core, Core::Continue { .. }));
     }
 
-    /// Marks the forwarded values, at this index, of the terminators of a control-flow op that `is_match` selects.
+    /// Marks the values that terminators of a control-flow op forward at this index. `is_match` selects the terminators.
     fn mark_forwarded(&mut self, op: OpId, index: usize, is_match: impl Fn(&Core) -> bool) {
         let ends = self.nesting.terminators(op).to_vec();
         for end in ends {

@@ -11,7 +11,7 @@ pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) errors: String,
     pub(crate) printed: String,
-    /// The only buffer, `out`.
+    /// The contents of the only buffer, `out`, after the run.
     pub(crate) out: Vec<u8>,
     /// The contents of `stats.json`, written by `--stats`.
     pub(crate) stats: String,
@@ -27,10 +27,11 @@ pub(crate) struct Case<'a> {
     pub(crate) files: &'a [(&'a str, Vec<u8>)],
 }
 
-/// Address of the buffer.
-pub(crate) const ADDRESS: u64 = 65536;
+/// Address of the buffer `out`.
+pub(crate) const BUFFER_ADDRESS: u64 = 65536;
 
-/// A kernel of `threads` threads with one parameter, the address of a buffer.
+/// Returns a kernel with CTAs of `threads` threads, `shared` bytes of shared memory (`smem`) and one parameter, the address of a
+/// buffer. `%rd1` has this address, `%r1` the thread index and `%r2` the address of `smem`.
 pub(crate) fn kernel(target: &str, threads: u32, shared: u32, body: &str) -> String {
     format!(
         ".version 9.0\n.target {target}\n.address_size 64\n.visible .global .align 4 .b8 unused[4];\n\
@@ -41,8 +42,8 @@ pub(crate) fn kernel(target: &str, threads: u32, shared: u32, body: &str) -> Str
     )
 }
 
-/// 0, 1, 2, … as words.
-pub(crate) fn words(count: u32) -> Vec<u8> {
+/// Returns the 32-bit words 0, 1, 2, … as bytes.
+pub(crate) fn counting_words(count: u32) -> Vec<u8> {
     (0..count).flat_map(u32::to_le_bytes).collect()
 }
 
@@ -55,7 +56,7 @@ impl Case<'_> {
         std::fs::write(folder.join("out.bin"), &self.buffer).unwrap();
         let launch = format!(
             r#"{{"entry": null, "grid": {:?}, "params": [{{"ptr": "out"}}], "outputs": ["out"],
-            "buffers": [{{"name": "out", "file": "out.bin", "align": 256, "address": {ADDRESS}}}]}}"#,
+            "buffers": [{{"name": "out", "file": "out.bin", "align": 256, "address": {BUFFER_ADDRESS}}}]}}"#,
             self.grid
         );
         std::fs::write(folder.join("launch.json"), launch).unwrap();
@@ -85,12 +86,12 @@ impl Case<'_> {
 pub(crate) fn run(ptx: &str, options: &[&str]) -> Outcome {
     let races: &[&str] = if options.contains(&"--races") { &[] } else { &["--races", "error"] };
     let options = [races, options].concat();
-    Case { ptx, grid: [1, 1, 1], buffer: words(256), options: &options, files: &[] }.run()
+    Case { ptx, grid: [1, 1, 1], buffer: counting_words(256), options: &options, files: &[] }.run()
 }
 
-/// Expects that the program runs without error, and that it fails with a code after `good` is replaced by `bad`. `code` may list
-/// several codes, separated by `|`, if the interleaving of the warps decides which one is reported.
-pub(crate) fn rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str]) -> Outcome {
+/// Checks that the program runs without error, and that it fails with a fault code after `good` is replaced by `bad`. `code` may
+/// list several codes, separated by `|`, if the interleaving of the warps decides which fault occurs.
+pub(crate) fn check_rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str]) -> Outcome {
     let correct = run(ptx, options);
     assert_eq!(correct.code, 0, "the correct program for {code}: {}", correct.errors);
     assert!(ptx.contains(good), "'{good}' is not in the program");
@@ -101,6 +102,7 @@ pub(crate) fn rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str
     broken
 }
 
-pub(crate) fn word(outcome: &Outcome, index: usize) -> u32 {
+/// Returns a 32-bit word of the buffer `out` after the run.
+pub(crate) fn output_word(outcome: &Outcome, index: usize) -> u32 {
     u32::from_le_bytes(outcome.out[4 * index..4 * index + 4].try_into().unwrap())
 }

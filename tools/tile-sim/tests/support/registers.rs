@@ -2,6 +2,7 @@
 
 use super::Case;
 
+/// The function from a lane and an element index to the row and column of the element.
 pub(crate) type FragmentPosition = fn(usize, usize) -> (usize, usize);
 
 /// An operand type of `mma`: the number of bits of an element in a register, and the encodings of small integers.
@@ -24,13 +25,13 @@ pub(crate) const E4M3: Type = Type { name: "e4m3", bits: 8, numbers: [0, 0x38, 0
 pub(crate) const E5M2: Type = Type { name: "e5m2", bits: 8, numbers: [0, 0x3c, 0x40, 0x42], sign: 0x80 };
 pub(crate) const E3M2: Type = Type { name: "e3m2", bits: 8, numbers: [0, 0x0c, 0x10, 0x12], sign: 0x20 };
 pub(crate) const E2M3: Type = Type { name: "e2m3", bits: 8, numbers: [0, 0x08, 0x10, 0x14], sign: 0x20 };
-/// With `.kind::f8f6f4`: bits 2 to 5 of a byte.
+/// E2M1 with `.kind::f8f6f4`: an element occupies bits 2 to 5 of a byte.
 pub(crate) const E2M1_BYTE: Type = Type { name: "e2m1", bits: 8, numbers: [0, 2 << 2, 4 << 2, 5 << 2], sign: 8 << 2 };
-/// Two elements in a byte.
+/// E2M1 with two elements in a byte.
 pub(crate) const E2M1: Type = Type { name: "e2m1", bits: 4, numbers: [0, 2, 4, 5], sign: 8 };
 pub(crate) const U8: Type = Type { name: "u8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const U4: Type = Type { name: "u4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
-/// Single bits. The MMA combines them by AND or XOR and counts the ones.
+/// Single bits. The MMA combines two bits by AND or XOR and counts the ones.
 pub(crate) const B1: Type = Type { name: "b1", bits: 1, numbers: [0, 1, 0, 1], sign: 0 };
 pub(crate) const S8: Type = Type { name: "s8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const S4: Type = Type { name: "s4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
@@ -43,8 +44,8 @@ impl Type {
             (false, _) => self.numbers[value as usize],
         }
     }
-    /// Returns a small number that depends on the position, so that a test detects exchanged positions.
-    pub(crate) fn number(self, row: usize, column: usize, salt: usize) -> i64 {
+    /// Returns a small number that depends on the position and on `salt`, so that a test detects exchanged positions.
+    pub(crate) fn small_number(self, row: usize, column: usize, salt: usize) -> i64 {
         let hash = (row * 31 + column * 17 + row * column * 7 + salt * 5) % 61 % 7;
         let value = hash as i64 - 3;
         if self.name == "b1" {
@@ -82,7 +83,7 @@ impl Registers {
     }
 }
 
-pub(crate) fn bytes(words: &[u32]) -> Vec<u8> {
+pub(crate) fn bytes_of(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
@@ -91,25 +92,25 @@ pub(crate) fn words_of(bytes: &[u8]) -> Vec<u32> {
 }
 
 /// Runs a kernel on a buffer of input words followed by the output words. Returns the output.
-pub(crate) fn outputs(ptx: &str, input: &[u32], output: usize, grid: u32) -> Vec<u32> {
-    let buffer = bytes(&[input, &vec![0; output]].concat());
+pub(crate) fn run_for_output(ptx: &str, input: &[u32], output: usize, grid: u32) -> Vec<u32> {
+    let buffer = bytes_of(&[input, &vec![0; output]].concat());
     let outcome = Case { ptx, grid: [grid, 1, 1], buffer, options: &["--races", "error"], files: &[] }.run();
     assert_eq!(outcome.code, 0, "{}\n{ptx}", outcome.errors);
     words_of(&outcome.out)[input.len()..].to_vec()
 }
 
-/// Generates PTX that loads `count` registers from `%rd2`, or stores them to `%rd3`.
-pub(crate) fn loads(first: usize, count: usize, at: usize) -> String {
+/// Returns PTX that loads `count` registers from word `at` of `%rd2`. `store_registers` stores them to `%rd3`.
+pub(crate) fn load_registers(first: usize, count: usize, at: usize) -> String {
     (0..count).map(|n| format!("ld.global.b32 %r{}, [%rd2+{}];\n", first + n, 4 * (at + n))).collect()
 }
-pub(crate) fn stores(first: usize, count: usize) -> String {
+pub(crate) fn store_registers(first: usize, count: usize) -> String {
     (0..count).map(|n| format!("st.global.b32 [%rd3+{}], %r{};\n", 4 * n, first + n)).collect()
 }
-pub(crate) fn list(first: usize, count: usize) -> String {
+pub(crate) fn register_list(first: usize, count: usize) -> String {
     let names: Vec<String> = (first..first + count).map(|n| format!("%r{n}")).collect();
     format!("{{{}}}", names.join(", "))
 }
-/// Sets `%rd2` to a thread's `input` registers and `%rd3` to its `output` registers.
+/// Returns PTX that sets `%rd2` to the address of a thread's `input` words, and `%rd3` to the address of its `output` words.
 pub(crate) fn prologue(threads: usize, input: usize, output: usize) -> String {
     format!(
         "mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd2, %r3;\nadd.s64 %rd2, %rd2, %rd1;\nmul.lo.u32 %r3, %r1, {};\n\
@@ -120,23 +121,24 @@ pub(crate) fn prologue(threads: usize, input: usize, output: usize) -> String {
     )
 }
 
-pub(crate) fn accumulator(name: &str, value: i64) -> u64 {
+/// Encodes an integer in an accumulator type.
+pub(crate) fn encode_accumulator(name: &str, value: i64) -> u64 {
     match name {
-        "f16" => half(value),
+        "f16" => encode_f16(value),
         "f32" => u64::from((value as f32).to_bits()),
         "f64" => (value as f64).to_bits(),
         _ => u64::from(value as i32 as u32),
     }
 }
-/// An integer of a few hundred as `f16`.
-pub(crate) fn half(value: i64) -> u64 {
+/// Encodes an integer of at most a few hundred as `f16`.
+pub(crate) fn encode_f16(value: i64) -> u64 {
     let bits = (value as f32).to_bits();
     let sign = u64::from(bits >> 31) << 15;
     if value == 0 { 0 } else { sign | u64::from((bits >> 13 & 0x3_ffff) - ((127 - 15) << 10)) }
 }
 
 /// Fills fragments with a matrix of small numbers. Returns the matrix.
-pub(crate) fn fill(
+pub(crate) fn fill_fragment(
     registers: &mut Registers,
     first: usize,
     (ty, position): (Type, FragmentPosition),
@@ -147,7 +149,7 @@ pub(crate) fn fill(
     for lane in 0..32 {
         for index in 0..rows * columns / 32 {
             let (row, column) = position(lane, index);
-            matrix[row][column] = ty.number(row, column, salt);
+            matrix[row][column] = ty.small_number(row, column, salt);
             registers.set(lane, first, index, ty.bits, ty.encode(matrix[row][column]));
         }
     }
@@ -155,8 +157,8 @@ pub(crate) fn fill(
     matrix
 }
 
-/// Copies the first `count` bytes of the buffer to shared memory, 16 bytes at a time.
-pub(crate) fn to_shared(threads: usize, count: usize) -> String {
+/// Returns PTX that copies the first `count` bytes of the buffer to shared memory, 16 bytes per thread and iteration.
+pub(crate) fn copy_to_shared(threads: usize, count: usize) -> String {
     format!(
         "shl.b32 %r10, %r1, 4;\nCOPY:\nadd.s32 %r11, %r2, %r10;\ncvt.u64.u32 %rd10, %r10;\nadd.s64 %rd11, %rd1, %rd10;\n\
          ld.global.v4.b32 {{%r12, %r13, %r14, %r15}}, [%rd11];\nst.shared.v4.b32 [%r11], {{%r12, %r13, %r14, %r15}};\n\

@@ -9,15 +9,15 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Loops with fewer cycles are spin loops of waits.
+/// The fewest issue cycles of a loop in the statistics. Loops with fewer cycles are spin loops of waits.
 const MIN_LOOP_CYCLES: u64 = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Listing {
     instructions: u64,
-    /// Cycles that a warp takes to issue each instruction once.
+    /// Stall cycles of all instructions: the cycles that a warp takes to issue each instruction once.
     stalls: u64,
-    /// Spill instructions.
+    /// Number of spill instructions: LDL and STL.
     spill_loads: u64,
     spill_stores: u64,
     kinds: BTreeMap<&'static str, u64>,
@@ -31,7 +31,7 @@ struct Loop {
     last: u64,
     instructions: u64,
     stalls: u64,
-    /// Instructions that wait for a scoreboard.
+    /// Number of instructions that wait for a scoreboard.
     waits: u64,
     kinds: BTreeMap<&'static str, u64>,
 }
@@ -40,21 +40,22 @@ struct Instruction {
     address: u64,
     opcode: String,
     guarded: bool,
+    /// The label to which a branch goes.
     target: Option<String>,
-    stall: u64,
-    waits: bool,
+    stall_cycles: u64,
+    waits_for_scoreboard: bool,
 }
 
 /// The listings by kernel.
 pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
-    let mut found = Vec::new();
+    let mut listings = Vec::new();
     let mut kernel: Option<(String, Vec<Instruction>, BTreeMap<String, u64>)> = None;
     let mut labels: Vec<String> = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix(".text.").and_then(|name| name.strip_suffix(':')) {
-            found.extend(kernel.take().map(finish));
+            listings.extend(kernel.take().map(into_listing));
             kernel = Some((name.into(), Vec::new(), BTreeMap::new()));
             continue;
         }
@@ -62,73 +63,77 @@ pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
             labels.push(label.into());
             continue;
         }
-        let (Some((_, instructions, places)), Some((address, body))) = (&mut kernel, located(line)) else { continue };
+        let (Some((_, instructions, label_addresses)), Some((address, body))) = (&mut kernel, split_address(line)) else {
+            continue;
+        };
         // The second half of the encoding is on the next line.
-        let Some(control) = lines.peek().and_then(|next| encoding(next)) else { continue };
+        let Some(control) = lines.peek().and_then(|next| parse_encoding(next)) else { continue };
         lines.next();
         let code = body.split(';').next().unwrap_or(body);
         let mut words = code.split_whitespace().skip_while(|word| word.starts_with('@') || *word == "{");
         let opcode = words.next().unwrap_or_default().to_string();
         let target = code.split_once("`(").and_then(|(_, rest)| rest.split_once(')')).map(|(label, _)| label.to_string());
-        places.extend(labels.drain(..).map(|label| (label, address)));
+        label_addresses.extend(labels.drain(..).map(|label| (label, address)));
         let guarded = code.trim_start().starts_with('@');
         instructions.push(Instruction {
             address,
             opcode,
             guarded,
             target,
-            stall: control >> 41 & 15,
-            waits: control >> 52 & 63 != 0,
+            stall_cycles: control >> 41 & 15,
+            waits_for_scoreboard: control >> 52 & 63 != 0,
         });
     }
-    found.extend(kernel.take().map(finish));
-    found
+    listings.extend(kernel.take().map(into_listing));
+    listings
 }
 
 /// Splits `/*0040*/ IADD3 R5, RZ, -R0, RZ ; /* 0x80000000ff057210 */` into the address and the remainder.
-fn located(line: &str) -> Option<(u64, &str)> {
+fn split_address(line: &str) -> Option<(u64, &str)> {
     let (address, body) = line.strip_prefix("/*")?.split_once("*/")?;
     Some((u64::from_str_radix(address.trim(), 16).ok()?, body.trim()))
 }
 
-/// The number of a line that contains only an encoding.
-fn encoding(line: &str) -> Option<u64> {
+/// Parses a line that contains only the second half of an encoding.
+fn parse_encoding(line: &str) -> Option<u64> {
     let number = line.trim().strip_prefix("/*")?.strip_suffix("*/")?.trim();
     u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()
 }
 
-fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<String, u64>)) -> (String, Listing) {
+/// Computes the statistics of a kernel from its name, its instructions and the addresses of its labels.
+fn into_listing((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<String, u64>)) -> (String, Listing) {
     let mut listing = Listing { instructions: instructions.len() as u64, ..Listing::default() };
     for instruction in &instructions {
-        listing.stalls += instruction.stall;
-        *listing.kinds.entry(kind(&instruction.opcode)).or_default() += 1;
+        listing.stalls += instruction.stall_cycles;
+        *listing.kinds.entry(instruction_kind(&instruction.opcode)).or_default() += 1;
         listing.spill_loads += u64::from(instruction.opcode.starts_with("LDL"));
         listing.spill_stores += u64::from(instruction.opcode.starts_with("STL"));
         let Some(&first) = instruction.target.as_ref().and_then(|label| labels.get(label)) else { continue };
         if first > instruction.address || !instruction.opcode.starts_with("BRA") {
             continue;
         }
-        let inside = || instructions.iter().filter(|inside| (first..=instruction.address).contains(&inside.address));
-        // After the end of the kernel are the retry loops of waits, which return to the main code.
-        if inside().any(|inside| inside.opcode == "EXIT" && !inside.guarded) {
+        let body = || instructions.iter().filter(|other| (first..=instruction.address).contains(&other.address));
+        // The retry loops of waits come after the end of the kernel and branch back into the main code. They are not loops of the
+        // kernel.
+        if body().any(|other| other.opcode == "EXIT" && !other.guarded) {
             continue;
         }
         let mut natural_loop = Loop { first, last: instruction.address, ..Loop::default() };
-        for inside in inside() {
+        for other in body() {
             natural_loop.instructions += 1;
-            natural_loop.stalls += inside.stall;
-            natural_loop.waits += u64::from(inside.waits);
-            *natural_loop.kinds.entry(kind(&inside.opcode)).or_default() += 1;
+            natural_loop.stalls += other.stall_cycles;
+            natural_loop.waits += u64::from(other.waits_for_scoreboard);
+            *natural_loop.kinds.entry(instruction_kind(&other.opcode)).or_default() += 1;
         }
         if natural_loop.stalls >= MIN_LOOP_CYCLES {
             listing.loops.push(natural_loop);
         }
     }
-    listing.loops.sort_by_key(|one| (one.first, one.last));
+    listing.loops.sort_by_key(|l| (l.first, l.last));
     (name, listing)
 }
 
-/// The kind of an instruction, by prefix of its opcode; the first match counts.
+/// The instruction kinds, each with the prefixes of its opcodes. The first kind with a matching prefix counts.
 const KINDS: [(&str, &[&str]); 10] = [
     ("local memory", &["LDL", "STL"]),
     (
@@ -148,39 +153,45 @@ const KINDS: [(&str, &[&str]); 10] = [
     ("branches", &["BRA", "BRX", "EXIT", "CALL", "RET", "JMP", "NOP"]),
 ];
 
-fn kind(opcode: &str) -> &'static str {
+fn instruction_kind(opcode: &str) -> &'static str {
     let fits = |words: &[&str]| words.iter().any(|word| opcode.starts_with(word));
     KINDS.iter().find(|(_, words)| fits(words)).map_or("integers, logic and moves", |(name, _)| name)
 }
 
 impl Listing {
     /// The number of spill instructions.
-    pub(crate) fn spills(&self) -> u32 {
+    pub(crate) fn spill_instructions(&self) -> u32 {
         u32::try_from(self.spill_loads + self.spill_stores).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn write(&self, text: &mut String) -> std::fmt::Result {
-        writeln!(text, "  {} instructions, {} cycles to issue each once: {}", self.instructions, self.stalls, counts(&self.kinds))?;
+    pub(crate) fn write_text(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(
+            text,
+            "  {} instructions, {} cycles to issue each once: {}",
+            self.instructions,
+            self.stalls,
+            format_counts(&self.kinds)
+        )?;
         if self.spill_loads + self.spill_stores > 0 {
             writeln!(text, "  spilled registers: {} loads, {} stores", self.spill_loads, self.spill_stores)?;
         }
-        for one in &self.loops {
+        for l in &self.loops {
             writeln!(
                 text,
                 "  loop {:#06x} to {:#06x}: {} instructions, an iteration takes a warp at least {} cycles, {} instructions wait for results: {}",
-                one.first,
-                one.last,
-                one.instructions,
-                one.stalls,
-                one.waits,
-                counts(&one.kinds)
+                l.first,
+                l.last,
+                l.instructions,
+                l.stalls,
+                l.waits,
+                format_counts(&l.kinds)
             )?;
         }
         Ok(())
     }
 }
 
-fn counts(kinds: &BTreeMap<&'static str, u64>) -> String {
+fn format_counts(kinds: &BTreeMap<&'static str, u64>) -> String {
     let mut list: Vec<(&str, u64)> = kinds.iter().map(|(name, count)| (*name, *count)).collect();
     list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     list.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
@@ -190,7 +201,7 @@ fn counts(kinds: &BTreeMap<&'static str, u64>) -> String {
 mod tests {
     use super::*;
 
-    /// A loop of four instructions with 1 + 2 + 13 + 5 cycles; the second waits for the first counter.
+    /// A loop of four instructions with 1 + 2 + 13 + 5 stall cycles. The second instruction waits for scoreboard 0.
     const TEXT: &str = "\t.target\tsm_90a
 .text.k:
         /*0000*/                   S2R R0, SR_TID.X ;                /* 0x0000000000007919 */
@@ -217,13 +228,16 @@ mod tests {
     fn loops_have_the_sum_of_their_stalls() {
         let [(name, listing)] = &parse(TEXT)[..] else { panic!("one kernel") };
         assert_eq!((name.as_str(), listing.instructions, listing.spill_loads, listing.spill_stores), ("k", 8, 1, 0));
-        let [one] = &listing.loops[..] else { panic!("the loop at the end is none that takes time: {:?}", listing.loops) };
-        assert_eq!((one.first, one.last, one.instructions, one.stalls, one.waits), (0x10, 0x40, 4, 21, 1));
-        assert_eq!(one.kinds, BTreeMap::from([("branches", 1), ("floats", 2), ("local memory", 1)]));
+        let [natural_loop] = &listing.loops[..] else { panic!("the loop at the end is none that takes time: {:?}", listing.loops) };
+        assert_eq!(
+            (natural_loop.first, natural_loop.last, natural_loop.instructions, natural_loop.stalls, natural_loop.waits),
+            (0x10, 0x40, 4, 21, 1)
+        );
+        assert_eq!(natural_loop.kinds, BTreeMap::from([("branches", 1), ("floats", 2), ("local memory", 1)]));
     }
 
     #[test]
-    fn what_is_no_listing_has_no_kernels() {
+    fn malformed_text_has_no_instructions() {
         for text in ["", "/*", "/*zz*/ A ;", ".text.:\n/*0*/", "a:\n/*10*/ B ; /* 0x1 */"] {
             assert!(parse(text).iter().all(|(_, listing)| listing.instructions == 0), "{text}");
         }

@@ -6,32 +6,39 @@ use simulator::Event;
 use simulator::program::{CopyShape, Op, WgmmaA};
 
 impl Run<'_> {
-    pub(super) fn copy(&mut self, index: usize, events: &[Event], op: &Op) {
+    /// Executes a `cp.async` or bulk-copy instruction.
+    pub(super) fn execute_copy(&mut self, index: usize, events: &[Event], op: &Op) {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.ctas[cta].sm;
-        let salt = (self.ctas[cta].cluster as u64) << 44;
+        let sm = self.ctas[cta].sm;
+        let cluster_salt = (self.ctas[cta].cluster as u64) << 44;
         match op {
             Op::CopyAsync { .. } => {
                 let mut done = now;
                 for event in events {
                     match *event {
                         Event::Shared { wavefronts, .. } => {
-                            let port = &mut self.sms[number].port;
+                            let port = &mut self.sms[sm].port;
                             let start = port.max(now);
                             *port = start + f64::from(wavefronts);
-                            self.statistics.engine(Engine::Port, wavefronts.into());
+                            self.statistics.add_engine_cycles(Engine::Port, wavefronts.into());
                         }
                         Event::Global { first, count, sectors } => {
                             let lines = &stream.lines[first as usize..(first + count) as usize];
-                            let memory = &mut self.sms[number].memory;
+                            let memory = &mut self.sms[sm].memory;
                             let start = memory.tags.max(now);
                             memory.tags = start + f64::from(count);
-                            let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
-                            let cold = memory.count_dram_lines(lines, salt);
-                            let extra = machine.copy.async_latency + memory.far_slice_latency(lines);
-                            done = memory.request(start, f64::from(count) * each, cold * each, extra, MemoryRequest::Load);
+                            let bytes_per_line = 32.0 * f64::from(sectors) / f64::from(count.max(1));
+                            let dram_lines = memory.count_dram_lines(lines, cluster_salt);
+                            let extra_latency = machine.copy.async_latency + memory.far_slice_latency(lines);
+                            done = memory.request(
+                                start,
+                                f64::from(count) * bytes_per_line,
+                                dram_lines * bytes_per_line,
+                                extra_latency,
+                                MemoryRequest::Load,
+                            );
                         }
                         _ => {}
                     }
@@ -40,20 +47,20 @@ impl Run<'_> {
             }
             Op::CopyCommit => self.warps[index].copies.commit(),
             Op::CopyArrive { .. } => {
-                let done = self.warps[index].copies.completion().max(now);
+                let done = self.warps[index].copies.completion_time().max(now);
                 for event in events {
                     if let Event::CopyArrive { bar, count, increment } = *event {
                         let cta = self.cta_of_rank(cta, bar.0);
                         if increment {
                             self.expect_arrival(cta, bar.1, count);
                         }
-                        self.push(done + machine.sync.arrive, SimEvent::Arrive { cta, address: bar.1, count });
+                        self.push_event(done + machine.sync.arrive, SimEvent::Arrive { cta, address: bar.1, count });
                     }
                 }
             }
             Op::Bulk(bulk) => {
                 for event in events {
-                    self.bulk(index, event, salt, bulk.tensor);
+                    self.execute_bulk_copy(index, event, cluster_salt, bulk.tensor);
                 }
             }
             Op::BulkCommit => self.warps[index].stores.commit(),
@@ -61,53 +68,55 @@ impl Run<'_> {
         }
     }
 
-    /// A TMA copy. TMA serves copies in order, and a tensor copy costs a fixed time per row.
-    fn bulk(&mut self, index: usize, event: &Event, salt: u64, tensor: bool) {
+    /// Issues a bulk copy to TMA. TMA processes copies in order, and a tensor copy takes a fixed time per row.
+    fn execute_bulk_copy(&mut self, index: usize, event: &Event, cluster_salt: u64, tensor: bool) {
         let Event::Bulk { to_shared, bytes, rows, lines, bars } = *event else { return };
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.ctas[cta].sm;
+        let sm = self.ctas[cta].sm;
         let copy = &machine.copy;
-        let by_rows = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
-        let transfer_cycles = by_rows.max(f64::from(bytes) / copy.tma_bytes);
+        let row_cycles = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
+        let transfer_cycles = row_cycles.max(f64::from(bytes) / copy.tma_bytes);
         let cycles = transfer_cycles.max(copy.tma_issue);
-        let start = self.sms[number].tma.max(now);
-        self.sms[number].tma = start + cycles;
-        self.statistics.engine(Engine::Copy, cycles);
-        let pc = self.pc(index);
+        let start = self.sms[sm].tma.max(now);
+        self.sms[sm].tma = start + cycles;
+        self.statistics.add_engine_cycles(Engine::Copy, cycles);
+        let pc = self.current_pc(index);
         let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
-        let memory = &mut self.sms[number].memory;
-        let cold = 128.0 * memory.count_dram_lines_of_tma_tile(lines, salt);
+        let memory = &mut self.sms[sm].memory;
+        let dram_bytes = 128.0 * memory.count_dram_lines_of_tma_tile(lines, cluster_salt);
         let moved_bytes = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
         if !to_shared {
-            memory.request(start, moved_bytes, cold.min(moved_bytes), 0.0, MemoryRequest::TmaStore);
+            memory.request(start, moved_bytes, dram_bytes.min(moved_bytes), 0.0, MemoryRequest::TmaStore);
             let read = start + cycles + copy.store_read;
             self.warps[index].stores.add(start + cycles + copy.store_done, read);
-            self.span(Engine::Copy, cta, start, read, pc);
+            self.record_span(Engine::Copy, cta, start, read, pc);
             return;
         }
-        // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The measured TMA
-        // latency includes the wake-up of the waiter.
-        let extra = transfer_cycles + copy.tma_latency - machine.sync.wake + memory.far_slice_latency(lines);
-        let done =
-            memory.request(start, moved_bytes, cold.min(moved_bytes), extra, MemoryRequest::TmaLoad).max(start + transfer_cycles);
-        self.span(Engine::Copy, cta, start, done, pc);
+        // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The wake-up of the
+        // waiting warp is subtracted, because the measured TMA latency includes it.
+        let extra_latency = transfer_cycles + copy.tma_latency - machine.sync.wake + memory.far_slice_latency(lines);
+        let done = memory
+            .request(start, moved_bytes, dram_bytes.min(moved_bytes), extra_latency, MemoryRequest::TmaLoad)
+            .max(start + transfer_cycles);
+        self.record_span(Engine::Copy, cta, start, done, pc);
         let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
         for &(rank, address) in bars {
             let target = self.cta_of_rank(cta, rank);
-            self.push(done, SimEvent::Complete { cta: target, address, bytes });
+            self.push_event(done, SimEvent::Complete { cta: target, address, bytes });
         }
     }
 
-    /// Asynchronous MMAs and tensor memory.
-    pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
+    /// Executes an asynchronous MMA or a tensor-memory instruction. Returns when its result is ready, and the stall reason of
+    /// instructions that wait for it.
+    pub(super) fn execute_tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
-        let number = self.ctas[cta].sm;
+        let sm = self.ctas[cta].sm;
         let smsp = self.warps[index].index % 4;
         let tcgen05 = &machine.tcgen05;
-        let pc = self.pc(index);
+        let pc = self.current_pc(index);
         match op {
             Op::Wgmma(op) => {
                 let wgmma = &machine.wgmma;
@@ -116,14 +125,15 @@ impl Run<'_> {
                     WgmmaA::Shared(_) => (n * wgmma.column).max(wgmma.a_shared + n * wgmma.b_column),
                     WgmmaA::Registers(_) => (n * wgmma.column).max(n * wgmma.b_column).max(wgmma.registers_min),
                 };
-                let unit = &mut self.sms[number].smsps[smsp].units[crate::cost::Unit::Tensor as usize];
+                let unit = &mut self.sms[sm].smsps[smsp].units[crate::cost::Unit::Tensor as usize];
                 let start = unit.max(now);
                 *unit = start + cycles;
-                self.statistics.unit(crate::cost::Unit::Tensor, cycles);
+                self.statistics.add_unit_cycles(crate::cost::Unit::Tensor, cycles);
                 self.warps[index].mmas.add(start + cycles + wgmma.drain, start + cycles);
                 if smsp == 0 {
-                    self.statistics.engine(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);
-                    self.span(Engine::Tensor, cta, start, start + cycles, pc);
+                    self.statistics
+                        .add_engine_cycles(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);
+                    self.record_span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
             Op::WgmmaCommit => self.warps[index].mmas.commit(),
@@ -131,26 +141,30 @@ impl Run<'_> {
                 for event in events {
                     let Event::Mma { m, n, a_in_tensor_memory } = *event else { continue };
                     let columns = f64::from(n);
-                    let plain = columns * tcgen05.column;
-                    let (cycles, commit) = match (op.pair, a_in_tensor_memory, m) {
-                        (true, true, 256..) => (plain, tcgen05.commit_pair_tensor),
-                        (true, _, 256..) => (plain.max(tcgen05.pair_base + columns * tcgen05.shared_column), tcgen05.commit_pair),
-                        (true, ..) => {
-                            let least = tcgen05.pair_small_base + columns * tcgen05.pair_small_column;
-                            ((plain / 2.0).max(least), tcgen05.commit_pair)
+                    let column_cycles = columns * tcgen05.column;
+                    let (cycles, commit) = match (op.cta_pair, a_in_tensor_memory, m) {
+                        (true, true, 256..) => (column_cycles, tcgen05.commit_pair_tensor),
+                        (true, _, 256..) => {
+                            (column_cycles.max(tcgen05.pair_base + columns * tcgen05.shared_column), tcgen05.commit_pair)
                         }
-                        (false, true, _) => (plain, tcgen05.commit_tensor),
-                        (false, _, 128..) => (plain.max(tcgen05.shared_base + columns * tcgen05.shared_column), tcgen05.commit),
-                        (false, ..) => (plain, tcgen05.commit_half),
+                        (true, ..) => {
+                            let min_cycles = tcgen05.pair_small_base + columns * tcgen05.pair_small_column;
+                            ((column_cycles / 2.0).max(min_cycles), tcgen05.commit_pair)
+                        }
+                        (false, true, _) => (column_cycles, tcgen05.commit_tensor),
+                        (false, _, 128..) => {
+                            (column_cycles.max(tcgen05.shared_base + columns * tcgen05.shared_column), tcgen05.commit)
+                        }
+                        (false, ..) => (column_cycles, tcgen05.commit_half),
                     };
-                    let start = self.sms[number].tensor.max(now);
-                    let others = if op.pair { number..=(number + 1).min(self.sms.len() - 1) } else { number..=number };
-                    for number in others {
-                        self.sms[number].tensor = start + cycles;
-                        self.statistics.engine(Engine::Tensor, cycles);
+                    let start = self.sms[sm].tensor.max(now);
+                    let mma_sms = if op.cta_pair { sm..=(sm + 1).min(self.sms.len() - 1) } else { sm..=sm };
+                    for sm in mma_sms {
+                        self.sms[sm].tensor = start + cycles;
+                        self.statistics.add_engine_cycles(Engine::Tensor, cycles);
                     }
                     (self.ctas[cta].tensor_end, self.ctas[cta].tensor_commit) = (start + cycles, commit);
-                    self.span(Engine::Tensor, cta, start, start + cycles, pc);
+                    self.record_span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
             Op::TensorCopy { shape, .. } => {
@@ -161,7 +175,7 @@ impl Run<'_> {
                     CopyShape::S64x128Warps02_13 | CopyShape::S64x128Warps01_23 => 1024.0,
                 };
                 let cycles = tcgen05.copy * bytes / 4096.0;
-                let unit = &mut self.sms[number].tensor;
+                let unit = &mut self.sms[sm].tensor;
                 *unit = unit.max(now) + cycles;
                 self.ctas[cta].tensor_end = *unit;
             }
@@ -172,18 +186,18 @@ impl Run<'_> {
                     let Event::Commit { bars } = *event else { continue };
                     for &(rank, address) in &stream.bars[bars.0 as usize..bars.1 as usize] {
                         let target = self.cta_of_rank(cta, rank);
-                        self.push(done, SimEvent::Arrive { cta: target, address, count: 1 });
+                        self.push_event(done, SimEvent::Arrive { cta: target, address, count: 1 });
                     }
                 }
             }
             Op::TmemLoad { dst: slots, .. } | Op::TmemStore { src: slots, .. } => {
                 // A register of 32 lanes is one TMEM column in every shape.
                 let columns = slots.len() as f64;
-                let port = &mut self.sms[number].smsps[smsp].tensor_memory;
+                let port = &mut self.sms[sm].smsps[smsp].tensor_memory;
                 let start = port.max(now);
                 *port = start + columns * tcgen05.load_column;
                 let done = *port + tcgen05.load_latency;
-                self.statistics.engine(Engine::TensorMemory, columns * tcgen05.load_column);
+                self.statistics.add_engine_cycles(Engine::TensorMemory, columns * tcgen05.load_column);
                 let warp = &mut self.warps[index];
                 if matches!(op, Op::TmemLoad { .. }) {
                     warp.tensor_loads = warp.tensor_loads.max(done);

@@ -5,8 +5,8 @@ use simulator::Event;
 use simulator::program::Op;
 use std::collections::BTreeMap;
 
-/// Latency in cycles of a CLC response. Not measured. CTAs request a tile ahead, so the latency is visible only if a tile takes
-/// less.
+/// Latency in cycles of a CLC response: an estimate, not a measurement. CTAs request the next tile one tile ahead, so the latency
+/// is visible only if a tile takes fewer cycles.
 const CLC_LATENCY: f64 = 1000.0;
 
 /// The barriers of a CTA.
@@ -18,6 +18,7 @@ pub(super) struct CtaBarriers {
 
 #[derive(Default)]
 struct NamedBarrier {
+    /// Number of threads that have arrived in the current phase, and number that complete it.
     arrived: u32,
     threads: u32,
     /// Number of completed phases.
@@ -28,10 +29,12 @@ struct NamedBarrier {
 
 #[derive(Default)]
 struct Mbarrier {
+    /// Number of arrivals that complete a phase, and number that the current phase still needs.
     expected: i64,
     pending: i64,
+    /// Expected bytes that have not arrived. Negative if data arrives before its `expect_tx`.
     bytes: i64,
-    phases: u32,
+    completed_phases: u32,
     /// Waiting warps, each with the number of phases that must complete.
     waiting: Vec<(usize, u32)>,
 }
@@ -49,7 +52,7 @@ impl Run<'_> {
                     if let Event::Wait { bar, phases, done: true } = *event {
                         let target = self.cta_of_rank(cta, bar.0);
                         let state = self.ctas[target].bars.mbarriers.entry(bar.1).or_default();
-                        if state.phases < phases {
+                        if state.completed_phases < phases {
                             state.waiting.push((index, phases));
                             ready = false;
                             break;
@@ -67,17 +70,17 @@ impl Run<'_> {
                 state.arrived += arrivals;
                 state.threads = threads;
                 // Threads of a diverged warp may have arrived before other threads of the warp. Their phase may be complete now.
-                let waits = awaited_phase.filter(|&awaited_phase| awaited_phase >= state.completed_phases);
-                if let Some(awaited_phase) = waits {
+                let pending_phase = awaited_phase.filter(|&awaited_phase| awaited_phase >= state.completed_phases);
+                if let Some(awaited_phase) = pending_phase {
                     state.waiting.push((index, awaited_phase));
                     self.stall_warp(index, StallReason::Barrier);
                 }
                 self.try_complete_named(cta, id);
-                waits.is_none()
+                pending_phase.is_none()
             }
-            Op::ClusterBarrier { arrive } => {
+            Op::ClusterBarrier { is_arrival } => {
                 let cluster = self.ctas[cta].cluster;
-                if *arrive {
+                if *is_arrival {
                     self.clusters[cluster].arrived += 1;
                     self.try_complete_cluster(cluster);
                     return true;
@@ -97,12 +100,12 @@ impl Run<'_> {
         warp.released = false;
     }
     /// Releases a waiting warp.
-    fn release(&mut self, index: usize, time: f64, stall: StallReason) {
+    fn release_warp(&mut self, index: usize, time: f64, stall: StallReason) {
         self.warps[index].released = true;
         let record = self.next_record(index);
         let pc = self.warps[index].stream.records[record].pc;
-        self.account(index, pc, stall, time);
-        self.push(time, SimEvent::Warp(index));
+        self.attribute_wait(index, pc, stall, time);
+        self.push_event(time, SimEvent::Warp(index));
     }
 
     fn try_complete_named(&mut self, cta: usize, id: u32) {
@@ -119,13 +122,13 @@ impl Run<'_> {
         let released: Vec<(usize, u64)> = released;
         let sync = &self.setup.machine.sync;
         let time = self.now + sync.barrier + sync.barrier_warp * f64::from(state.threads) / 32.0;
-        released.into_iter().for_each(|(index, _)| self.release(index, time, StallReason::Barrier));
+        released.into_iter().for_each(|(index, _)| self.release_warp(index, time, StallReason::Barrier));
     }
 
     fn try_complete_cluster(&mut self, cluster: usize) {
         let first = self.clusters[cluster].first_cta;
         let count = self.setup.recording.ctas.len();
-        let warps: usize = self.ctas[first..first + count].iter().map(|cta| cta.warps).sum();
+        let warps: usize = self.ctas[first..first + count].iter().map(|cta| cta.running_warps).sum();
         let state = &mut self.clusters[cluster];
         if state.arrived < warps || state.waiting.len() < warps {
             return;
@@ -133,7 +136,7 @@ impl Run<'_> {
         state.arrived = 0;
         let time = self.now + self.setup.machine.sync.cluster_ordered;
         let waiting = std::mem::take(&mut state.waiting);
-        waiting.into_iter().for_each(|index| self.release(index, time, StallReason::Barrier));
+        waiting.into_iter().for_each(|index| self.release_warp(index, time, StallReason::Barrier));
     }
 
     /// A warp exited: cluster barriers no longer wait for it.
@@ -144,8 +147,8 @@ impl Run<'_> {
         }
     }
 
-    /// Executes an mbarrier instruction.
-    pub(super) fn mbarrier(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
+    /// Executes an mbarrier instruction. Returns when its result is ready, and the stall reason of instructions that wait for it.
+    pub(super) fn execute_mbarrier(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
         let rank = self.ctas[cta].rank;
@@ -161,7 +164,10 @@ impl Run<'_> {
                 Event::Arrive { bar, count } => {
                     let extra_latency = if usize::from(bar.0) == rank { 0.0 } else { machine.shared.remote_latency };
                     let target = self.cta_of_rank(cta, bar.0);
-                    self.push(now + machine.sync.arrive + extra_latency, SimEvent::Arrive { cta: target, address: bar.1, count });
+                    self.push_event(
+                        now + machine.sync.arrive + extra_latency,
+                        SimEvent::Arrive { cta: target, address: bar.1, count },
+                    );
                 }
                 Event::Expect { bar, bytes } => {
                     let target = self.cta_of_rank(cta, bar.0);
@@ -170,7 +176,7 @@ impl Run<'_> {
                 Event::Complete { bar, bytes } => {
                     let target = self.cta_of_rank(cta, bar.0);
                     let extra_latency = if matches!(op, Op::CancelLaunch { .. }) { CLC_LATENCY } else { 0.0 };
-                    self.push(now + extra_latency, SimEvent::Complete { cta: target, address: bar.1, bytes });
+                    self.push_event(now + extra_latency, SimEvent::Complete { cta: target, address: bar.1, bytes });
                 }
                 Event::Wait { .. } => {
                     // A released warp has already paid the wake-up latency.
@@ -185,11 +191,11 @@ impl Run<'_> {
     pub(super) fn expect_arrival(&mut self, cta: usize, address: u32, count: u32) {
         self.ctas[cta].bars.mbarriers.entry(address).or_default().pending += i64::from(count);
     }
-    pub(super) fn arrive(&mut self, cta: usize, address: u32, count: u32) {
+    pub(super) fn arrive_at_mbarrier(&mut self, cta: usize, address: u32, count: u32) {
         self.ctas[cta].bars.mbarriers.entry(address).or_default().pending -= i64::from(count);
         self.try_complete_mbarrier(cta, address);
     }
-    pub(super) fn complete(&mut self, cta: usize, address: u32, bytes: u32) {
+    pub(super) fn complete_bytes(&mut self, cta: usize, address: u32, bytes: u32) {
         self.ctas[cta].bars.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
         self.try_complete_mbarrier(cta, address);
     }
@@ -200,14 +206,14 @@ impl Run<'_> {
         if state.pending > 0 || state.bytes != 0 {
             return;
         }
-        state.phases += 1;
+        state.completed_phases += 1;
         state.pending += state.expected;
-        let phases = state.phases;
-        self.statistics.phase(now, cta, address, phases);
+        let phases = state.completed_phases;
+        self.statistics.record_phase(now, cta, address, phases);
         let state = self.ctas[cta].bars.mbarriers.entry(address).or_default();
         let (woken, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|&(_, needed)| needed <= phases);
         state.waiting = waiting;
         let woken: Vec<(usize, u32)> = woken;
-        woken.into_iter().for_each(|(index, _)| self.release(index, now + wake, StallReason::Mbarrier));
+        woken.into_iter().for_each(|(index, _)| self.release_warp(index, now + wake, StallReason::Mbarrier));
     }
 }

@@ -1,56 +1,58 @@
-//! Instruction fetch. An SM caches part of the code; missing lines come from L2, with a sequential prefetch. The small L0 caches of
-//! the SM sub-partitions are modelled as perfect.
+//! Instruction fetch. An SM caches part of the code. Missing lines come from L2, with a sequential prefetch. The model assumes that
+//! the small L0 caches of the SM sub-partitions never miss.
 
 use crate::code::line_bytes;
 use perf_model::Machine;
 use std::collections::VecDeque;
 
-/// Code that fits the cache is always present: earlier CTAs, and the previous launch, have used it.
+/// The instruction cache of an SM. If the code fits the cache, all lines are present from the start, because earlier CTAs or the
+/// previous launch have used them.
 #[derive(Default)]
-pub(super) struct Fetch {
-    /// Arrival time of each line.
-    lines: Vec<f64>,
+pub(super) struct InstructionCache {
+    /// The arrival time of each line; infinite for lines outside the cache. Empty if the code fits the cache.
+    arrival_times: Vec<f64>,
     /// Cached lines in the order of their requests.
     cached_lines: VecDeque<u32>,
+    /// Capacity in lines.
     capacity: usize,
-    ahead: u32,
+    prefetch_lines: u32,
     latency: f64,
 }
 
-impl Fetch {
-    pub(super) fn new(machine: &Machine, lines: u32) -> Fetch {
+impl InstructionCache {
+    pub(super) fn new(machine: &Machine, lines: u32) -> InstructionCache {
         let capacity = (machine.code.cache * 1024.0 / line_bytes(machine)) as usize;
         if lines as usize <= capacity {
-            return Fetch::default();
+            return InstructionCache::default();
         }
-        let all = vec![f64::INFINITY; lines as usize];
-        Fetch {
-            lines: all,
+        let arrival_times = vec![f64::INFINITY; lines as usize];
+        InstructionCache {
+            arrival_times,
             cached_lines: VecDeque::new(),
             capacity,
-            ahead: machine.code.prefetch_lines as u32,
+            prefetch_lines: machine.code.prefetch_lines as u32,
             latency: machine.global.l2_latency,
         }
     }
 
-    /// Whether an instruction can miss the cache: the code is larger than it.
+    /// Returns whether an instruction can miss the cache, because the code is larger than the cache.
     pub(super) fn can_miss(&self) -> bool {
-        !self.lines.is_empty()
+        !self.arrival_times.is_empty()
     }
 
-    /// The time at which a line is available, if a warp requests it now.
-    pub(super) fn line(&mut self, line: u32, now: f64) -> f64 {
-        let last = line.saturating_add(self.ahead).min(self.lines.len() as u32 - 1);
+    /// Requests a line and the lines that follow it. Returns the time at which the line is available.
+    pub(super) fn request_line(&mut self, line: u32, now: f64) -> f64 {
+        let last = line.saturating_add(self.prefetch_lines).min(self.arrival_times.len() as u32 - 1);
         for requested in line..=last {
-            if self.lines[requested as usize].is_infinite() {
-                self.lines[requested as usize] = now + self.latency;
+            if self.arrival_times[requested as usize].is_infinite() {
+                self.arrival_times[requested as usize] = now + self.latency;
                 self.cached_lines.push_back(requested);
             }
         }
-        let arrival = self.lines[line as usize];
+        let arrival = self.arrival_times[line as usize];
         while self.cached_lines.len() > self.capacity {
             let oldest = self.cached_lines.pop_front().unwrap_or(line);
-            self.lines[oldest as usize] = f64::INFINITY;
+            self.arrival_times[oldest as usize] = f64::INFINITY;
         }
         arrival
     }

@@ -1,30 +1,31 @@
 //! The memory hierarchy of global accesses: L1, the channel to L2, DRAM.
 //!
-//! All SMs of the grid behave alike, so the simulated SM gets an equal share of L2 and DRAM bandwidth. It may borrow its DRAM share
-//! ahead of time, up to the duration of an access, because the SMs do not all use their shares at once.
+//! All SMs of the grid behave alike, so the simulated SM gets an equal share of the L2 and DRAM bandwidth. It may use its DRAM
+//! share ahead of time, up to the duration of an access, because not all SMs use their shares at once.
 
 use super::{Engine, Run, Setup, StallReason};
 use simulator::Event;
 use simulator::program::{Op, Space};
 use std::collections::BTreeSet;
 
-/// Averaging window of DRAM bandwidth, in cycles.
+/// Window in cycles over which the model averages the DRAM utilization.
 const DRAM_WINDOW: f64 = 2000.0;
 /// Maximum backlog of stores in cycles, before the next store waits.
 const MAX_BACKLOG: f64 = 1500.0;
+/// Associativity of L1.
 const CACHE_WAYS: usize = 8;
-/// Number of lines over which the share of DRAM lines is kept even.
+/// The number of lines by which the count of DRAM lines may deviate from the miss rate.
 const EVEN_LINES: f64 = 32.0;
 
-/// Bytes transferred over each channel.
+/// Bytes transferred over the L2 channels and from DRAM, and the number of lines that hit L1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
-    pub(crate) l2: f64,
-    pub(crate) memory: f64,
-    pub(crate) l1_hits: f64,
+    pub(crate) l2_bytes: f64,
+    pub(crate) dram_bytes: f64,
+    pub(crate) l1_hit_lines: f64,
 }
 
-/// The origin of a request: loads and stores of threads, loads and stores of TMA.
+/// The kind of a memory request: a load or store by threads, or a load or store by TMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemoryRequest {
     Load,
@@ -41,7 +42,7 @@ pub(super) struct Memory {
     from_l2: f64,
     to_l2: f64,
     dram: f64,
-    /// Bytes per cycle.
+    /// Bandwidth in bytes per cycle.
     l2_rate: f64,
     dram_rate: f64,
     miss_rate: f64,
@@ -50,11 +51,14 @@ pub(super) struct Memory {
     far_latency: f64,
     slice_lines: u64,
     queue_factor: f64,
-    /// Share of the spilled registers that does not fit L1.
-    spilled_beyond: f64,
+    /// The share of the spilled registers that L1 cannot hold.
+    spill_share_beyond_l1: f64,
+    /// The averaged utilization of the DRAM share, and the time of its last update.
     dram_use: f64,
     dram_use_at: f64,
+    /// The sets of L1: line numbers, most recently used first.
     sets: Vec<[u64; CACHE_WAYS]>,
+    /// The lines that an instruction has used.
     used_lines: BTreeSet<u64>,
     /// First uses of lines, and the number of them that came from DRAM.
     first_uses: f64,
@@ -66,10 +70,10 @@ impl Memory {
     pub(super) fn new(setup: &Setup) -> Memory {
         let machine = setup.machine;
         let global = &machine.global;
-        let shared = f64::from(setup.program.shared_bytes) * setup.resident_ctas as f64 / 1024.0;
-        let cache = (machine.chip.l1 - shared).max(16.0);
-        let lines = (cache * 8.0) as usize;
-        let stack = setup.stack * f64::from(setup.program.threads) * setup.resident_ctas as f64 / 1024.0;
+        let shared_kib = f64::from(setup.program.shared_bytes) * setup.resident_ctas as f64 / 1024.0;
+        let l1_kib = (machine.chip.l1 - shared_kib).max(16.0);
+        let lines = (l1_kib * 8.0) as usize;
+        let stack_kib = setup.stack_bytes * f64::from(setup.program.cta_threads) * setup.resident_ctas as f64 / 1024.0;
         Memory {
             l2_rate: global.l2_bytes.min(global.l2_chip_bytes / setup.active_sms),
             dram_rate: setup.dram_bandwidth / setup.frequency / setup.active_sms,
@@ -80,40 +84,40 @@ impl Memory {
             // In lines.
             slice_lines: (global.slice_interleave / 128.0).max(1.0) as u64,
             queue_factor: global.queue,
-            spilled_beyond: (1.0 - cache / stack.max(1.0)).max(0.0),
+            spill_share_beyond_l1: (1.0 - l1_kib / stack_kib.max(1.0)).max(0.0),
             sets: vec![[u64::MAX; CACHE_WAYS]; (lines / CACHE_WAYS).max(1)],
             ..Memory::default()
         }
     }
 
     /// The time until which the next access waits, because too many bytes are in flight.
-    pub(super) fn backlog(&self) -> f64 {
+    pub(super) fn backlog_end(&self) -> f64 {
         self.from_l2.max(self.to_l2).max(self.dram) - MAX_BACKLOG
     }
 
-    /// Looks a line up in L1 and inserts it.
-    fn hit_l1(&mut self, line: u64) -> bool {
+    /// Looks a line up in L1 and inserts it. Returns whether L1 had the line.
+    fn look_up_l1(&mut self, line: u64) -> bool {
         let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.sets.len();
         let set = &mut self.sets[index];
-        let found = set.iter().position(|&other| other == line);
-        set[..=found.unwrap_or(CACHE_WAYS - 1)].rotate_right(1);
+        let way = set.iter().position(|&other| other == line);
+        set[..=way.unwrap_or(CACHE_WAYS - 1)].rotate_right(1);
         set[0] = line;
-        found.is_some()
+        way.is_some()
     }
-    /// Returns whether the first use of lines misses L2. A fixed share of lines does. The choice is pseudo-random. It is even over
-    /// a few hundred lines, so that programs that read the same lines in another order are comparable.
-    fn is_from_dram(&mut self, line: u64, lines: f64) -> bool {
-        let owed = self.miss_rate * self.first_uses - self.first_misses;
+    /// Returns whether the first use of `count` lines misses L2. A fixed share of the lines misses. The choice is a pseudo-random
+    /// function of the line, corrected towards the miss rate, so that programs that read the lines in another order are comparable.
+    fn is_from_dram(&mut self, line: u64, count: f64) -> bool {
+        let missing_misses = self.miss_rate * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
-        let is_miss = (hash as f64) < (self.miss_rate + owed / EVEN_LINES) * (1u64 << 24) as f64;
-        self.first_uses += lines;
-        self.first_misses += if is_miss { lines } else { 0.0 };
+        let is_miss = (hash as f64) < (self.miss_rate + missing_misses / EVEN_LINES) * (1u64 << 24) as f64;
+        self.first_uses += count;
+        self.first_misses += if is_miss { count } else { 0.0 };
         is_miss
     }
 
     /// Transfers bytes over the channel to or from L2. Returns the time of the last byte.
-    fn transfer(&mut self, to_l2: bool, now: f64, bytes: f64) -> f64 {
-        self.traffic.l2 += bytes;
+    fn transfer_l2(&mut self, to_l2: bool, now: f64, bytes: f64) -> f64 {
+        self.traffic.l2_bytes += bytes;
         let channel = if to_l2 { &mut self.to_l2 } else { &mut self.from_l2 };
         *channel = channel.max(now) + bytes / self.l2_rate;
         *channel
@@ -126,49 +130,51 @@ impl Memory {
         self.far_latency * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))
     }
 
-    /// Transfers bytes, some of them from DRAM; returns the arrival time.
-    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, kind: MemoryRequest) -> f64 {
-        self.traffic.memory += from_memory;
-        let transferred = self.transfer(matches!(kind, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
-        let latency = if from_memory > 0.0 { self.memory_latency } else { self.l2_latency };
+    /// Transfers bytes, `dram_bytes` of them from DRAM. Returns the arrival time.
+    pub(super) fn request(&mut self, now: f64, bytes: f64, dram_bytes: f64, extra_latency: f64, kind: MemoryRequest) -> f64 {
+        self.traffic.dram_bytes += dram_bytes;
+        let transferred = self.transfer_l2(matches!(kind, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
+        let latency = if dram_bytes > 0.0 { self.memory_latency } else { self.l2_latency };
         self.dram_use *= (-(now - self.dram_use_at).max(0.0) / DRAM_WINDOW).exp();
         self.dram_use_at = self.dram_use_at.max(now);
-        self.dram_use += from_memory / self.dram_rate / DRAM_WINDOW;
+        self.dram_use += dram_bytes / self.dram_rate / DRAM_WINDOW;
         // A TMA load does not queue: its rows and its lines in far L2 slices already determine its time.
-        let waits = from_memory > 0.0 && kind != MemoryRequest::TmaLoad;
-        let waiting = if waits { self.queue_factor * latency * self.dram_use.min(1.0) } else { 0.0 };
-        let mut done = transferred + latency + extra + waiting;
-        if from_memory > 0.0 {
-            self.dram = self.dram.max(now - self.memory_latency) + from_memory / self.dram_rate;
+        let queues = dram_bytes > 0.0 && kind != MemoryRequest::TmaLoad;
+        let queue_time = if queues { self.queue_factor * latency * self.dram_use.min(1.0) } else { 0.0 };
+        let mut done = transferred + latency + extra_latency + queue_time;
+        if dram_bytes > 0.0 {
+            self.dram = self.dram.max(now - self.memory_latency) + dram_bytes / self.dram_rate;
             done = done.max(self.dram + latency);
         }
         done
     }
 
-    /// Spill traffic of a warp: one line per register, to and from L2 for the share that does not fit L1.
-    fn spill(&mut self, now: f64, lines: f64) {
-        let bytes = 128.0 * lines * self.spilled_beyond;
+    /// Transfers the spill traffic of a warp: one line per register, to and from L2 for the share that L1 cannot hold.
+    fn transfer_spills(&mut self, now: f64, lines: f64) {
+        let bytes = 128.0 * lines * self.spill_share_beyond_l1;
         self.tags = self.tags.max(now) + lines;
-        // Spills are reloaded about as often as they are stored.
-        self.transfer(false, now, bytes / 2.0);
-        self.transfer(true, now, bytes / 2.0);
+        // About half of the spill instructions are loads.
+        self.transfer_l2(false, now, bytes / 2.0);
+        self.transfer_l2(true, now, bytes / 2.0);
     }
 
-    pub(super) fn count_dram_lines(&mut self, lines: &[u64], salt: u64) -> f64 {
-        let is_cold = |line: &&u64| self.used_lines.insert(**line ^ salt) && self.is_from_dram(**line ^ salt, 1.0);
+    /// Returns how many of the lines come from DRAM. `cluster_salt` makes the lines of each cluster distinct.
+    pub(super) fn count_dram_lines(&mut self, lines: &[u64], cluster_salt: u64) -> f64 {
+        let is_cold = |line: &&u64| self.used_lines.insert(**line ^ cluster_salt) && self.is_from_dram(**line ^ cluster_salt, 1.0);
         lines.iter().filter(is_cold).count() as f64
     }
-    /// CTAs share TMA tiles, not single lines: either all unread lines of a tile come from DRAM, or none.
-    pub(super) fn count_dram_lines_of_tma_tile(&mut self, lines: &[u64], salt: u64) -> f64 {
+    /// Returns how many lines of a TMA tile come from DRAM. CTAs share TMA tiles, not single lines, so either all unused lines of a
+    /// tile come from DRAM, or none.
+    pub(super) fn count_dram_lines_of_tma_tile(&mut self, lines: &[u64], cluster_salt: u64) -> f64 {
         let Some(&first) = lines.first() else { return 0.0 };
-        let missing = lines.iter().filter(|&&line| self.used_lines.insert(line ^ salt)).count() as f64;
-        if self.is_from_dram(first ^ salt, missing) { missing } else { 0.0 }
+        let missing = lines.iter().filter(|&&line| self.used_lines.insert(line ^ cluster_salt)).count() as f64;
+        if self.is_from_dram(first ^ cluster_salt, missing) { missing } else { 0.0 }
     }
 }
 
 impl Run<'_> {
-    /// The cost of spill traffic. The assembler reloads ahead of use, so no instruction waits for it.
-    pub(super) fn spill(&mut self, index: usize, count: f64) {
+    /// Accounts for `count` spill instructions of a warp. The assembler reloads ahead of use, so no instruction waits for a reload.
+    pub(super) fn add_spills(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
         let number = self.ctas[warp.cta].sm;
         let sm = &mut self.sms[number];
@@ -176,17 +182,18 @@ impl Run<'_> {
         smsp.issue += count;
         (warp.free, warp.stall) = (warp.free + count, StallReason::Spill);
         sm.port = sm.port.max(self.now) + count;
-        sm.memory.spill(self.now, count);
-        self.statistics.engine(Engine::Port, count);
+        sm.memory.transfer_spills(self.now, count);
+        self.statistics.add_engine_cycles(Engine::Port, count);
     }
 
-    /// A load, a store, an atomic operation, or a matrix load or store.
-    pub(super) fn access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, StallReason) {
+    /// Executes a load, a store, an atomic operation, or a matrix load or store. Returns when its result is ready, and the stall
+    /// reason of instructions that wait for it.
+    pub(super) fn execute_access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.ctas[cta].sm;
-        let salt = (self.ctas[cta].cluster as u64) << 44;
+        let sm = self.ctas[cta].sm;
+        let cluster_salt = (self.ctas[cta].cluster as u64) << 44;
         let mut stall = StallReason::Shared;
         for event in events {
             match *event {
@@ -197,10 +204,10 @@ impl Run<'_> {
                     } else {
                         f64::from(wavefronts).max(f64::from(bytes) / machine.shared.bytes)
                     };
-                    let port = &mut self.sms[number].port;
+                    let port = &mut self.sms[sm].port;
                     let start = port.max(now);
                     *port = start + cycles;
-                    self.statistics.engine(Engine::Port, cycles);
+                    self.statistics.add_engine_cycles(Engine::Port, cycles);
                     let latency = match op {
                         _ if remote => machine.shared.remote_latency,
                         Op::LoadMatrix { .. } => machine.shared.matrix,
@@ -212,30 +219,36 @@ impl Run<'_> {
                         },
                         _ => 0.0,
                     };
-                    // The latency of a wide access counts its own wavefronts.
-                    let least = (f64::from(bytes) / 128.0).ceil();
-                    ready = ready.max(start + (cycles - least).max(0.0) + latency);
+                    // The latency of a wide access includes the wavefronts that it takes without conflicts.
+                    let own_wavefronts = (f64::from(bytes) / 128.0).ceil();
+                    ready = ready.max(start + (cycles - own_wavefronts).max(0.0) + latency);
                 }
                 Event::Global { first, count, sectors } => {
                     stall = StallReason::Global;
                     let lines = &stream.lines[first as usize..(first + count) as usize];
-                    let memory = &mut self.sms[number].memory;
+                    let memory = &mut self.sms[sm].memory;
                     let start = memory.tags.max(now);
                     memory.tags = start + f64::from(count);
-                    let load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
-                    let misses = lines.iter().filter(|&&line| !(load && memory.hit_l1(line ^ salt))).count() as f64;
-                    memory.traffic.l1_hits += f64::from(count) - misses;
-                    let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
+                    let is_load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
+                    let misses = lines.iter().filter(|&&line| !(is_load && memory.look_up_l1(line ^ cluster_salt))).count() as f64;
+                    memory.traffic.l1_hit_lines += f64::from(count) - misses;
+                    let bytes_per_line = 32.0 * f64::from(sectors) / f64::from(count.max(1));
                     let mut done = start + f64::from(count) - 1.0 + machine.global.l1_latency;
                     if misses > 0.0 {
-                        let cold = if load || matches!(op, Op::Store { .. }) {
-                            memory.count_dram_lines(lines, salt).min(misses)
+                        let dram_lines = if is_load || matches!(op, Op::Store { .. }) {
+                            memory.count_dram_lines(lines, cluster_salt).min(misses)
                         } else {
                             0.0
                         };
                         let kind = if matches!(op, Op::Store { .. }) { MemoryRequest::Store } else { MemoryRequest::Load };
-                        let extra = memory.far_slice_latency(lines);
-                        done = done.max(memory.request(start, misses * each, cold * each, extra, kind));
+                        let extra_latency = memory.far_slice_latency(lines);
+                        done = done.max(memory.request(
+                            start,
+                            misses * bytes_per_line,
+                            dram_lines * bytes_per_line,
+                            extra_latency,
+                            kind,
+                        ));
                     }
                     if !matches!(op, Op::Store { .. }) {
                         ready = ready.max(done);
@@ -253,7 +266,7 @@ mod tests {
     use super::{EVEN_LINES, Memory};
 
     #[test]
-    fn every_line_set_misses_at_the_same_rate() {
+    fn every_line_stride_misses_at_the_miss_rate() {
         for (miss_rate, stride) in [(0.3, 1), (0.3, 64), (0.01, 1), (0.99, 7)] {
             let mut memory = Memory { miss_rate, ..Memory::default() };
             for line in 0..10_000 {

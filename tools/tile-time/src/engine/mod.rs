@@ -1,9 +1,9 @@
 //! The timing model: simulates all resident CTAs on the SMs of a cluster, instruction by instruction.
 //!
-//! The instructions of each warp are known (`simulator::Recording`); the model computes their timing. A warp issues in order, when
-//! its operands are ready, the unit is free and its SM sub-partition (SMSP) can issue. Asynchronous work (copies, `wgmma`,
-//! `tcgen05`) gets its completion time at issue, because engines serve in order. Barrier arrivals are events. `memory` models the
-//! memory hierarchy, `asynchronous` the engines, `barriers` the synchronization.
+//! The instructions of each warp are known (`simulator::Recording`); the model computes their timing. A warp issues an instruction
+//! when its operands are ready, its unit is free and the SM sub-partition (SMSP) of the warp can issue. Asynchronous work (copies,
+//! `wgmma`, `tcgen05`) gets its completion time at issue, because the engines process work in order. Barrier arrivals are events.
+//! `memory` models the memory hierarchy, `asynchronous` the engines, `barriers` the synchronization.
 
 mod asynchronous;
 mod barriers;
@@ -14,12 +14,12 @@ mod statistics;
 use crate::code::Code;
 use crate::cost::Unit;
 use barriers::CtaBarriers;
-use fetch::Fetch;
+use fetch::InstructionCache;
 use memory::Memory;
 pub(crate) use memory::Traffic;
 use perf_model::Machine;
 use simulator::program::{Op, Program, Space};
-use simulator::{Record, Recording, Stream};
+use simulator::{Record, Recording, WarpTrace};
 pub(crate) use statistics::{ENGINES, Engine, InstructionTime, STALL_REASONS, Span, StallReason, Statistics};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -33,8 +33,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) recording: &'a Recording,
-    /// Number of clusters that are resident together (each SM runs one CTA of each), and number of clusters that run one after
-    /// another in place of each.
+    /// Number of clusters that are resident together; each SM runs one CTA of each. And number of clusters that run one after
+    /// another in the place of each resident cluster.
     pub(crate) resident_ctas: usize,
     pub(crate) waves_simulated: usize,
     /// SMs that run CTAs and share the L2 cache and DRAM.
@@ -45,35 +45,30 @@ pub(crate) struct Setup<'a> {
     pub(crate) dram_bandwidth: f64,
     /// Clock frequency in Hz.
     pub(crate) frequency: f64,
+    /// Whether to record a timeline.
     pub(crate) timeline: bool,
-    /// Assume that no access has bank conflicts.
+    /// Whether to assume that no access has bank conflicts.
     pub(crate) perfect_banks: bool,
     /// Whether to simulate spill traffic, and stack bytes per thread.
-    pub(crate) spills: bool,
-    pub(crate) stack: f64,
+    pub(crate) spill_traffic: bool,
+    pub(crate) stack_bytes: f64,
 }
 
-/// An event with its time. The order is by time, then by insertion.
+/// An event with its time. The queue orders events by time, then by insertion.
 struct QueuedEvent {
     time: f64,
-    number: u64,
-    what: SimEvent,
+    sequence_number: u64,
+    event: SimEvent,
 }
 
 #[derive(Clone, Copy)]
 enum SimEvent {
     /// A warp may issue.
     Warp(usize),
-    Arrive {
-        cta: usize,
-        address: u32,
-        count: u32,
-    },
-    Complete {
-        cta: usize,
-        address: u32,
-        bytes: u32,
-    },
+    /// `count` arrivals at an mbarrier.
+    Arrive { cta: usize, address: u32, count: u32 },
+    /// Bytes that complete at an mbarrier.
+    Complete { cta: usize, address: u32, bytes: u32 },
 }
 
 impl PartialEq for QueuedEvent {
@@ -89,16 +84,16 @@ impl PartialOrd for QueuedEvent {
 }
 impl Ord for QueuedEvent {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
+        other.time.total_cmp(&self.time).then(other.sequence_number.cmp(&self.sequence_number))
     }
 }
 
-/// One of the four sub-partitions of an SM. Each number is the time until which the issue port or the unit is busy.
+/// One of the four sub-partitions of an SM. The fields are the times until which the issue port and the units are busy.
 #[derive(Default)]
 struct Smsp {
     issue: f64,
     units: [f64; 7],
-    /// The light half of the multiply-add unit.
+    /// The half of the FMA unit that executes only float instructions; `Unit::Heavy` is the other half.
     light: f64,
     tensor_memory: f64,
 }
@@ -111,7 +106,7 @@ struct Sm {
     tensor: f64,
     tma: f64,
     memory: Memory,
-    fetch: Fetch,
+    instruction_cache: InstructionCache,
 }
 
 /// A running CTA.
@@ -121,7 +116,8 @@ struct Cta {
     cluster: usize,
     rank: usize,
     bars: CtaBarriers,
-    warps: usize,
+    /// Number of its warps that have not ended.
+    running_warps: usize,
     /// Completion time of the issued tensor work, and the latency that a commit adds.
     tensor_end: f64,
     tensor_commit: f64,
@@ -132,6 +128,7 @@ struct Cluster {
     cta_slot: usize,
     /// Number of its CTAs that have not ended.
     running_ctas: usize,
+    /// Number of warps that have arrived at the cluster barrier, and the warps that wait there.
     arrived: usize,
     waiting: Vec<usize>,
     start: f64,
@@ -140,22 +137,23 @@ struct Cluster {
 struct Warp<'a> {
     cta: usize,
     index: usize,
-    stream: &'a Stream,
-    /// The next record in execution order, the range of the reordered scheduling region, and the issue order of its records.
-    /// The order is empty if records are issued in execution order.
+    stream: &'a WarpTrace,
+    /// The position of the next record in execution order, the range of the records of the current scheduling region, and the order
+    /// in which the warp issues them. `issue_order` is empty if it is the execution order.
     next: usize,
     executed_region: (usize, usize),
-    issued: Vec<usize>,
+    issue_order: Vec<usize>,
+    /// For each register, the time at which its value is ready, and the stall reason of instructions that wait for it.
     ready: Vec<f64>,
     producer: Vec<StallReason>,
-    /// End of its last issue, the reason of the current stall, and the time up to which stalls are accounted for.
+    /// End of its last issue, the reason of the current stall, and the time up to which its waits are attributed to a stall reason.
     free: f64,
     stall: StallReason,
-    accounted: f64,
+    attributed_until: f64,
     /// Whether the instruction at `next` waited for other warps and has been released.
     released: bool,
-    /// Its current line of the instruction cache.
-    line: u32,
+    /// The instruction-cache line of its last instruction.
+    cache_line: u32,
     copies: Groups,
     stores: Groups,
     mmas: Groups,
@@ -163,13 +161,15 @@ struct Warp<'a> {
     tensor_stores: f64,
 }
 
-/// Commit groups of asynchronous work of a warp, with completion times.
+/// The completion times of a warp's asynchronous work, by commit group.
 #[derive(Default)]
 struct Groups {
+    /// The work that is not committed: the time at which it completes, and the time at which the sources of its stores have been
+    /// read.
     open: f64,
-    /// Time at which the sources of stores have been read, before the stores complete.
     open_read: f64,
-    done: VecDeque<(f64, f64)>,
+    /// These two times of each committed group, oldest first.
+    committed: VecDeque<(f64, f64)>,
 }
 
 impl Groups {
@@ -178,22 +178,22 @@ impl Groups {
         self.open_read = self.open_read.max(read);
     }
     fn commit(&mut self) {
-        self.done.push_back((self.open, self.open_read));
+        self.committed.push_back((self.open, self.open_read));
         (self.open, self.open_read) = (0.0, 0.0);
     }
-    /// Completion time of all groups except the last `max_open`; `None` includes the open group.
-    fn wait(&self, max_open: Option<u32>, read: bool) -> f64 {
-        let count = self.done.len().saturating_sub(max_open.unwrap_or(0) as usize);
-        let all = self.done.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
+    /// Returns the time at which a wait for all committed groups except the last `max_open` ends. `None` includes uncommitted work.
+    fn wait_end(&self, max_open: Option<u32>, read: bool) -> f64 {
+        let count = self.committed.len().saturating_sub(max_open.unwrap_or(0) as usize);
+        let all = self.committed.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
         if max_open.is_none() { all.max(self.open) } else { all }
     }
-    fn completion(&self) -> f64 {
-        self.wait(None, false)
+    fn completion_time(&self) -> f64 {
+        self.wait_end(None, false)
     }
-    /// Removes the groups for which a wait with `max_open` has waited.
+    /// Removes the groups that a wait with `max_open` has completed.
     fn remove_complete(&mut self, max_open: Option<u32>) {
-        while self.done.len() > max_open.unwrap_or(0) as usize {
-            self.done.pop_front();
+        while self.committed.len() > max_open.unwrap_or(0) as usize {
+            self.committed.pop_front();
         }
     }
 }
@@ -201,8 +201,9 @@ impl Groups {
 pub(crate) struct Run<'a> {
     setup: &'a Setup<'a>,
     now: f64,
-    number: u64,
-    heap: BinaryHeap<QueuedEvent>,
+    /// The number of events that were pushed so far.
+    sequence_number: u64,
+    event_queue: BinaryHeap<QueuedEvent>,
     sms: Vec<Sm>,
     ctas: Vec<Cta>,
     clusters: Vec<Cluster>,
@@ -211,14 +212,14 @@ pub(crate) struct Run<'a> {
     statistics: Statistics,
 }
 
-/// Simulates the resident clusters, and the clusters that follow when these end, to the end.
-pub(crate) fn run(setup: &Setup) -> Statistics {
+/// Simulates the resident clusters and the clusters that follow them, until all have ended.
+pub(crate) fn simulate(setup: &Setup) -> Statistics {
     let sm_count = setup.recording.ctas.len();
     let mut run = Run {
         setup,
         now: 0.0,
-        number: 0,
-        heap: BinaryHeap::new(),
+        sequence_number: 0,
+        event_queue: BinaryHeap::new(),
         sms: (0..sm_count).map(|_| Sm::default()).collect(),
         ctas: Vec::new(),
         clusters: Vec::new(),
@@ -228,26 +229,26 @@ pub(crate) fn run(setup: &Setup) -> Statistics {
     };
     for sm in &mut run.sms {
         sm.memory = Memory::new(setup);
-        sm.fetch = Fetch::new(setup.machine, setup.code.line_count);
+        sm.instruction_cache = InstructionCache::new(setup.machine, setup.code.cache_line_count);
     }
     for cta_slot in 0..setup.resident_ctas {
         run.start_cluster(cta_slot, cta_slot as f64 * 100.0);
     }
-    while let Some(entry) = run.heap.pop() {
+    while let Some(entry) = run.event_queue.pop() {
         run.now = entry.time;
-        match entry.what {
-            SimEvent::Warp(warp) => run.advance(warp),
-            SimEvent::Arrive { cta, address, count } => run.arrive(cta, address, count),
-            SimEvent::Complete { cta, address, bytes } => run.complete(cta, address, bytes),
+        match entry.event {
+            SimEvent::Warp(warp) => run.advance_warp(warp),
+            SimEvent::Arrive { cta, address, count } => run.arrive_at_mbarrier(cta, address, count),
+            SimEvent::Complete { cta, address, bytes } => run.complete_bytes(cta, address, bytes),
         }
     }
     run.finish()
 }
 
 impl<'a> Run<'a> {
-    fn push(&mut self, time: f64, what: SimEvent) {
-        self.number += 1;
-        self.heap.push(QueuedEvent { time, number: self.number, what });
+    fn push_event(&mut self, time: f64, event: SimEvent) {
+        self.sequence_number += 1;
+        self.event_queue.push(QueuedEvent { time, sequence_number: self.sequence_number, event });
     }
 
     fn start_cluster(&mut self, cta_slot: usize, time: f64) {
@@ -265,39 +266,39 @@ impl<'a> Run<'a> {
                 cluster: number,
                 rank,
                 bars: CtaBarriers::default(),
-                warps: streams.len(),
+                running_warps: streams.len(),
                 tensor_end: 0.0,
                 tensor_commit: 0.0,
             });
             for (index, stream) in streams.iter().enumerate() {
-                let slots = setup.program.slots as usize;
+                let slots = setup.program.slot_count as usize;
                 self.warps.push(Warp {
                     cta,
                     index,
                     stream,
                     next: 0,
                     executed_region: (0, 0),
-                    issued: Vec::new(),
+                    issue_order: Vec::new(),
                     ready: vec![0.0; slots],
                     producer: vec![StallReason::Arithmetic; slots],
                     free: start,
                     stall: StallReason::Start,
-                    accounted: start,
+                    attributed_until: start,
                     released: false,
-                    line: u32::MAX,
+                    cache_line: u32::MAX,
                     copies: Groups::default(),
                     stores: Groups::default(),
                     mmas: Groups::default(),
                     tensor_loads: 0.0,
                     tensor_stores: 0.0,
                 });
-                self.push(start, SimEvent::Warp(self.warps.len() - 1));
+                self.push_event(start, SimEvent::Warp(self.warps.len() - 1));
             }
         }
     }
 
     /// Issues instructions of a warp until an earlier event is due.
-    fn advance(&mut self, warp: usize) {
+    fn advance_warp(&mut self, warp: usize) {
         loop {
             if self.warps[warp].next >= self.warps[warp].stream.records.len() {
                 return self.end_warp(warp);
@@ -307,17 +308,17 @@ impl<'a> Run<'a> {
                 self.warps[warp].next += 1;
                 continue;
             }
-            self.fetch(warp, record);
-            let Some(time) = self.ready_at(warp, record) else { return };
+            self.fetch_instruction(warp, record);
+            let time = self.ready_at(warp, record);
             if time > self.now {
-                let later = self.heap.peek().is_some_and(|entry| entry.time < time);
-                if later {
-                    self.push(time, SimEvent::Warp(warp));
+                let is_event_due = self.event_queue.peek().is_some_and(|entry| entry.time < time);
+                if is_event_due {
+                    self.push_event(time, SimEvent::Warp(warp));
                     return;
                 }
                 self.now = time;
             }
-            if !self.issue(warp, record) {
+            if !self.issue_instruction(warp, record) {
                 return;
             }
             self.warps[warp].next += 1;
@@ -325,45 +326,46 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Fetches an instruction; a new instruction-cache line may stall the warp.
-    fn fetch(&mut self, index: usize, record: usize) {
+    /// Fetches an instruction. The warp stalls if it enters an instruction-cache line that has not arrived.
+    fn fetch_instruction(&mut self, index: usize, record: usize) {
         let warp = &mut self.warps[index];
         let sm = &mut self.sms[self.ctas[warp.cta].sm];
-        let line = self.setup.code.lines[warp.stream.records[record].pc as usize];
-        if !sm.fetch.can_miss() || warp.line == line {
+        let line = self.setup.code.cache_lines[warp.stream.records[record].pc as usize];
+        if !sm.instruction_cache.can_miss() || warp.cache_line == line {
             return;
         }
-        warp.line = line;
-        let arrival = sm.fetch.line(line, self.now.max(warp.free));
+        warp.cache_line = line;
+        let arrival = sm.instruction_cache.request_line(line, self.now.max(warp.free));
         if arrival > warp.free {
             (warp.free, warp.stall) = (arrival, StallReason::Fetch);
         }
     }
 
-    /// The record that a warp issues next. Inside a scheduling region, the order is that of the assembler.
+    /// Returns the index of the record that a warp issues next. Inside a scheduling region, this follows the order of the
+    /// assembler.
     fn next_record(&mut self, warp: usize) -> usize {
         let setup = self.setup;
         let warp = &mut self.warps[warp];
         if warp.next >= warp.executed_region.1 {
             let code = &setup.code;
             let records = &warp.stream.records[warp.next..];
-            let first = records[0].pc;
-            warp.issued.clear();
+            let first_pc = records[0].pc;
+            warp.issue_order.clear();
             warp.executed_region = (warp.next, warp.next + 1);
-            if let Ok(at) = code.region_starts.binary_search(&first)
+            if let Ok(at) = code.region_starts.binary_search(&first_pc)
                 && let Some(length) = executed_records(records, code.region_starts[at + 1], setup.program, code)
             {
                 warp.executed_region.1 = warp.next + length;
                 let executed_region = &records[..length];
-                let issued = code.order[first as usize..code.region_starts[at + 1] as usize].iter();
-                let places = issued.filter_map(|pc| executed_region.binary_search_by_key(pc, |record| record.pc).ok());
-                warp.issued.extend(places.map(|place| warp.next + place));
+                let issue_order = code.order[first_pc as usize..code.region_starts[at + 1] as usize].iter();
+                let places = issue_order.filter_map(|pc| executed_region.binary_search_by_key(pc, |record| record.pc).ok());
+                warp.issue_order.extend(places.map(|place| warp.next + place));
             }
         }
-        warp.issued.get(warp.next - warp.executed_region.0).copied().unwrap_or(warp.next)
+        warp.issue_order.get(warp.next - warp.executed_region.0).copied().unwrap_or(warp.next)
     }
 
-    /// Skips an instruction without machine code, whose results are ready when its operands are. Returns false for other
+    /// Skips an instruction without machine code: its results are ready when its operands are ready. Returns false for other
     /// instructions.
     fn skip_folded(&mut self, index: usize, record: usize) -> bool {
         let warp = &mut self.warps[index];
@@ -380,8 +382,8 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// The earliest issue time of an instruction; `None` if it depends on other warps. Records the reason of the stall.
-    fn ready_at(&mut self, index: usize, record: usize) -> Option<f64> {
+    /// Returns the earliest issue time of an instruction, apart from waits for other warps. Records the reason of the stall.
+    fn ready_at(&mut self, index: usize, record: usize) -> f64 {
         let setup = self.setup;
         let warp = &self.warps[index];
         let pc = warp.stream.records[record].pc as usize;
@@ -393,7 +395,7 @@ impl<'a> Run<'a> {
             }
         }
         let op = &setup.program.code[pc].op;
-        let mut later = |at: f64, reason: StallReason| {
+        let mut delay_until = |at: f64, reason: StallReason| {
             if at > time {
                 (time, stall) = (at, reason);
             }
@@ -401,54 +403,56 @@ impl<'a> Run<'a> {
         let sm = &self.sms[self.ctas[warp.cta].sm];
         let smsp = &sm.smsps[warp.index % 4];
         match op {
-            Op::CopyWait { max_open } => later(warp.copies.wait(*max_open, false), StallReason::Copies),
-            Op::BulkWait { max_open, read } => later(warp.stores.wait(Some(*max_open), *read), StallReason::Stores),
-            Op::WgmmaWait { max_open } => later(warp.mmas.wait(Some(*max_open), false), StallReason::Mmas),
-            Op::TensorWait { loads: true } => later(warp.tensor_loads, StallReason::TmemLoad),
-            Op::TensorWait { loads: false } => later(warp.tensor_stores, StallReason::TmemLoad),
+            Op::CopyWait { max_open } => delay_until(warp.copies.wait_end(*max_open, false), StallReason::Copies),
+            Op::BulkWait { max_open, read } => delay_until(warp.stores.wait_end(Some(*max_open), *read), StallReason::Stores),
+            Op::WgmmaWait { max_open } => delay_until(warp.mmas.wait_end(Some(*max_open), false), StallReason::Mmas),
+            Op::TensorWait { loads: true } => delay_until(warp.tensor_loads, StallReason::TmemLoad),
+            Op::TensorWait { loads: false } => delay_until(warp.tensor_stores, StallReason::TmemLoad),
             Op::Load { space, .. } | Op::Store { space, .. } if *space != Space::Param => {
-                later(sm.port - PORT_QUEUE, StallReason::Port);
-                later(sm.memory.backlog(), StallReason::Memory);
+                delay_until(sm.port - PORT_QUEUE, StallReason::Port);
+                delay_until(sm.memory.backlog_end(), StallReason::Memory);
             }
-            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => later(sm.port - PORT_QUEUE, StallReason::Port),
+            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => {
+                delay_until(sm.port - PORT_QUEUE, StallReason::Port)
+            }
             Op::CopyAsync { .. } => {
-                later(sm.port - PORT_QUEUE, StallReason::Port);
-                later(sm.memory.backlog(), StallReason::Memory);
+                delay_until(sm.port - PORT_QUEUE, StallReason::Port);
+                delay_until(sm.memory.backlog_end(), StallReason::Memory);
             }
             _ => {}
         }
-        if setup.spills && setup.code.spills[pc] > 0.0 {
-            later(sm.port - PORT_QUEUE, StallReason::Port);
-            later(sm.memory.backlog(), StallReason::Spill);
+        if setup.spill_traffic && setup.code.spills[pc] > 0.0 {
+            delay_until(sm.port - PORT_QUEUE, StallReason::Port);
+            delay_until(sm.memory.backlog_end(), StallReason::Spill);
         }
         let cost = &setup.code.costs[pc];
-        for &(unit, _) in &cost.uses {
+        for &(unit, _) in &cost.unit_cycles {
             let free = match unit {
                 Unit::Fma => smsp.units[Unit::Heavy as usize].min(smsp.light),
                 unit => smsp.units[unit as usize],
             };
-            later(free, if unit == Unit::Tensor { StallReason::TensorUnit } else { StallReason::Unit });
+            delay_until(free, if unit == Unit::Tensor { StallReason::TensorUnit } else { StallReason::Unit });
         }
-        if cost.slots > 0.0 {
-            later(smsp.issue, StallReason::Slot);
+        if cost.issue_slots > 0.0 {
+            delay_until(smsp.issue, StallReason::Slot);
         }
         if time > self.now {
-            self.account(index, pc as u32, stall, time);
+            self.attribute_wait(index, pc as u32, stall, time);
         }
-        Some(time.max(self.now))
+        time.max(self.now)
     }
 
-    /// Accounts the time of a warp up to `until` to a reason.
-    fn account(&mut self, index: usize, pc: u32, stall: StallReason, until: f64) {
+    /// Attributes the time of a warp up to `until` to a stall reason.
+    fn attribute_wait(&mut self, index: usize, pc: u32, stall: StallReason, until: f64) {
         let warp = &mut self.warps[index];
-        if until > warp.accounted {
-            self.statistics.wait(warp.cta, warp.index, pc, stall, warp.accounted, until);
-            warp.accounted = until;
+        if until > warp.attributed_until {
+            self.statistics.add_wait(warp.cta, warp.index, pc, stall, warp.attributed_until, until);
+            warp.attributed_until = until;
         }
     }
 
     /// Issues an instruction now. Returns whether the warp continues.
-    fn issue(&mut self, index: usize, record: usize) -> bool {
+    fn issue_instruction(&mut self, index: usize, record: usize) -> bool {
         let setup = self.setup;
         let now = self.now;
         let pc = self.warps[index].stream.records[record].pc;
@@ -458,12 +462,12 @@ impl<'a> Run<'a> {
         }
         let cost = &setup.code.costs[pc as usize];
         let warp = &mut self.warps[index];
-        self.statistics.issued(warp.index, pc, cost.slots);
+        self.statistics.count_issue(warp.index, pc, cost.issue_slots);
         let sm = &mut self.sms[self.ctas[warp.cta].sm];
         let smsp = &mut sm.smsps[warp.index % 4];
-        smsp.issue = smsp.issue.max(now) + cost.slots;
-        for &(unit, cycles) in &cost.uses {
-            // The FMA unit has two halves: use the one that is free first, at twice the interval.
+        smsp.issue = smsp.issue.max(now) + cost.issue_slots;
+        for &(unit, cycles) in &cost.unit_cycles {
+            // The FMA unit has two halves. Use the half that is free first; each has twice the interval of the unit.
             if unit == Unit::Fma && setup.machine.rate.f32 > 64.0 {
                 let heavy = &mut smsp.units[Unit::Heavy as usize];
                 let half = if smsp.light <= *heavy { &mut smsp.light } else { heavy };
@@ -476,22 +480,22 @@ impl<'a> Run<'a> {
                     smsp.light = *free;
                 }
             }
-            self.statistics.unit(unit, cycles);
+            self.statistics.add_unit_cycles(unit, cycles);
         }
-        warp.free = now + cost.slots;
+        warp.free = now + cost.issue_slots;
         warp.stall = StallReason::Slot;
-        warp.accounted = warp.free;
-        if setup.spills && setup.code.spills[pc as usize] > 0.0 {
-            self.spill(index, f64::from(setup.code.spills[pc as usize]));
+        warp.attributed_until = warp.free;
+        if setup.spill_traffic && setup.code.spills[pc as usize] > 0.0 {
+            self.add_spills(index, f64::from(setup.code.spills[pc as usize]));
         }
-        let (ready, producer) = self.effect(index, record, op, now + cost.latency);
+        let (ready, producer) = self.apply_effects(index, record, op, now + cost.latency);
         let warp = &mut self.warps[index];
-        let following = warp.stream.records.get(record + 1).map(|next| next.pc);
-        if setup.code.if_conversion[pc as usize] {
-            // Predicated-off instructions are issued without effect.
-            let skipped = pc as usize + 1..following.unwrap_or(0) as usize;
-            warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.slots).sum());
-        } else if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && following.is_some_and(|next| next != pc + 1) {
+        let next_pc = warp.stream.records.get(record + 1).map(|next| next.pc);
+        if setup.code.converted_branches[pc as usize] {
+            // The skipped instructions are predicated off: they issue without effect.
+            let skipped = pc as usize + 1..next_pc.unwrap_or(0) as usize;
+            warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.issue_slots).sum());
+        } else if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && next_pc.is_some_and(|next| next != pc + 1) {
             warp.free += setup.machine.latency.branch;
             warp.stall = StallReason::Branch;
         }
@@ -501,8 +505,9 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// The effects of an instruction beyond its unit. Returns when its result is ready, and the kind of wait for it.
-    fn effect(&mut self, index: usize, record: usize, op: &Op, ready: f64) -> (f64, StallReason) {
+    /// Applies the effects of an instruction beyond its unit. Returns when its result is ready, and the stall reason of
+    /// instructions that wait for it.
+    fn apply_effects(&mut self, index: usize, record: usize, op: &Op, ready: f64) -> (f64, StallReason) {
         let setup = self.setup;
         let machine = setup.machine;
         let now = self.now;
@@ -510,17 +515,17 @@ impl<'a> Run<'a> {
         let events = stream.events_of(record);
         match op {
             Op::Load { .. } | Op::Store { .. } | Op::Atom { .. } | Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => {
-                self.access(index, events, op, ready)
+                self.execute_access(index, events, op, ready)
             }
             Op::Shuffle { .. } => {
                 let sm = &mut self.sms[self.ctas[self.warps[index].cta].sm];
                 sm.port = sm.port.max(now) + 1.0;
-                self.statistics.engine(Engine::Port, 1.0);
+                self.statistics.add_engine_cycles(Engine::Port, 1.0);
                 (ready, StallReason::Shared)
             }
             Op::Mma(_) => (ready, StallReason::Mma),
             Op::CopyAsync { .. } | Op::CopyCommit | Op::CopyArrive { .. } | Op::Bulk(_) | Op::BulkCommit => {
-                self.copy(index, events, op);
+                self.execute_copy(index, events, op);
                 (ready, StallReason::Arithmetic)
             }
             Op::CopyWait { max_open } => {
@@ -545,24 +550,21 @@ impl<'a> Run<'a> {
             | Op::TmemLoad { .. }
             | Op::TmemStore { .. }
             | Op::TensorAllocate { .. }
-            | Op::TensorWait { .. } => self.tensor(index, events, op, ready),
-            Op::Mbarrier { .. } | Op::CancelLaunch { .. } => self.mbarrier(index, events, op, ready),
-            Op::Nothing | Op::ProxyFence => {
-                let name = &setup.program.names[setup.program.code[stream.records[record].pc as usize].name as usize];
-                let extra = match name.split('.').next() {
+            | Op::TensorWait { .. } => self.execute_tensor(index, events, op, ready),
+            Op::Mbarrier { .. } | Op::CancelLaunch { .. } => self.execute_mbarrier(index, events, op, ready),
+            Op::Nop | Op::ProxyFence => {
+                let name = &setup.program.opcodes[setup.program.code[stream.records[record].pc as usize].opcode as usize];
+                let stall_cycles = match name.split('.').next() {
                     Some("setmaxnreg") => machine.sync.set_registers,
                     Some("fence") if name.contains("proxy") => machine.sync.fence_proxy,
                     Some("fence" | "membar") if name.contains("gpu") || name.contains("sys") || name.contains(".gl") => {
                         machine.sync.fence_device
                     }
-                    Some("fence" | "membar") if name.contains("cluster") && !name.contains("mbarrier_init") => {
-                        machine.sync.fence_cta
-                    }
                     Some("fence" | "membar") => machine.sync.fence_cta,
                     _ => 0.0,
                 };
-                self.warps[index].free += extra;
-                if extra > 0.0 {
+                self.warps[index].free += stall_cycles;
+                if stall_cycles > 0.0 {
                     self.warps[index].stall = StallReason::Fence;
                 }
                 (ready, StallReason::Arithmetic)
@@ -570,7 +572,7 @@ impl<'a> Run<'a> {
             Op::Exit => (ready, StallReason::Arithmetic),
             Op::Elementwise { .. } | Op::Move { .. } | Op::Select { .. } | Op::Pack { .. } | Op::Unpack { .. } => {
                 let pc = stream.records[record].pc as usize;
-                let special = setup.code.costs[pc].uses.iter().any(|(unit, _)| *unit == Unit::Special);
+                let special = setup.code.costs[pc].unit_cycles.iter().any(|(unit, _)| *unit == Unit::Special);
                 (ready, if special { StallReason::Special } else { StallReason::Arithmetic })
             }
             _ => (ready, StallReason::Arithmetic),
@@ -582,10 +584,10 @@ impl<'a> Run<'a> {
         self.warps[warp].ready = Vec::new();
         self.warps[warp].producer = Vec::new();
         let end = self.warps[warp].free.max(self.now);
-        self.statistics.end_of_warp(end);
-        self.ctas[cta].warps -= 1;
+        self.statistics.record_warp_end(end);
+        self.ctas[cta].running_warps -= 1;
         self.warp_exited(cta);
-        if self.ctas[cta].warps > 0 {
+        if self.ctas[cta].running_warps > 0 {
             return;
         }
         let cluster = self.ctas[cta].cluster;
@@ -612,14 +614,14 @@ impl<'a> Run<'a> {
         self.statistics
     }
 
-    /// Records a span of an engine's timeline.
-    fn span(&mut self, engine: Engine, cta: usize, start: f64, end: f64, pc: u32) {
+    /// Records a span of an engine in the timeline.
+    fn record_span(&mut self, engine: Engine, cta: usize, start: f64, end: f64, pc: u32) {
         if self.setup.timeline {
             self.statistics.spans.push(Span { engine: Some(engine), cta, warp: 0, stall: StallReason::Slot, start, end, pc });
         }
     }
-    /// The current instruction of a warp.
-    fn pc(&mut self, index: usize) -> u32 {
+    /// Returns the instruction index of the current instruction of a warp.
+    fn current_pc(&mut self, index: usize) -> u32 {
         let record = self.next_record(index);
         self.warps[index].stream.records[record].pc
     }
@@ -628,15 +630,15 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The number of records that execute a region up to `end`, complete except for instructions that converted branches skip.
-/// `None` if execution leaves the region early.
+/// Returns the number of records that execute a scheduling region up to instruction `end`. Converted branches may skip
+/// instructions. `None` if execution leaves the region early.
 fn executed_records(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
         if record.pc + 1 == end {
             return Some(index + 1);
         }
         let next = records.get(index + 1)?.pc;
-        let skipped = matches!(program.code[record.pc as usize].op, Op::Branch { target } if code.if_conversion[record.pc as usize] && target == next);
+        let skipped = matches!(program.code[record.pc as usize].op, Op::Branch { target } if code.converted_branches[record.pc as usize] && target == next);
         if next != record.pc + 1 && !skipped {
             return None;
         }

@@ -7,7 +7,7 @@ use crate::cost::{UNITS, Unit};
 /// The reason why a warp does not issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StallReason {
-    /// Another warp of its sub-partition issued.
+    /// The SM sub-partition issued another instruction.
     Slot,
     Arithmetic,
     Special,
@@ -64,10 +64,13 @@ impl StallReason {
 /// Units that all warps of an SM share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Engine {
+    /// The shared-memory port.
     Port,
+    /// TMA.
     Copy,
     /// `tcgen05` and `wgmma` MMAs.
     Tensor,
+    /// The tensor-memory ports for `tcgen05.ld` and `tcgen05.st`.
     TensorMemory,
     /// MMA operand reads from shared memory.
     Operands,
@@ -94,7 +97,7 @@ pub(crate) struct Span {
     pub(crate) pc: u32,
 }
 
-/// The time that a warp spends at an instruction: issue cycles, and cycles of each stall reason.
+/// The time that a warp spends at an instruction: number of executions, issue cycles, and stall cycles by reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InstructionTime {
     pub(crate) count: u64,
@@ -105,12 +108,15 @@ pub(crate) struct InstructionTime {
 pub(crate) struct Statistics {
     /// Start and end of each cluster, ordered by end.
     pub(crate) cluster_times: Vec<(f64, f64)>,
-    /// By warp index in its CTA, and instruction.
-    pub(crate) spent: Vec<Vec<InstructionTime>>,
-    pub(crate) units: [f64; UNITS.len()],
-    pub(crate) engines: [f64; ENGINES.len()],
-    pub(crate) slots: f64,
+    /// The time at each instruction, by warp index in the CTA and instruction index.
+    pub(crate) instruction_times: Vec<Vec<InstructionTime>>,
+    /// Busy cycles of each unit and of each engine, and the number of issued machine instructions.
+    pub(crate) unit_cycles: [f64; UNITS.len()],
+    pub(crate) engine_cycles: [f64; ENGINES.len()],
+    pub(crate) issue_slots: f64,
+    /// The time at which the last warp ends.
     pub(crate) end: f64,
+    /// The memory traffic of each SM.
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) spans: Vec<Span>,
     /// Completed mbarrier phases: time, CTA, address and phase number.
@@ -118,59 +124,59 @@ pub(crate) struct Statistics {
     /// Lines of warps that stalled forever, which is a bug of the model.
     pub(crate) stuck: Vec<u32>,
     timeline: bool,
-    code: usize,
+    instruction_count: usize,
 }
 
 impl Statistics {
     pub(super) fn new(setup: &Setup) -> Statistics {
         Statistics {
             cluster_times: Vec::new(),
-            spent: Vec::new(),
-            units: [0.0; UNITS.len()],
-            engines: [0.0; ENGINES.len()],
-            slots: 0.0,
+            instruction_times: Vec::new(),
+            unit_cycles: [0.0; UNITS.len()],
+            engine_cycles: [0.0; ENGINES.len()],
+            issue_slots: 0.0,
             end: 0.0,
             traffic: Vec::new(),
             spans: Vec::new(),
             phases: Vec::new(),
             stuck: Vec::new(),
             timeline: setup.timeline,
-            code: setup.program.code.len(),
+            instruction_count: setup.program.code.len(),
         }
     }
-    fn spent(&mut self, warp: usize, pc: u32) -> &mut InstructionTime {
-        if self.spent.len() <= warp {
-            self.spent.resize_with(warp + 1, Vec::new);
+    fn instruction_time(&mut self, warp: usize, pc: u32) -> &mut InstructionTime {
+        if self.instruction_times.len() <= warp {
+            self.instruction_times.resize_with(warp + 1, Vec::new);
         }
-        if self.spent[warp].is_empty() {
-            self.spent[warp] = vec![InstructionTime::default(); self.code];
+        if self.instruction_times[warp].is_empty() {
+            self.instruction_times[warp] = vec![InstructionTime::default(); self.instruction_count];
         }
-        &mut self.spent[warp][pc as usize]
+        &mut self.instruction_times[warp][pc as usize]
     }
-    pub(super) fn issued(&mut self, warp: usize, pc: u32, slots: f64) {
-        let spent = self.spent(warp, pc);
+    pub(super) fn count_issue(&mut self, warp: usize, pc: u32, slots: f64) {
+        let spent = self.instruction_time(warp, pc);
         spent.count += 1;
         spent.issue += slots;
-        self.slots += slots;
+        self.issue_slots += slots;
     }
-    pub(super) fn wait(&mut self, cta: usize, warp: usize, pc: u32, stall: StallReason, start: f64, end: f64) {
-        self.spent(warp, pc).waits[stall as usize] += (end - start) as f32;
+    pub(super) fn add_wait(&mut self, cta: usize, warp: usize, pc: u32, stall: StallReason, start: f64, end: f64) {
+        self.instruction_time(warp, pc).waits[stall as usize] += (end - start) as f32;
         if self.timeline && end - start >= 8.0 {
             self.spans.push(Span { engine: None, cta, warp, stall, start, end, pc });
         }
     }
-    pub(super) fn unit(&mut self, unit: Unit, cycles: f64) {
-        self.units[unit as usize] += cycles;
+    pub(super) fn add_unit_cycles(&mut self, unit: Unit, cycles: f64) {
+        self.unit_cycles[unit as usize] += cycles;
     }
-    pub(super) fn engine(&mut self, engine: Engine, cycles: f64) {
-        self.engines[engine as usize] += cycles;
+    pub(super) fn add_engine_cycles(&mut self, engine: Engine, cycles: f64) {
+        self.engine_cycles[engine as usize] += cycles;
     }
-    pub(super) fn phase(&mut self, time: f64, cta: usize, address: u32, number: u32) {
+    pub(super) fn record_phase(&mut self, time: f64, cta: usize, address: u32, number: u32) {
         if self.timeline {
             self.phases.push((time, cta, address, number));
         }
     }
-    pub(super) fn end_of_warp(&mut self, end: f64) {
+    pub(super) fn record_warp_end(&mut self, end: f64) {
         self.end = self.end.max(end);
     }
 }

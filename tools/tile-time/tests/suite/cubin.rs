@@ -1,10 +1,10 @@
-//! Tests the statistics of cubins with a stand-in for nvdisasm that prints the listing below.
+//! Tests the statistics of cubins. A shell script replaces nvdisasm and prints the listing below.
 
 use crate::support::Kernel;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A loop of 1 + 2 + 13 + 5 cycles that moves a spilled register.
+/// A loop with 1 + 2 + 13 + 5 stall cycles, which reloads a spilled register.
 const LISTING: &str = "\t.target\tsm_90a
 .text.k:
 .L_x_1:
@@ -21,18 +21,18 @@ const LISTING: &str = "\t.target\tsm_90a
 ";
 
 /// Creates a folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm is the given shell script.
-fn folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
+fn create_folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("the test can create a folder");
     let path = folder.path();
     let kernel = Kernel::new("sm_90a", 128).body("add.s32 %r9, %r9, %r9;\nst.global.b32 [%rd1], %r9;");
     kernel.write(path);
     let ptxas = common::toolkit::ptxas().expect("scripts/setup brought ptxas");
-    let made = Command::new(ptxas.path)
+    let assembly = Command::new(ptxas.path)
         .args(["-arch", "sm_90a", "k.ptx", "-o", "k.cubin"])
         .current_dir(path)
         .output()
         .expect("ptxas runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(assembly.status.success(), "{}", String::from_utf8_lossy(&assembly.stderr));
     std::fs::create_dir_all(path.join("toolkit/bin")).expect("the test can create a folder");
     std::fs::write(path.join("listing"), LISTING).expect("a file can be written");
     if let Some(script) = nvdisasm {
@@ -44,20 +44,20 @@ fn folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
     folder
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> Output {
+fn run_tile_time(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tile-time"));
     command.args(arguments).current_dir(folder).env("CUDA_ROOT", folder.join("toolkit")).output().expect("tile-time runs")
 }
 
-fn text(output: &Output) -> String {
+fn stdout_of(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
-fn resources_and_cycles_of_loops() {
-    let folder = folder(Some("cat listing"));
-    let reported = text(&run(folder.path(), &["k.cubin"]));
+fn cubin_report_has_resources_and_loop_cycles() {
+    let folder = create_folder(Some("cat listing"));
+    let reported = stdout_of(&run_tile_time(folder.path(), &["k.cubin"]));
     for words in [
         "CTAs of 128 threads, limited by",
         "bytes of stack",
@@ -66,15 +66,16 @@ fn resources_and_cycles_of_loops() {
     ] {
         assert!(reported.contains(words), "no '{words}' in\n{reported}");
     }
-    let json: serde_json::Value = serde_json::from_str(&text(&run(folder.path(), &["k.cubin", "--json", "-"]))).expect("JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout_of(&run_tile_time(folder.path(), &["k.cubin", "--json", "-"]))).expect("JSON");
     assert_eq!(json["kernels"][0]["code"]["loops"][0]["stalls"], 21);
 }
 
 #[test]
-fn time_with_the_registers_of_a_cubin() {
-    let folder = folder(Some("cat listing"));
+fn prediction_uses_the_registers_of_a_cubin() {
+    let folder = create_folder(Some("cat listing"));
     let arguments = ["k.cubin", "--ptx", "k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice"];
-    let json: serde_json::Value = serde_json::from_str(&text(&run(folder.path(), &arguments))).expect("JSON");
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(&run_tile_time(folder.path(), &arguments))).expect("JSON");
     assert!(json["cycles"].as_f64().expect("a number") > 100.0);
     assert_eq!((&json["registers_estimated"], &json["spills"]), (&false.into(), &1.into()));
     assert_eq!(json["registers"], json["assembled"]["kernels"][0]["registers"]);
@@ -84,18 +85,18 @@ fn time_with_the_registers_of_a_cubin() {
 /// plain file.
 #[test]
 fn ptx_that_a_container_carries_is_timed() {
-    let folder = folder(None);
+    let folder = create_folder(None);
     let path = folder.path();
     let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../formats/cubin/tests/embedded");
     for name in ["k.ptx", "zstd.fatbin", "lz4.fatbin"] {
         std::fs::copy(stored.join(name), path.join(name)).expect("it is there");
     }
     let ptxas = common::toolkit::ptxas().expect("scripts/setup brought ptxas");
-    let made = Command::new(ptxas.path).args(["-g", "-arch", "sm_80", "k.ptx", "-o", "g.cubin"]).current_dir(path).output();
-    assert!(made.expect("ptxas runs").status.success());
+    let assembly = Command::new(ptxas.path).args(["-g", "-arch", "sm_80", "k.ptx", "-o", "g.cubin"]).current_dir(path).output();
+    assert!(assembly.expect("ptxas runs").status.success());
     let time = |file: &str| -> f64 {
         let arguments = [file, "--launch", "launch.json", "--json", "-", "--no-advice", "--gpu", "a100", "--registers", "16"];
-        let json: serde_json::Value = serde_json::from_str(&text(&run(path, &arguments))).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&stdout_of(&run_tile_time(path, &arguments))).expect("JSON");
         json["cycles"].as_f64().expect("a number")
     };
     let isolated = time("k.ptx");
@@ -107,19 +108,19 @@ fn ptx_that_a_container_carries_is_timed() {
 #[test]
 fn without_nvdisasm_registers_are_reported() {
     for (script, why) in [(None, "no nvdisasm"), (Some("echo broken >&2; exit 1"), "nvdisasm rejects the file: broken")] {
-        let reported = text(&run(folder(script).path(), &["k.cubin"]));
+        let reported = stdout_of(&run_tile_time(create_folder(script).path(), &["k.cubin"]));
         assert!(reported.contains("registers") && reported.contains(why), "{reported}");
     }
 }
 
 #[test]
 fn unpredictable_inputs_are_errors() {
-    let folder = folder(None);
+    let folder = create_folder(None);
     let path = folder.path();
     let cubin = std::fs::read(path.join("k.cubin")).expect("it is there");
     for length in [4, 16, 64, 200, cubin.len() / 2, cubin.len() - 1] {
         std::fs::write(path.join("cut.cubin"), &cubin[..length]).expect("a file can be written");
-        let output = run(path, &["cut.cubin"]);
+        let output = run_tile_time(path, &["cut.cubin"]);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{length} bytes: {output:?}");
     }
     let other = std::fs::read_to_string(path.join("k.ptx")).expect("it is there").replace(".entry k", ".entry other");
@@ -130,7 +131,7 @@ fn unpredictable_inputs_are_errors() {
         (&["k.ptx"], "TIM007"),
     ];
     for (arguments, code) in cases {
-        let output = run(path, arguments);
+        let output = run_tile_time(path, arguments);
         assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains(code), "{arguments:?}: {output:?}");
     }
 }

@@ -2,15 +2,16 @@
 //! padded rows, and permuted rows with two stages. All compute a 4096 x 4096 x 4096 matmul in bf16 with four warps, `cp.async`,
 //! `ldmatrix` and `mma.sync`.
 
-use crate::rates::near;
+use crate::rates::assert_near;
 use crate::support::{Kernel, repeat};
 
 const SIZE: usize = 4096;
-/// Bytes of a row of A or of B (which is transposed), and of a tile's row.
-const ROW: usize = 2 * SIZE;
-const DEPTH: usize = 64;
+/// Bytes of a row of A, or of B, which is transposed.
+const ROW_BYTES: usize = 2 * SIZE;
+/// Extent of a tile along K, in elements.
+const TILE_DEPTH: usize = 64;
 
-/// A kernel of the series.
+/// A kernel of the series, a rung of the ladder.
 struct Rung {
     /// Columns of a CTA's output tile; it has 128 rows.
     columns: usize,
@@ -22,7 +23,7 @@ struct Rung {
 }
 
 impl Rung {
-    fn stage(&self) -> usize {
+    fn stage_bytes(&self) -> usize {
         (128 + self.columns) * self.stride
     }
 
@@ -49,26 +50,26 @@ impl Rung {
         // Permuted kernels load B with `ldmatrix.x4`: the third and fourth matrix are the rows after the first eight.
         let b_row = if self.permuted { "shr.u32 %i9, %i1, 4;\nmad.lo.s32 %i6, %i9, 8, %i6;\n" } else { "" };
         format!(
-            "mov.u32 %r13, {ROW};\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %ctaid.x;\nshr.u32 %i0, %r3, 5;\nand.b32 %i1, %r3, 31;\n\
+            "mov.u32 %r13, {ROW_BYTES};\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %ctaid.x;\nshr.u32 %i0, %r3, 5;\nand.b32 %i1, %r3, 31;\n\
              shr.u32 %i2, %i0, 1;\nand.b32 %i3, %i0, 1;\nshr.u32 %i4, %r6, {log2_tiles_per_row};\nand.b32 %i5, %r6, {};\n\
-             shr.u32 %i6, %r3, 3;\nand.b32 %i7, %r3, 7;\nmad.lo.s32 %i8, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i8, {ROW};\nadd.s64 %rd2, %rd1, %rd4;\n\
-             mad.lo.s32 %i8, %i5, {}, %i6;\nmul.wide.u32 %rd4, %i8, {ROW};\nadd.s64 %rd3, %rd1, %rd4;\nadd.s64 %rd3, %rd3, {};\n\
+             shr.u32 %i6, %r3, 3;\nand.b32 %i7, %r3, 7;\nmad.lo.s32 %i8, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i8, {ROW_BYTES};\nadd.s64 %rd2, %rd1, %rd4;\n\
+             mad.lo.s32 %i8, %i5, {}, %i6;\nmul.wide.u32 %rd4, %i8, {ROW_BYTES};\nadd.s64 %rd3, %rd1, %rd4;\nadd.s64 %rd3, %rd3, {};\n\
              mul.wide.u32 %rd4, %i7, 16;\nadd.s64 %rd2, %rd2, %rd4;\nadd.s64 %rd3, %rd3, %rd4;\n{}shl.b32 %i7, %i7, 4;\n\
              mad.lo.s32 %r10, %i6, {}, %r1;\nadd.s32 %r10, %r10, %i7;\n\
              and.b32 %i6, %i1, 15;\nmad.lo.s32 %i6, %i2, 64, %i6;\nshr.u32 %i7, %i1, 4;\n{}\
              and.b32 %i6, %i1, 7;\n{b_row}mad.lo.s32 %i6, %i3, {half}, %i6;\nshr.u32 %i7, %i1, 3;\nand.b32 %i7, %i7, 1;\n{}\
-             shr.u32 %i6, %i1, 2;\nmad.lo.s32 %i6, %i2, 64, %i6;\nmad.lo.s32 %i6, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i6, {ROW};\nadd.s64 %rd5, %rd1, %rd4;\n\
+             shr.u32 %i6, %i1, 2;\nmad.lo.s32 %i6, %i2, 64, %i6;\nmad.lo.s32 %i6, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i6, {ROW_BYTES};\nadd.s64 %rd5, %rd1, %rd4;\n\
              and.b32 %i7, %i1, 3;\nshl.b32 %i7, %i7, 1;\nmad.lo.s32 %i7, %i3, {half}, %i7;\nmad.lo.s32 %i7, %i5, {}, %i7;\nmul.wide.u32 %rd4, %i7, 2;\n\
              add.s64 %rd5, %rd5, %rd4;\nadd.s64 %rd5, %rd5, {};\n",
             SIZE / self.columns - 1,
             self.columns,
-            SIZE * ROW,
+            SIZE * ROW_BYTES,
             unit("%i7", "%i6"),
             self.stride,
             load("%a", 0),
             load("%b", 128 * self.stride),
             self.columns,
-            2 * SIZE * ROW,
+            2 * SIZE * ROW_BYTES,
         )
     }
 
@@ -76,7 +77,7 @@ impl Rung {
     /// kernels have no constant matrix size.
     fn copies(&self, stage: usize, guard: &str) -> String {
         let copy = |index: usize| {
-            let to = stage * self.stage() + index * 16 * self.stride;
+            let to = stage * self.stage_bytes() + index * 16 * self.stride;
             let (from, row) = if index < 8 { ("%rd2", index) } else { ("%rd3", index - 8) };
             format!(
                 "mul.wide.s32 %rd6, %r13, {};\nadd.s64 %rd6, {from}, %rd6;\n{guard}cp.async.cg.shared.global [%r10+{to}], [%rd6], 16;",
@@ -84,12 +85,12 @@ impl Rung {
             )
         };
         repeat(8 + self.columns / 16, copy)
-            + &format!("cp.async.commit_group;\nadd.s64 %rd2, %rd2, {};\nadd.s64 %rd3, %rd3, {};\n", 2 * DEPTH, 2 * DEPTH)
+            + &format!("cp.async.commit_group;\nadd.s64 %rd2, %rd2, {};\nadd.s64 %rd3, %rd3, {};\n", 2 * TILE_DEPTH, 2 * TILE_DEPTH)
     }
 
-    /// The MMAs of one stage. Each of the four warps computes 64 rows and half of the columns.
+    /// Returns the MMAs of one stage. Each of the four warps computes 64 rows and half of the columns.
     fn mmas(&self, stage: usize) -> String {
-        let at = stage * self.stage();
+        let at = stage * self.stage_bytes();
         let parts = self.columns / 16;
         let load_b = |step: usize| match self.permuted {
             true => repeat(parts / 2, |pair| {
@@ -134,7 +135,7 @@ impl Rung {
         let registers =
             ".reg .b32 %i<10>;\n.reg .b32 %a<4>;\n.reg .b32 %b<4>;\n.reg .b32 %x<32>;\n.reg .b32 %y<64>;\n.reg .f32 %c<128>;\n";
         let zeros = repeat(16 * parts, |index| format!("mov.f32 %c{index}, 0f00000000;"));
-        let iterations = SIZE / DEPTH;
+        let iterations = SIZE / TILE_DEPTH;
         let iteration = match self.stages {
             1 => self.copies(0, "") + "cp.async.wait_all;\nbar.sync 0;\n" + &self.mmas(0) + "bar.sync 0;\nadd.s32 %i9, %i9, 1;\n",
             stages => repeat(stages, |stage| {
@@ -153,7 +154,7 @@ impl Rung {
             format!(
                 "cvt.rn.bf16x2.f32 %i0, %c{}, %c{accumulator};\nst.global.b32 [%rd5+{}], %i0;",
                 accumulator + 1,
-                (row * 16 + half * 8) * ROW + part * 16
+                (row * 16 + half * 8) * ROW_BYTES + part * 16
             )
         };
         let body = format!(
@@ -161,18 +162,19 @@ impl Rung {
             repeat(8 * parts, store)
         );
         Kernel::new("sm_80", 128)
-            .before(&(registers.to_string() + &self.thread_offsets() + &zeros))
+            .prologue(&(registers.to_string() + &self.thread_offsets() + &zeros))
             .body(body)
-            .shared((self.stages * self.stage()) as u32)
+            .shared_bytes((self.stages * self.stage_bytes()) as u32)
             .grid((SIZE * SIZE / 128 / self.columns) as u32)
-            .bytes(3 * SIZE * ROW)
+            .out_bytes(3 * SIZE * ROW_BYTES)
             .flops(2.0 * (SIZE as f64).powi(3))
             .registers(200)
     }
 }
 
-/// TFLOP/s on A100 with 40 GB. The first kernel waits for shared memory and runs at the maximum clock. The others spend most of the
-/// time in MMAs; their clock follows from the 244 TFLOP/s of the fastest library on the same machine.
+/// Compares the TFLOP/s on A100 with 40 GB. The first kernel waits for shared memory, so it runs at the maximum clock rate. The
+/// other kernels spend most of the time in MMAs; their clock rate follows from the 244 TFLOP/s of the fastest library on the same
+/// machine.
 #[test]
 fn ladder_of_bank_conflicts() {
     let rungs = [
@@ -183,7 +185,7 @@ fn ladder_of_bank_conflicts() {
     let predicted = rungs.map(|(name, rung, clock, measured)| {
         let report = rung.kernel().report_with("a100-40", &["--set", &format!("chip.clock={clock}")]);
         let predicted = report["tflops"].as_f64().expect("a number");
-        near(name, predicted, measured, 0.15);
+        assert_near(name, predicted, measured, 0.15);
         predicted
     });
     assert!(predicted.is_sorted(), "{predicted:?}");

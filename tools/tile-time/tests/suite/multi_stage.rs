@@ -1,24 +1,24 @@
 //! A multi-stage buffer on one SM: one thread fills the stages with TMA copies, another issues the MMAs.
 
-use crate::rates::{near, wait};
+use crate::rates::{assert_near, wait_text};
 use crate::support::{Kernel, repeat};
 
-/// The copies and MMAs of a stage.
-struct StageForm {
+/// The copies that fill a stage, and the MMAs that read it.
+struct StageShape {
     /// Bytes of a row of a TMA tile.
-    row: usize,
+    row_bytes: usize,
     /// Rows of each TMA copy of a stage.
     tma_copies: &'static [usize],
     /// Number of MMAs of a stage, and columns of each.
     mmas: usize,
     columns: u32,
-    /// Whether the second-level cache holds all operands.
+    /// Whether L2 holds all operands.
     cached: bool,
 }
 
-impl StageForm {
-    fn bytes(&self) -> usize {
-        self.row * self.tma_copies.iter().sum::<usize>()
+impl StageShape {
+    fn stage_bytes(&self) -> usize {
+        self.row_bytes * self.tma_copies.iter().sum::<usize>()
     }
 
     fn kernel(&self, stages: usize, count: usize) -> Kernel {
@@ -34,29 +34,29 @@ impl StageForm {
                  selp.b32 %r14, 0, %r14, %p6;\nadd.s32 %r16, %r16, 1;\nsetp.lt.s32 %p7, %r16, {count};\n@%p7 bra NEXT_{name};\n"
             )
         };
-        let mut before = 0;
+        let mut rows_before = 0;
         let copies = self.tma_copies.iter().map(|&rows| {
             let number = maps.iter().position(|&other| other == rows).expect("there is a map for each size");
             let copy = format!(
-                "add.s32 %r10, %r18, {};\nmov.b32 %r13, {before};\n\
+                "add.s32 %r10, %r18, {};\nmov.b32 %r13, {rows_before};\n\
                  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r10], [%rd1{number}, {{%r19, %r13}}], [%r17];\n",
-                1024 + before * self.row
+                1024 + rows_before * self.row_bytes
             );
-            before += rows;
+            rows_before += rows;
             copy
         });
         let fill = format!(
             "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r17], {};\nmad.lo.s32 %r18, %r14, {}, %r1;\nmul.lo.s32 %r19, %r16, {};\n{}",
-            self.bytes(),
-            self.bytes(),
-            self.row / 2,
+            self.stage_bytes(),
+            self.stage_bytes(),
+            self.row_bytes / 2,
             copies.collect::<String>()
         );
         let mma_text = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(self.mmas);
         let multiply = format!(
             "{mma_text}add.s32 %r5, %r17, {FREE};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n"
         );
-        let last = wait("LAST", FREE + 8 * ((count - 1) % stages), (count - 1) / stages);
+        let last = wait_text("LAST", FREE + 8 * ((count - 1) % stages), (count - 1) / stages);
         let body = format!(
             "@%p4 bra FILL;\n{}{last}bra DONE;\n{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\nbar.warp.sync -1;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 256;\nEND:\n",
@@ -69,20 +69,20 @@ impl StageForm {
         let map_addresses: String = (0..maps.len())
             .map(|number| format!("mov.b64 %rd1{number}, map{number};\ncvta.param.u64 %rd1{number}, %rd1{number};\n"))
             .collect();
-        let before = format!(
+        let prologue = format!(
             "{map_addresses}mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
              tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 256;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{inits}READY:\n\
              barrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\nmov.b64 %rd8, 4611756662317416448;\n\
              setp.eq.s32 %p2, 0, 0;\nand.b32 %r4, %r3, 31;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra DONE;\nsetp.eq.s32 %p4, %r3, 32;\n",
             1 << 4 | (self.columns >> 3) << 17 | (128 >> 4) << 24
         );
-        let tma_copies: Vec<(usize, usize)> = maps.iter().map(|&rows| (self.row, rows)).collect();
+        let tma_copies: Vec<(usize, usize)> = maps.iter().map(|&rows| (self.row_bytes, rows)).collect();
         Kernel::new("sm_100a", 64)
-            .before(&before)
+            .prologue(&prologue)
             .body(body)
             .tma_copies(&tma_copies)
-            .shared(1024 + (stages * self.bytes()) as u32)
-            .bytes(self.tma_copies.iter().sum::<usize>() * Kernel::MATRIX)
+            .shared_bytes(1024 + (stages * self.stage_bytes()) as u32)
+            .out_bytes(self.tma_copies.iter().sum::<usize>() * Kernel::MATRIX_ROW_BYTES)
     }
 
     /// Cycles per stage in the steady state of the multi-stage buffer.
@@ -94,31 +94,31 @@ impl StageForm {
 }
 
 /// A stage takes the round-trip latency divided by the number of stages, until the row rate of the TMA copies is the limit.
-/// Measured on one SM of B200 at 1.965 GHz, with a K loop over 131072. The previous launch leaves 32 and 48 MB of 8-bit operands in
-/// the second-level cache, but not 64 MB and more of bf16 operands.
+/// Measured on one SM of B200 at 1.965 GHz, with a K extent of 131072. The previous launch leaves 32 and 48 MB of 8-bit operands in
+/// L2, but not 64 MB and more of bf16 operands.
 #[test]
 fn multi_stage_tma_buffers() {
-    let halves = |tma_copies, mmas, columns| StageForm { row: 128, tma_copies, mmas, columns, cached: false };
-    let bytes = |row, tma_copies, mmas, columns| StageForm { row, tma_copies, mmas, columns, cached: true };
+    let bf16_stages = |tma_copies, mmas, columns| StageShape { row_bytes: 128, tma_copies, mmas, columns, cached: false };
+    let fp8_stages = |row_bytes, tma_copies, mmas, columns| StageShape { row_bytes, tma_copies, mmas, columns, cached: true };
     let measured = [
         (
             "bf16 128x128x64",
-            halves(&[128, 128], 4, 128),
+            bf16_stages(&[128, 128], 4, 128),
             &[(2, 1.164), (3, 0.786), (4, 0.600), (5, 0.4915), (6, 0.429), (7, 0.4225)][..],
         ),
-        ("bf16 128x256x64", halves(&[128, 256], 4, 256), &[(3, 1.038)]),
-        ("bf16 128x128x128", halves(&[128; 4], 8, 128), &[(2, 0.801), (3, 0.543)]),
-        ("bf16 128x256x128", halves(&[128, 128, 256, 256], 8, 256), &[(2, 1.131)]),
-        ("fp8 128x128x64", bytes(64, &[128, 128], 2, 128), &[(2, 0.743), (3, 0.497), (4, 0.412)]),
-        ("fp8 128x128x128", bytes(128, &[128, 128], 4, 128), &[(2, 0.444), (4, 0.227)]),
-        ("fp8 128x256x64", bytes(64, &[128, 256], 2, 256), &[(2, 0.953), (3, 0.642), (4, 0.617)]),
-        ("fp8 128x256x128", bytes(128, &[128, 256], 4, 256), &[(2, 0.589), (3, 0.416)]),
+        ("bf16 128x256x64", bf16_stages(&[128, 256], 4, 256), &[(3, 1.038)]),
+        ("bf16 128x128x128", bf16_stages(&[128; 4], 8, 128), &[(2, 0.801), (3, 0.543)]),
+        ("bf16 128x256x128", bf16_stages(&[128, 128, 256, 256], 8, 256), &[(2, 1.131)]),
+        ("fp8 128x128x64", fp8_stages(64, &[128, 128], 2, 128), &[(2, 0.743), (3, 0.497), (4, 0.412)]),
+        ("fp8 128x128x128", fp8_stages(128, &[128, 128], 4, 128), &[(2, 0.444), (4, 0.227)]),
+        ("fp8 128x256x64", fp8_stages(64, &[128, 256], 2, 256), &[(2, 0.953), (3, 0.642), (4, 0.617)]),
+        ("fp8 128x256x128", fp8_stages(128, &[128, 256], 4, 256), &[(2, 0.589), (3, 0.416)]),
     ];
     for (name, form, rows) in measured {
         let depth = if name.ends_with("x128") { 128.0 } else { 64.0 };
         for &(stages, milliseconds) in rows {
             let cycles = milliseconds * 1.965e6 * depth / 131_072.0;
-            near(&format!("{name}, {stages} stages"), form.cycles(stages), cycles, 0.10);
+            assert_near(&format!("{name}, {stages} stages"), form.cycles(stages), cycles, 0.10);
         }
     }
 }

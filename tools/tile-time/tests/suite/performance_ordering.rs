@@ -1,24 +1,24 @@
 //! Publicly known performance orderings, on kernels that differ in one feature only: CTA pairs, and an epilogue that overlaps the
 //! MMAs of the next tile. `tests/cli/performance_ordering.rs` checks compiled kernels.
 
-use crate::rates::{commit, each, near, wait};
+use crate::rates::{assert_near, commit_text, cycles_per_repetition, wait_text};
 use crate::support::{Kernel, repeat};
 
-/// Offsets of a stage's mbarriers: its data has arrived, the stage is free, the data of the peer CTA has arrived.
+/// Offsets in bytes of the mbarriers of stage 0: its data has arrived, the stage is free, the data of the peer CTA has arrived.
 const FULL: usize = 0;
 const FREE: usize = 128;
 const PEER: usize = 256;
 
-fn inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
+fn mbarrier_inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
     bars.map(|bar| format!("mbarrier.init.shared.b64 [%r1+{bar}], {arrivals};\n")).collect()
 }
 
 /// A matmul loop over a multi-stage buffer in 192 KiB of each CTA. Tiles have 128 rows, or 256 rows for a CTA pair, 256 columns and
 /// a depth of 64. A single CTA loads all columns of B. A CTA of a pair loads half of them, so it has smaller and more stages.
-fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
+fn multi_stage_matmul(pair: bool, count: usize) -> Kernel {
     let (group, rows, parts, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
     let wait_for_stage =
-        |name: &str, tile: usize, bars: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);
+        |name: &str, tile: usize, bars: usize| wait_text(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);
     let fill = |tile: usize| {
         let free = if tile >= stages { wait_for_stage("FREE", tile - stages, FREE) } else { String::new() };
         let bar = FULL + 8 * (tile % stages);
@@ -39,10 +39,10 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
             let done = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r5], %rs1;";
             wait_for_data + &wait_for_stage("PEER", tile, PEER) + &mma_text + &format!("add.s32 %r5, %r1, {bar};\n{done}\n")
         } else {
-            wait_for_data + &mma_text + &commit(bar)
+            wait_for_data + &mma_text + &commit_text(bar)
         }
     };
-    // The second CTA of a pair signals the arrival of its data to the first.
+    // The second CTA of a pair signals the arrival of its data to the first CTA.
     let signal = |tile: usize| {
         let bar = PEER + 8 * (tile % stages);
         wait_for_stage("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
@@ -59,32 +59,34 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
         repeat(count, fill)
     );
     let bars = (0..stages).flat_map(|slot| [FULL, FREE, PEER].map(|bar| bar + 8 * slot));
-    let before = format!(
+    let prologue = format!(
         ".reg .b16 %rs<2>;\nmov.b16 %rs1, 3;\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %cluster_ctarank;\nsetp.ne.s32 %p6, %r6, 0;\n\
          mapa.shared::cluster.u32 %r7, %r1, 0;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
          tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [%r1+512], 256;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{}READY:\n\
          bar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\n\
          mov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\nand.b32 %r4, %r3, 31;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra DONE;\n\
          setp.eq.s32 %p4, %r3, 32;\n",
-        inits(bars, 1),
+        mbarrier_inits(bars, 1),
         1 << 4 | (256 >> 3) << 17 | (rows >> 4) << 24
     );
-    let kernel = Kernel::new("sm_100a", 64).before(&before).body(body).shared(1024 + 196_608).bytes(count * parts * 16384);
+    let kernel =
+        Kernel::new("sm_100a", 64).prologue(&prologue).body(body).shared_bytes(1024 + 196_608).out_bytes(count * parts * 16384);
     if pair { kernel.cluster(2).grid(2) } else { kernel }
 }
 
 /// A single CTA waits for TMA, which copies 384 rows for 512 cycles of MMAs. A CTA of a pair copies only 256 rows.
 #[test]
 fn cta_pairs_outperform_single_ctas() {
-    let [single_cta, pair] = [false, true].map(|pair| each("b200", |count| multi_stage_buffer(pair, count), (24, 72)));
+    let [single_cta, pair] =
+        [false, true].map(|pair| cycles_per_repetition("b200", |count| multi_stage_matmul(pair, count), (24, 72)));
     assert!(pair < 0.9 * single_cta, "{pair} cycles of a pair, {single_cta} of a single CTA");
 }
 
-/// A persistent kernel with 128 x 128 output tiles. One thread issues the MMAs; four epilogue warps load and store the
-/// accumulators. `stages` is the number of accumulators in tensor memory.
-fn persistent(stages: usize, count: usize) -> Kernel {
+/// Returns a persistent kernel with `count` output tiles of 128 x 128. One thread issues the MMAs; four epilogue warps load the
+/// accumulators from tensor memory and store them. `stages` is the number of accumulators in tensor memory.
+fn persistent_kernel(stages: usize, count: usize) -> Kernel {
     let at = |name: &str, tile: usize, bars: usize, iteration: usize| {
-        wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), iteration)
+        wait_text(&format!("{name}{tile}"), bars + 8 * (tile % stages), iteration)
     };
     let multiply = |tile: usize| {
         let iteration = tile / stages;
@@ -94,7 +96,7 @@ fn persistent(stages: usize, count: usize) -> Kernel {
             128 * (tile % stages),
             "tcgen05.mma.cta_group::1.kind::f16 [%r21], %rd8, %rd8, %r22, %p2;\n".repeat(64)
         );
-        free + &mma_text + &commit(FULL + 8 * (tile % stages))
+        free + &mma_text + &commit_text(FULL + 8 * (tile % stages))
     };
     let store = |tile: usize| {
         let load = |part: usize| {
@@ -112,14 +114,14 @@ fn persistent(stages: usize, count: usize) -> Kernel {
             + &(0..8).map(load).collect::<String>()
             + &format!("mbarrier.arrive.shared.b64 %rd9, [%r1+{}];\n", FREE + 8 * (tile % stages))
     };
-    let before = format!(
+    let prologue = format!(
         "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
          tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 256;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{}{}READY:\n\
          barrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\nmov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\n\
          mul.wide.u32 %rd3, %r3, 4;\nadd.s64 %rd2, %rd1, %rd3;\nshr.u32 %r4, %r3, 5;\nshl.b32 %r4, %r4, 21;\nadd.s32 %r23, %r20, %r4;\n\
          setp.eq.s32 %p4, %r3, 128;\nsetp.gt.u32 %p6, %r3, 128;\n@%p6 bra DONE;\n",
-        inits((0..stages).map(|place| FULL + 8 * place), 1),
-        inits((0..stages).map(|place| FREE + 8 * place), 128),
+        mbarrier_inits((0..stages).map(|place| FULL + 8 * place), 1),
+        mbarrier_inits((0..stages).map(|place| FREE + 8 * place), 128),
         1 << 4 | (128 >> 3) << 17 | (128 >> 4) << 24
     );
     let body = format!(
@@ -128,24 +130,24 @@ fn persistent(stages: usize, count: usize) -> Kernel {
         repeat(count, store),
         repeat(count, multiply)
     );
-    Kernel::new("sm_100a", 160).before(&before).body(body).bytes(128 * 128 * 4)
+    Kernel::new("sm_100a", 160).prologue(&prologue).body(body).out_bytes(128 * 128 * 4)
 }
 
 /// With one accumulator the MMAs of a tile wait until the epilogue has loaded the previous one from tensor memory. With two, the
 /// longer of MMAs and epilogue sets the time.
 #[test]
-fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
-    let [one, two] = [1, 2].map(|stages| each("b200", |count| persistent(stages, count), (4, 12)));
+fn two_accumulators_outperform_one() {
+    let [one, two] = [1, 2].map(|stages| cycles_per_repetition("b200", |count| persistent_kernel(stages, count), (4, 12)));
     assert!(two < 0.85 * one, "{two} cycles of a tile with two stages, {one} with one");
     assert!(two > 0.98 * 64.0 * 64.0, "{two} cycles, and the MMAs by themselves take 4096");
 }
 
-/// The softmax of 128 x 128 scores takes as long as its MMAs with 128 columns. It has 16384 exponentials, 16 per cycle, and so
-/// takes 1024 cycles; 16 MMAs take 1024 cycles too. If both overlap, they take 1024 cycles together.
+/// A softmax of 128 x 128 scores has 16384 exponentials, 16 per cycle, so it takes 1024 cycles. Its 16 MMAs with 128 columns take
+/// 1024 cycles too. If both overlap, they take 1024 cycles together.
 #[test]
 fn exponentials_and_mmas_overlap() {
     let kernel = |exponentials: usize, mmas: usize, count: usize| {
-        let before = format!(
+        let prologue = format!(
             "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
              tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 128;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n\
              mbarrier.init.shared.b64 [%r1], 1;\nREADY:\nbarrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\n\
@@ -158,13 +160,13 @@ fn exponentials_and_mmas_overlap() {
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 128;\nEND:\n",
             repeat(count * exponentials, |index| format!("ex2.approx.ftz.f32 %f{}, %f1;", 2 + index % 32)),
             mma_text.repeat(count * mmas),
-            commit(FULL),
-            wait("LAST", FULL, 0)
+            commit_text(FULL),
+            wait_text("LAST", FULL, 0)
         );
-        Kernel::new("sm_100a", 160).before(&before).body(body)
+        Kernel::new("sm_100a", 160).prologue(&prologue).body(body)
     };
     for (exponentials, mmas) in [(128, 0), (0, 16), (128, 16)] {
-        let cycles = each("b200", |count| kernel(exponentials, mmas, count), (4, 12));
-        near(&format!("{exponentials} exponentials of a thread, {mmas} MMAs"), cycles, 1024.0, 0.03);
+        let cycles = cycles_per_repetition("b200", |count| kernel(exponentials, mmas, count), (4, 12));
+        assert_near(&format!("{exponentials} exponentials of a thread, {mmas} MMAs"), cycles, 1024.0, 0.03);
     }
 }

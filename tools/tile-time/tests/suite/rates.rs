@@ -1,37 +1,58 @@
 //! Compares the model with the microbenchmarks that set its parameters: dependent chains, streams, bank conflicts, MMAs, copies.
-//! Each test runs a small kernel whose time follows from one or two machine parameters. The tolerance is that of the model's
-//! component.
+//! Each test runs a small kernel whose time follows from one or two machine parameters. Each tolerance is the accepted error of the
+//! part of the model that the test covers.
 
 use crate::support::{Kernel, repeat};
 
-/// Cycles per repetition, from the difference of two runs, so that prologue and epilogue do not count.
-pub(crate) fn each(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
+/// Returns the cycles per repetition. It subtracts a run with `counts.0` repetitions from a run with `counts.1`, so that prologue
+/// and epilogue do not count.
+pub(crate) fn cycles_per_repetition(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
     let (few, many) = (kernel(counts.0).cycles(gpu), kernel(counts.1).cycles(gpu));
     (many - few) / (counts.1 - counts.0) as f64
 }
 
-pub(crate) fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
-    assert!((found / expected - 1.0).abs() <= tolerance, "{what}: {found:.3}, measured on the machine {expected}");
+pub(crate) fn assert_near(what: &str, predicted: f64, expected: f64, tolerance: f64) {
+    assert!((predicted / expected - 1.0).abs() <= tolerance, "{what}: {predicted:.3}, measured on the machine {expected}");
 }
 
 /// A chain of `count` instructions, each dependent on the previous one.
-fn chain(target: &'static str, instruction: &'static str, count: usize) -> Kernel {
+fn dependent_chain(target: &'static str, instruction: &'static str, count: usize) -> Kernel {
     Kernel::new(target, 32).body(repeat(count, |_| instruction.to_string()))
 }
 
-/// A stream of `count` instructions in each of many warps. Each instruction depends on the one eight places earlier.
-fn stream(target: &'static str, threads: u32, instruction: &'static str, count: usize) -> Kernel {
+/// A stream of `count` instructions in each warp. Each instruction depends on the instruction eight places earlier.
+fn independent_stream(target: &'static str, threads: u32, instruction: &'static str, count: usize) -> Kernel {
     Kernel::new(target, threads).body(repeat(count, |index| instruction.replace('#', &(10 + index % 8).to_string())))
 }
 
 #[test]
 fn dependent_chains() {
     for (gpu, target) in [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100"), ("rtx5090", "sm_120")] {
-        near("fma", each(gpu, |n| chain(target, "fma.rn.f32 %f1, %f1, %f1, %f1;", n), (64, 192)), 4.0, 0.03);
-        near("add", each(gpu, |n| chain(target, "add.s32 %r9, %r9, %r9;", n), (64, 192)), 4.0, 0.03);
-        near("ex2", each(gpu, |n| chain(target, "ex2.approx.ftz.f32 %f1, %f1;", n), (64, 192)), 18.0, 0.03);
+        assert_near(
+            "fma",
+            cycles_per_repetition(gpu, |n| dependent_chain(target, "fma.rn.f32 %f1, %f1, %f1, %f1;", n), (64, 192)),
+            4.0,
+            0.03,
+        );
+        assert_near(
+            "add",
+            cycles_per_repetition(gpu, |n| dependent_chain(target, "add.s32 %r9, %r9, %r9;", n), (64, 192)),
+            4.0,
+            0.03,
+        );
+        assert_near(
+            "ex2",
+            cycles_per_repetition(gpu, |n| dependent_chain(target, "ex2.approx.ftz.f32 %f1, %f1;", n), (64, 192)),
+            18.0,
+            0.03,
+        );
         let shuffle = "shfl.sync.bfly.b32 %r9, %r9, 1, 31, -1;";
-        near("shfl", each(gpu, |n| chain(target, shuffle, n), (64, 192)), if target == "sm_80" { 23.0 } else { 24.0 }, 0.03);
+        assert_near(
+            "shfl",
+            cycles_per_repetition(gpu, |n| dependent_chain(target, shuffle, n), (64, 192)),
+            if target == "sm_80" { 23.0 } else { 24.0 },
+            0.03,
+        );
     }
 }
 
@@ -52,12 +73,13 @@ fn streams_of_arithmetic() {
         [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100"), ("rtx5090", "sm_120")].into_iter().enumerate()
     {
         for (instruction, rates) in classes {
-            let cycles = each(gpu, |n| stream(target, 512, instruction, n), (64, 256));
-            near(&format!("{gpu} {instruction}"), 16.0 * 32.0 / cycles, rates[index], 0.03);
+            let cycles = cycles_per_repetition(gpu, |n| independent_stream(target, 512, instruction, n), (64, 256));
+            assert_near(&format!("{gpu} {instruction}"), 16.0 * 32.0 / cycles, rates[index], 0.03);
         }
     }
-    let cycles = each("b300", |n| stream("sm_103a", 512, "ex2.approx.ftz.f32 %f#, %f#;", n), (64, 256));
-    near("ex2 on b300", 512.0 / cycles, 32.0, 0.03);
+    let cycles =
+        cycles_per_repetition("b300", |n| independent_stream("sm_103a", 512, "ex2.approx.ftz.f32 %f#, %f#;", n), (64, 256));
+    assert_near("ex2 on b300", 512.0 / cycles, 32.0, 0.03);
 }
 
 /// `mma.sync`: cycles between two MMAs of an SM sub-partition, and cycles to the result.
@@ -73,10 +95,15 @@ fn mma_of_warps() {
         ("rtx5090", "sm_120", 32.0, 35.0),
     ];
     for (gpu, target, interval, latency) in chip {
-        near(gpu, each(gpu, |n| stream(target, 512, mma, n), (32, 96)) / 4.0, interval, 0.03);
-        near(gpu, each(gpu, |n| stream(target, 512, small, n), (32, 96)) / 4.0, interval / 2.0, 0.03);
+        assert_near(gpu, cycles_per_repetition(gpu, |n| independent_stream(target, 512, mma, n), (32, 96)) / 4.0, interval, 0.03);
+        assert_near(
+            gpu,
+            cycles_per_repetition(gpu, |n| independent_stream(target, 512, small, n), (32, 96)) / 4.0,
+            interval / 2.0,
+            0.03,
+        );
         let dependent = |n| Kernel::new(target, 32).body(repeat(n, |_| mma.replace('#', "1")));
-        near(gpu, each(gpu, dependent, (32, 96)), latency, 0.03);
+        assert_near(gpu, cycles_per_repetition(gpu, dependent, (32, 96)), latency, 0.03);
     }
 }
 
@@ -84,49 +111,50 @@ fn mma_of_warps() {
 #[test]
 fn a_truncated_cta_is_extrapolated() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
-    let kernel = stream("sm_90", 128, mma, 2000).flops(4.0 * 2000.0 * 4096.0);
+    let kernel = independent_stream("sm_90", 128, mma, 2000).flops(4.0 * 2000.0 * 4096.0);
     let whole = kernel.cycles("h100-sxm");
     let report = kernel.report_with("h100-sxm", &["--instruction-limit", "3200"]);
     let executed_share = report["executed_share"].as_f64().expect("the CTA is truncated");
     assert!(report["complete"] == false && (0.3..0.5).contains(&executed_share), "{report}");
-    near("truncated CTA", report["cycles"].as_f64().expect("a number"), whole, 0.05);
+    assert_near("truncated CTA", report["cycles"].as_f64().expect("a number"), whole, 0.05);
 }
 
-/// Loads from shared memory: latency, bandwidth, and conflicts of degree d.
+/// Loads from shared memory: latency, bandwidth, and bank conflicts of `degree` lanes per bank.
 #[test]
-fn shared_memory() {
+fn shared_memory_latency_and_bank_conflicts() {
     for (gpu, target) in [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100")] {
         let pointer = |n| {
             Kernel::new(target, 32)
                 .body(repeat(n, |_| "ld.shared.b32 %r9, [%r9];".into()))
-                .before("mov.u32 %r9, buffer;\nst.shared.b32 [%r9], %r9;")
+                .prologue("mov.u32 %r9, buffer;\nst.shared.b32 [%r9], %r9;")
         };
-        near("latency", each(gpu, pointer, (16, 80)), 29.0, 0.05);
+        assert_near("latency", cycles_per_repetition(gpu, pointer, (16, 80)), 29.0, 0.05);
         for degree in [1u32, 2, 4, 8, 32] {
-            let before = format!(
+            let prologue = format!(
                 "mov.u32 %r1, %tid.x;\nand.b32 %r1, %r1, 31;\nmul.lo.s32 %r1, %r1, {};\nmov.u32 %r2, buffer;\nadd.s32 %r2, %r2, %r1;",
                 4 * degree
             );
-            let load =
-                |n| Kernel::new(target, 512).body(repeat(n, |i| format!("ld.shared.b32 %r{}, [%r2];", 10 + i % 8))).before(&before);
-            near(&format!("{gpu} degree {degree}"), each(gpu, load, (64, 192)) / 16.0, degree.into(), 0.05);
+            let load = |n| {
+                Kernel::new(target, 512).body(repeat(n, |i| format!("ld.shared.b32 %r{}, [%r2];", 10 + i % 8))).prologue(&prologue)
+            };
+            assert_near(&format!("{gpu} degree {degree}"), cycles_per_repetition(gpu, load, (64, 192)) / 16.0, degree.into(), 0.05);
         }
-        let before =
+        let prologue =
             "mov.u32 %r1, %tid.x;\nand.b32 %r1, %r1, 31;\nshl.b32 %r1, %r1, 4;\nmov.u32 %r2, buffer;\nadd.s32 %r2, %r2, %r1;";
         let matrix = |n| {
             let row = |_| "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r2];".into();
-            Kernel::new(target, 512).body(repeat(n, row)).before(before)
+            Kernel::new(target, 512).body(repeat(n, row)).prologue(prologue)
         };
-        near("ldmatrix", each(gpu, matrix, (64, 192)) / 16.0, 4.0, 0.05);
+        assert_near("ldmatrix", cycles_per_repetition(gpu, matrix, (64, 192)) / 16.0, 4.0, 0.05);
     }
 }
 
 /// The barrier of a CTA with w warps takes 22 + 2w cycles.
 #[test]
-fn barriers() {
+fn barrier_latency_by_warps() {
     for (warps, cycles) in [(1, 24.0), (4, 30.0), (8, 38.0), (32, 86.0)] {
         let kernel = |n| Kernel::new("sm_100", 32 * warps).body(repeat(n, |_| "bar.sync 0;".into()));
-        near("barrier", each("b300", kernel, (16, 80)), cycles, 0.1);
+        assert_near("barrier", cycles_per_repetition("b300", kernel, (16, 80)), cycles, 0.1);
     }
 }
 
@@ -138,8 +166,9 @@ fn barriers_of_diverged_warps() {
             "@%p1 bra OTHERS{i};\nadd.s32 %r9, %r9, %r9;\nbarrier.sync 1, 64;\nbra NEXT{i};\nOTHERS{i}:\nbarrier.sync 1, 64;\nNEXT{i}:"
         )
     };
-    let before = "mov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, 31;\nsetp.ne.s32 %p1, %r2, 0;\n";
-    let cycles = each("b300", |n| Kernel::new("sm_100", 64).before(before).body(repeat(n, iteration)), (16, 80));
+    let prologue = "mov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, 31;\nsetp.ne.s32 %p1, %r2, 0;\n";
+    let cycles =
+        cycles_per_repetition("b300", |n| Kernel::new("sm_100", 64).prologue(prologue).body(repeat(n, iteration)), (16, 80));
     assert!((26.0..80.0).contains(&cycles), "{cycles} cycles for a barrier and two branches");
 }
 
@@ -157,20 +186,20 @@ fn mma_of_warp_groups() {
                 "wgmma.fence.sync.aligned;\n{}wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n",
                 repeat(count, |_| mma_text.clone())
             );
-            Kernel::new("sm_90a", 128).before("mov.b64 %rd8, 4611686293305294912;").body(body)
+            Kernel::new("sm_90a", 128).prologue("mov.b64 %rd8, 4611686293305294912;").body(body)
         };
-        near(&format!("n{n}"), each("h800-pcie", kernel, (16, 80)), cycles, 0.03);
+        assert_near(&format!("n{n}"), cycles_per_repetition("h800-pcie", kernel, (16, 80)), cycles, 0.03);
     }
 }
 
-/// `tcgen05.mma`: cycles by form, and the latency of one MMA with its commit and wait.
+/// `tcgen05.mma`: cycles by shape and by the memory of A, and the latency of one MMA with its commit and wait.
 #[test]
 fn mma_in_tensor_memory() {
     let kernel = |m: u32, n: u32, a_in_tensor_memory: bool, count: usize| {
         let descriptor = 1 << 4 | (n >> 3) << 17 | (m >> 4) << 24;
         let a = if a_in_tensor_memory { "[%r21]" } else { "%rd8" };
         let mma_text = format!("tcgen05.mma.cta_group::1.kind::f16 [%r20], {a}, %rd8, %r22, %p2;\n");
-        let before = format!(
+        let prologue = format!(
             "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nmbarrier.init.shared.b64 [%r2], 1;\n\
              tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 512;\nld.shared.b32 %r20, [%r1];\nadd.s32 %r21, %r20, 256;\n\
              mov.b32 %r22, {descriptor};\nmov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\nmov.u32 %r3, %tid.x;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra DONE;\n"
@@ -178,7 +207,7 @@ fn mma_in_tensor_memory() {
         let after = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2];\n\
              WAIT:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0;\n@!%p3 bra WAIT;\nDONE:\nbar.warp.sync -1;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 512;\n";
-        Kernel::new("sm_100a", 32).before(&before).body(format!("{}{after}", repeat(count, |_| mma_text.clone())))
+        Kernel::new("sm_100a", 32).prologue(&prologue).body(format!("{}{after}", repeat(count, |_| mma_text.clone())))
     };
     for (m, n, tensor, cycles) in [
         (128, 64, false, 48.0),
@@ -192,43 +221,49 @@ fn mma_in_tensor_memory() {
         (128, 64, true, 32.0),
         (128, 128, true, 64.0),
     ] {
-        near(&format!("m{m} n{n}"), each("b200", |count| kernel(m, n, tensor, count), (32, 160)), cycles, 0.03);
+        assert_near(
+            &format!("m{m} n{n}"),
+            cycles_per_repetition("b200", |count| kernel(m, n, tensor, count), (32, 160)),
+            cycles,
+            0.03,
+        );
     }
     // From the issue through the commit to the end of the mbarrier wait: 136 + N/2 cycles with 128 rows from shared memory.
     let one = kernel(128, 256, false, 1).cycles("b200") - kernel(128, 256, false, 0).cycles("b200");
-    near("one MMA", one, 264.0, 0.1);
+    assert_near("one MMA", one, 264.0, 0.1);
 }
 
-pub(crate) fn wait(label: &str, bar: usize, iteration: usize) -> String {
+pub(crate) fn wait_text(label: &str, bar: usize, iteration: usize) -> String {
     format!("{label}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r1+{bar}], {};\n@!%p3 bra {label};\n", iteration % 2)
 }
 
-pub(crate) fn commit(bar: usize) -> String {
+pub(crate) fn commit_text(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
-/// An SM fetches code that exceeds its instruction cache from the second-level cache. One line of eight instructions and eight
-/// prefetched lines take the time of one access plus the issue of one line.
+/// An SM fetches code that exceeds its instruction cache from L2. One line of eight instructions and eight prefetched lines take
+/// the latency of one access plus the issue of one line.
 #[test]
 fn code_larger_than_the_instruction_cache() {
-    let cycles = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
-    near("an instruction", cycles, (330.0 + 8.0) / 72.0, 0.03);
+    let cycles =
+        cycles_per_repetition("b200", |n| independent_stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
+    assert_near("an instruction", cycles, (330.0 + 8.0) / 72.0, 0.03);
 }
 
 /// Impossible instruction caches in a machine file are harmless: a line holds at least one instruction, and prefetching ends with
 /// the code.
 #[test]
-fn numbers_of_code_that_no_machine_has() {
-    let kernel = stream("sm_100", 32, "fma.rn.f32 %f#, %f#, %f#, %f#;", 100);
+fn impossible_instruction_caches_are_harmless() {
+    let kernel = independent_stream("sm_100", 32, "fma.rn.f32 %f#, %f#, %f#, %f#;", 100);
     for number in ["code.line=0", "code.line=1e-9", "code.cache=0", "code.prefetch_lines=1e30"] {
         let cycles = kernel.report_with("b200", &["--set", "code.cache=0", "--set", number])["cycles"].as_f64();
         assert!(cycles.is_some_and(|cycles| (100.0..1e6).contains(&cycles)), "{number}: {cycles:?}");
     }
 }
 
-/// With `--repeated`, loads hit the data that the previous launch left in the second-level cache.
+/// With `--repeated`, loads hit the data that the previous launch left in L2.
 #[test]
-fn a_launch_that_is_repeated() {
+fn repeated_launches_hit_l2() {
     let load = "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r9, [%rd3];";
     let kernel = Kernel::new("sm_100", 128).body(load);
     let misses = |options: &[&str]| kernel.report_with("b200", options)["misses"].as_f64().expect("a number");
@@ -237,11 +272,11 @@ fn a_launch_that_is_repeated() {
 
 /// `cp.async` of 16 bytes by each thread on all SMs, with one to four groups in flight: cycles per group on B200.
 #[test]
-fn copies_by_threads() {
+fn cp_async_rates() {
     for (stages, threads, terabytes) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
         let copy = "cp.async.cg.shared.global [%r4], [%rd7], 16;\ncp.async.commit_group;\nadd.s64 %rd7, %rd7, %rd8;\n";
         let kernel = |count: usize| {
-            let before = format!(
+            let prologue = format!(
                 "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nshl.b32 %r5, %r3, 4;\nadd.s32 %r4, %r1, %r5;\nmov.u32 %r6, %ctaid.x;\n\
                  mul.wide.u32 %rd6, %r6, {};\ncvt.u64.u32 %rd5, %r5;\nadd.s64 %rd7, %rd1, %rd6;\nadd.s64 %rd7, %rd7, %rd5;\n\
                  mov.b64 %rd8, {};\n{}",
@@ -251,14 +286,14 @@ fn copies_by_threads() {
             );
             let body = repeat(count, |_| format!("cp.async.wait_group {};\n{copy}", stages - 1));
             let bytes = 148 * 16 * threads as usize * 40;
-            Kernel::new("sm_100a", threads).before(&before).body(body).grid(148).bytes(bytes)
+            Kernel::new("sm_100a", threads).prologue(&prologue).body(body).grid(148).out_bytes(bytes)
         };
         let cycles = 148.0 * 16.0 * f64::from(threads) / (terabytes * 1e12) * 1.965e9;
-        near(&format!("{stages} stages of {threads} threads"), each("b200", kernel, (8, 32)), cycles, 0.10);
+        assert_near(&format!("{stages} stages of {threads} threads"), cycles_per_repetition("b200", kernel, (8, 32)), cycles, 0.10);
     }
 }
 
-/// TMA copies from memory by all SMs, with up to four in flight before each wait: cycles per copy.
+/// TMA copies from DRAM by all SMs, with up to four copies in flight before each wait: cycles per copy.
 #[test]
 fn tma_copy_rates() {
     let isolated =
@@ -278,23 +313,28 @@ fn tma_copy_rates() {
             format!(
                 "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], {};\n{copies}{}",
                 tma_copies * bytes,
-                wait(&format!("WAIT{index}"), 8, index)
+                wait_text(&format!("WAIT{index}"), 8, index)
             )
         };
         let kernel = |count| {
-            let before = format!(
+            let prologue = format!(
                 "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nmbarrier.init.shared.b64 [%r2], 1;\n\
                  mov.u32 %r5, %ctaid.x;\nmul.wide.u32 %rd6, %r5, {};\nadd.s64 %rd7, %rd1, %rd6;\n",
                 tma_copies * bytes * 40
             );
             let shared = (1024 + tma_copies * bytes) as u32;
             Kernel::new("sm_100a", 1)
-                .before(&before)
+                .prologue(&prologue)
                 .body(repeat(count, iteration))
-                .shared(shared)
+                .shared_bytes(shared)
                 .grid(148)
-                .bytes(148 * 40 * tma_copies * bytes)
+                .out_bytes(148 * 40 * tma_copies * bytes)
         };
-        near(&format!("{tma_copies} of {bytes} bytes"), each("b200", kernel, (8, 32)) / tma_copies as f64, cycles, 0.10);
+        assert_near(
+            &format!("{tma_copies} of {bytes} bytes"),
+            cycles_per_repetition("b200", kernel, (8, 32)) / tma_copies as f64,
+            cycles,
+            0.10,
+        );
     }
 }

@@ -6,19 +6,20 @@ use std::process::Command;
 pub(crate) struct Kernel {
     target: &'static str,
     threads: u32,
-    before: String,
+    /// PTX before `body`, and the PTX whose time a test measures.
+    prologue: String,
     body: String,
     grid: u32,
-    bytes: usize,
+    out_bytes: usize,
     cluster: u32,
-    shared: u32,
+    shared_bytes: u32,
     /// Operations that the launch states.
     flops: f64,
-    /// TMA tiles of tensor maps: bytes of a row, and rows.
+    /// The TMA tiles of the tensor maps: bytes of a row, and number of rows.
     tma_copies: Vec<(usize, usize)>,
     registers: u32,
-    /// CTAs that `tile-time` executes to predict the time of the grid.
-    samples: Vec<u32>,
+    /// Indices of the CTAs that `tile-time` executes to predict the time of the grid.
+    sample_blocks: Vec<u32>,
 }
 
 /// Returns `count` lines, each computed from its index.
@@ -28,26 +29,26 @@ pub(crate) fn repeat(count: usize, line: impl Fn(usize) -> String) -> String {
 
 impl Kernel {
     /// Bytes of a row of the matrix that the tensor maps describe.
-    pub(crate) const MATRIX: usize = 1 << 18;
+    pub(crate) const MATRIX_ROW_BYTES: usize = 1 << 18;
 
     pub(crate) fn new(target: &'static str, threads: u32) -> Kernel {
         Kernel {
             target,
             threads,
-            before: String::new(),
+            prologue: String::new(),
             body: String::new(),
             grid: 1,
-            bytes: 1024,
+            out_bytes: 1024,
             cluster: 1,
-            shared: 98304,
+            shared_bytes: 98304,
             flops: 0.0,
             tma_copies: Vec::new(),
             registers: 64,
-            samples: Vec::new(),
+            sample_blocks: Vec::new(),
         }
     }
-    pub(crate) fn before(self, before: &str) -> Kernel {
-        Kernel { before: before.into(), ..self }
+    pub(crate) fn prologue(self, prologue: &str) -> Kernel {
+        Kernel { prologue: prologue.into(), ..self }
     }
     pub(crate) fn body(self, body: impl Into<String>) -> Kernel {
         Kernel { body: body.into(), ..self }
@@ -55,30 +56,31 @@ impl Kernel {
     pub(crate) fn grid(self, grid: u32) -> Kernel {
         Kernel { grid, ..self }
     }
-    /// CTAs of a cluster.
+    /// Sets the number of CTAs per cluster.
     pub(crate) fn cluster(self, cluster: u32) -> Kernel {
         Kernel { cluster, ..self }
     }
-    /// Bytes of shared memory, at `buffer`.
-    pub(crate) fn shared(self, shared: u32) -> Kernel {
-        Kernel { shared, ..self }
+    /// Sets the size of the shared-memory variable `buffer`.
+    pub(crate) fn shared_bytes(self, shared_bytes: u32) -> Kernel {
+        Kernel { shared_bytes, ..self }
     }
     pub(crate) fn flops(self, flops: f64) -> Kernel {
         Kernel { flops, ..self }
     }
-    pub(crate) fn samples(self, blocks: &[u32]) -> Kernel {
-        Kernel { samples: blocks.to_vec(), ..self }
+    pub(crate) fn sample_blocks(self, blocks: &[u32]) -> Kernel {
+        Kernel { sample_blocks: blocks.to_vec(), ..self }
     }
-    /// Registers per thread that the model assumes.
+    /// Sets the registers per thread that the model assumes.
     pub(crate) fn registers(self, registers: u32) -> Kernel {
         Kernel { registers, ..self }
     }
-    pub(crate) fn bytes(self, bytes: usize) -> Kernel {
-        Kernel { bytes, ..self }
+    /// Sets the size of the global-memory buffer `out`.
+    pub(crate) fn out_bytes(self, out_bytes: usize) -> Kernel {
+        Kernel { out_bytes, ..self }
     }
 
-    /// Adds the tensor maps `map0`, `map1` and so on. Each copies tiles of the given row size and row count from a matrix with rows
-    /// of 256 KiB.
+    /// Adds the tensor maps `map0`, `map1` and so on. Each describes tiles of the given row size in bytes and row count, in a
+    /// matrix with rows of 256 KiB.
     pub(crate) fn tma_copies(self, tma_copies: &[(usize, usize)]) -> Kernel {
         Kernel { tma_copies: tma_copies.to_vec(), ..self }
     }
@@ -89,9 +91,9 @@ impl Kernel {
         format!(
             "//!tile tensor-map (entry:\"k\",param:\"map{number}\",map:(base:param(0),element:f16,dims:[const({}),const({})],strides:[const({})],\
              extent:[{},{rows}],swizzle:bytes{bytes},tf32:false))\n",
-            Kernel::MATRIX / 2,
-            self.bytes / Kernel::MATRIX,
-            Kernel::MATRIX,
+            Kernel::MATRIX_ROW_BYTES / 2,
+            self.out_bytes / Kernel::MATRIX_ROW_BYTES,
+            Kernel::MATRIX_ROW_BYTES,
             bytes / 2
         )
     }
@@ -107,7 +109,7 @@ impl Kernel {
             "{recipes}.version 9.2\n.target {}\n.address_size 64\n.visible .entry k(.param .u64 .ptr .global .align 16 out{maps})\n.reqntid {}\n{cluster}{{\n\
              .reg .pred %p<10>;\n.reg .b32 %r<40>;\n.reg .b64 %rd<20>;\n.reg .f32 %f<300>;\n.shared .align 1024 .b8 buffer[{}];\n\
              ld.param.u64 %rd1, [out];\n{}\n{}\nret;\n}}\n",
-            self.target, self.threads, self.shared, self.before, self.body
+            self.target, self.threads, self.shared_bytes, self.prologue, self.body
         )
     }
 
@@ -115,20 +117,20 @@ impl Kernel {
     pub(crate) fn write(&self, folder: &Path) {
         let work = match self.flops {
             0.0 => String::new(),
-            flops => format!(r#", "work": {{"flops": {flops}, "bytes": {}}}"#, self.bytes),
+            flops => format!(r#", "work": {{"flops": {flops}, "bytes": {}}}"#, self.out_bytes),
         };
-        let samples: Vec<String> = self.samples.iter().map(|block| format!("[{block}, 0, 0]")).collect();
+        let samples: Vec<String> = self.sample_blocks.iter().map(|block| format!("[{block}, 0, 0]")).collect();
         let samples = if samples.is_empty() { String::new() } else { format!(r#", "sample_blocks": [{}]"#, samples.join(", ")) };
         let launch = format!(
             r#"{{"entry": null, "grid": [{}, 1, 1], "buffers": [{{"name": "out", "bytes": {}, "fill": "zero"}}], "params": [{{"ptr": "out"}}], "outputs": []{work}{samples}}}"#,
-            self.grid, self.bytes
+            self.grid, self.out_bytes
         );
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file can be written");
         write("k.ptx", &self.ptx());
         write("launch.json", &launch);
     }
 
-    /// The report of `tile-time` on a chip.
+    /// Returns the report of `tile-time` for a GPU, and requires a complete execution.
     pub(crate) fn report(&self, gpu: &str) -> serde_json::Value {
         let report = self.report_with(gpu, &[]);
         assert!(report["complete"] == true, "{report}");
@@ -137,7 +139,7 @@ impl Kernel {
     pub(crate) fn report_with(&self, gpu: &str, options: &[&str]) -> serde_json::Value {
         self.run(gpu, options, false)
     }
-    /// The report with advice: the changes that would save time.
+    /// Returns the report with advice: the changes that would save time.
     pub(crate) fn report_with_advice(&self, gpu: &str) -> serde_json::Value {
         self.run(gpu, &[], true)
     }

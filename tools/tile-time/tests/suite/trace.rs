@@ -16,16 +16,16 @@ fn kernel() -> Kernel {
     let wait = |index: usize| {
         format!("WAIT{index}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;\n@!%p3 bra WAIT{index};\nadd.s32 %r3, %r3, 8;")
     };
-    let before = "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r3, %r1, 8;\nadd.s32 %r4, %r1, 1024;\n\
+    let prologue = "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r3, %r1, 8;\nadd.s32 %r4, %r1, 1024;\n\
          mov.u32 %r5, %tid.x;\nsetp.ne.s32 %p1, %r5, 0;\n@%p1 bra DONE;\n";
     let inits = repeat(3, |_| "mbarrier.init.shared.b64 [%r2], 1;\nadd.s32 %r2, %r2, 8;".into()) + "add.s32 %r2, %r1, 8;\n";
-    // A longer chain, which an assembler schedules before the copies.
+    // This chain is longer than the copies, so an assembler schedules it before them.
     let chain = repeat(8, |_| "ex2.approx.ftz.f32 %f1, %f1;".into());
     let body = format!("{inits}{}{chain}{}DONE:\nbarrier.sync 0;", repeat(3, copy), repeat(3, wait));
-    Kernel::new("sm_90a", 64).before(before).body(body).bytes(4096).grid(4)
+    Kernel::new("sm_90a", 64).prologue(prologue).body(body).out_bytes(4096).grid(4)
 }
 
-fn events() -> Vec<Value> {
+fn trace_events() -> Vec<Value> {
     let folder = tempfile::tempdir().expect("the test can create a folder");
     kernel().write(folder.path());
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_tile-time"))
@@ -40,7 +40,7 @@ fn events() -> Vec<Value> {
     trace["traceEvents"].as_array().expect("a list of events").clone()
 }
 
-fn number(event: &Value, key: &str) -> f64 {
+fn number_field(event: &Value, key: &str) -> f64 {
     let number = event[key].as_f64().unwrap_or_else(|| panic!("no {key}: {event}"));
     assert!(number.is_finite() && number >= 0.0, "{event}");
     number
@@ -48,46 +48,55 @@ fn number(event: &Value, key: &str) -> f64 {
 
 #[test]
 fn trace_events_are_valid_for_viewers() {
-    let events = events();
-    let mut open: BTreeMap<String, f64> = BTreeMap::new();
+    let events = trace_events();
+    let mut open_copies: BTreeMap<String, f64> = BTreeMap::new();
     let mut slices: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
-    let (mut named, mut used) = (BTreeSet::new(), BTreeSet::new());
+    let (mut named_rows, mut used_rows) = (BTreeSet::new(), BTreeSet::new());
     for event in &events {
         let text = |key: &str| event[key].as_str().unwrap_or_else(|| panic!("no {key}: {event}"));
-        let place = (event["pid"].as_u64().expect("a process"), event["tid"].as_u64().expect("a thread"));
+        let row = (event["pid"].as_u64().expect("a process"), event["tid"].as_u64().expect("a thread"));
         assert!(!text("name").is_empty());
         match text("ph") {
             "M" => match text("name") {
                 "process_name" => assert!(event["args"]["name"].is_string(), "{event}"),
-                "thread_name" => assert!(event["args"]["name"].is_string() && named.insert(place), "{event}"),
+                "thread_name" => assert!(event["args"]["name"].is_string() && named_rows.insert(row), "{event}"),
                 "thread_sort_index" => assert!(event["args"]["sort_index"].is_u64(), "{event}"),
                 other => panic!("no such metadata: {other}"),
             },
-            "X" => slices.entry(place).or_default().push((number(event, "ts"), number(event, "ts") + number(event, "dur"))),
-            "i" => assert!(number(event, "ts") >= 0.0 && matches!(text("s"), "g" | "p" | "t"), "{event}"),
-            "b" => assert!(open.insert(format!("{}/{}", text("cat"), event["id"]), number(event, "ts")).is_none(), "{event}"),
+            "X" => slices
+                .entry(row)
+                .or_default()
+                .push((number_field(event, "ts"), number_field(event, "ts") + number_field(event, "dur"))),
+            "i" => assert!(number_field(event, "ts") >= 0.0 && matches!(text("s"), "g" | "p" | "t"), "{event}"),
+            "b" => {
+                assert!(
+                    open_copies.insert(format!("{}/{}", text("cat"), event["id"]), number_field(event, "ts")).is_none(),
+                    "{event}"
+                )
+            }
             "e" => {
-                let begun =
-                    open.remove(&format!("{}/{}", text("cat"), event["id"])).unwrap_or_else(|| panic!("it has not begun: {event}"));
-                assert!(number(event, "ts") >= begun, "{event}");
+                let begun = open_copies
+                    .remove(&format!("{}/{}", text("cat"), event["id"]))
+                    .unwrap_or_else(|| panic!("it has not begun: {event}"));
+                assert!(number_field(event, "ts") >= begun, "{event}");
             }
             other => panic!("no such phase: {other}"),
         }
         if text("ph") != "M" {
-            used.insert(place);
+            used_rows.insert(row);
         }
     }
-    assert!(open.is_empty(), "these do not end: {open:?}");
-    assert!(used.is_subset(&named), "rows without a name: {:?}", used.difference(&named));
+    assert!(open_copies.is_empty(), "these do not end: {open_copies:?}");
+    assert!(used_rows.is_subset(&named_rows), "rows without a name: {:?}", used_rows.difference(&named_rows));
     // Slices of a row are nested or disjoint.
-    for (place, mut slices) in slices {
+    for (row, mut slices) in slices {
         slices.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
         let mut enclosing: Vec<f64> = Vec::new();
         for (start, end) in slices {
             while enclosing.last().is_some_and(|&last| last <= start + 1e-9) {
                 enclosing.pop();
             }
-            assert!(enclosing.last().is_none_or(|&last| end <= last + 1e-9), "slices of row {place:?} cross at {start}");
+            assert!(enclosing.last().is_none_or(|&last| end <= last + 1e-9), "slices of row {row:?} cross at {start}");
             enclosing.push(end);
         }
     }
@@ -95,7 +104,7 @@ fn trace_events_are_valid_for_viewers() {
 
 #[test]
 fn warps_engines_and_barriers_have_rows() {
-    let events = events();
+    let events = trace_events();
     let rows: BTreeSet<&str> =
         events.iter().filter(|event| event["name"] == "thread_name").filter_map(|event| event["args"]["name"].as_str()).collect();
     for row in ["warp 0", "warp 1", "TMA", "mbarriers"] {

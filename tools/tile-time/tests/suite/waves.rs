@@ -1,33 +1,45 @@
-//! Grids that exceed one wave: equal CTAs run in waves, and the last, partial wave takes as long as a full one.
+//! Grids that exceed one wave: equal CTAs run in waves. In a short sequence of waves, the partial last wave takes as long as a full
+//! wave.
 
-use crate::rates::near;
+use crate::rates::assert_near;
 use crate::support::{Kernel, repeat};
 
-/// A grid whose SMs hold `resident` CTAs each. A CTA takes about 20,000 cycles by itself.
+/// Returns a kernel of which an SM holds `resident` CTAs. A CTA takes about 20,000 cycles by itself.
 fn kernel(resident: u32, grid: u32) -> Kernel {
     let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
     let body = format!(
         "mov.b32 %r9, 0;\nmov.b32 %r10, 0;\nNEXT:\n{chain}add.s32 %r10, %r10, 1;\nsetp.lt.s32 %p1, %r10, 80;\n@%p1 bra NEXT;\n"
     );
-    Kernel::new("sm_100", 128).body(body).shared(220 * 1024 / resident).grid(grid)
+    Kernel::new("sm_100", 128).body(body).shared_bytes(220 * 1024 / resident).grid(grid)
 }
 
 #[test]
 fn grids_come_in_waves() {
     for resident in [1, 2] {
-        let one = kernel(resident, 148).cycles("b200");
-        let places = 148 * resident;
-        for (blocks, waves) in [(places, 1.0), (places + 1, 2.0), (2 * places, 2.0), (3 * places - 20, 3.0), (10 * places, 10.0)] {
-            near(&format!("{blocks} CTAs, {resident} resident"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
+        let one_wave = kernel(resident, 148).cycles("b200");
+        let resident_ctas = 148 * resident;
+        for (blocks, waves) in [
+            (resident_ctas, 1.0),
+            (resident_ctas + 1, 2.0),
+            (2 * resident_ctas, 2.0),
+            (3 * resident_ctas - 20, 3.0),
+            (10 * resident_ctas, 10.0),
+        ] {
+            assert_near(
+                &format!("{blocks} CTAs, {resident} resident"),
+                kernel(resident, blocks).cycles("b200") / one_wave,
+                waves,
+                0.05,
+            );
         }
         // In a long sequence of waves, CTAs do not end together, so a partial wave takes only its fraction of a full wave.
-        let many = kernel(resident, 100 * places + places / 4).cycles("b200") / one;
-        near("a hundred waves and a quarter", many, 100.25, 0.05);
+        let many = kernel(resident, 100 * resident_ctas + resident_ctas / 4).cycles("b200") / one_wave;
+        assert_near("a hundred waves and a quarter", many, 100.25, 0.05);
     }
 }
 
-/// A persistent kernel has one CTA per resident place, and each CTA processes tiles in turn. The longest CTA processes one tile
-/// more than the shortest.
+/// A persistent kernel has as many CTAs as the GPU holds at once, and each CTA processes tiles in turn. The longest CTA processes
+/// one tile more than the shortest.
 #[test]
 fn tiles_of_persistent_ctas_come_in_waves() {
     let kernel = |tiles: u32| {
@@ -36,11 +48,11 @@ fn tiles_of_persistent_ctas_come_in_waves() {
             "mov.u32 %r8, %ctaid.x;\nmov.b32 %r9, 0;\nTILE:\nmov.b32 %r10, 0;\nNEXT:\n{chain}add.s32 %r10, %r10, 1;\nsetp.lt.s32 %p1, %r10, 80;\n\
              @%p1 bra NEXT;\nadd.s32 %r8, %r8, 148;\nsetp.lt.s32 %p2, %r8, {tiles};\n@%p2 bra TILE;\n"
         );
-        Kernel::new("sm_100", 128).body(body).shared(220 * 1024).grid(148).samples(&[0, 74, 147])
+        Kernel::new("sm_100", 128).body(body).shared_bytes(220 * 1024).grid(148).sample_blocks(&[0, 74, 147])
     };
     let one = kernel(148).cycles("b200");
     for (tiles, waves) in [(149, 2.0), (296, 2.0), (444, 3.0), (600, 5.0)] {
-        near(&format!("{tiles} tiles"), kernel(tiles).cycles("b200") / one, waves, 0.05);
+        assert_near(&format!("{tiles} tiles"), kernel(tiles).cycles("b200") / one, waves, 0.05);
     }
 }
 
@@ -49,7 +61,7 @@ fn tiles_of_persistent_ctas_come_in_waves() {
 fn ctas_share_tmem_columns() {
     let kernel = |columns: u32| {
         let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
-        let before = format!(
+        let prologue = format!(
             "mov.u32 %r1, buffer;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], {columns};\nld.shared.b32 %r20, [%r1];\n\
              mov.b32 %r9, 0;\nmov.b32 %r10, 0;\n"
         );
@@ -57,7 +69,7 @@ fn ctas_share_tmem_columns() {
             "NEXT:\n{chain}add.s32 %r10, %r10, 1;\nsetp.lt.s32 %p1, %r10, 80;\n@%p1 bra NEXT;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, {columns};\n"
         );
-        Kernel::new("sm_100a", 32).before(&before).body(body).shared(1024).grid(148 * 2)
+        Kernel::new("sm_100a", 32).prologue(&prologue).body(body).shared_bytes(1024).grid(148 * 2)
     };
-    near("a block for all columns", kernel(512).cycles("b200") / kernel(256).cycles("b200"), 2.0, 0.05);
+    assert_near("a block for all columns", kernel(512).cycles("b200") / kernel(256).cycles("b200"), 2.0, 0.05);
 }

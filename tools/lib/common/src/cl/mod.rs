@@ -1,52 +1,55 @@
-//! The command-line grammar of LLVM's `cl` library, which NVIDIA's tileiras uses and its clients rely on: long names with one dash
-//! or two, values joined by `=` or in the next argument, grouped one-letter options, `-O` joined to its number, response files, and
-//! suggestions for unknown options.
+//! The command-line grammar of LLVM's `cl` library. NVIDIA's tileiras uses it, and the clients of tileiras rely on it: long names
+//! with one dash or two, values joined by `=` or in the next argument, grouped one-letter options, `-O` joined to its number,
+//! response files, and suggestions for unknown options.
 
 mod help;
 mod response;
 mod spec;
 
 pub use help::Help;
-pub use response::split;
+pub use response::split_arguments;
 pub use spec::{Section, Spec, Value, alias, immediate, option};
 
-use base::nearest::distance;
+use base::nearest::edit_distance;
 use std::path::Path;
 
 /// A parsed command line.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// The options in order, under their full names.
-    pub given: Vec<(&'static str, String)>,
+    /// The options in the order of the command line, each with its value. Aliases appear under the name of their target.
+    pub option_values: Vec<(&'static str, String)>,
+    /// The arguments that are not options, such as input files.
     pub positional: Vec<String>,
     /// Error lines for standard error. If there are any, the run fails.
     pub errors: Vec<String>,
-    /// The immediate option (such as `--help`) at which parsing ended.
+    /// The immediate option at which parsing ended, such as `--help`. See [`Spec::immediate`].
     pub immediate: Option<&'static str>,
-    /// The response files that were read.
+    /// The names of the response files that were read, in order; a file that was read twice appears twice.
     pub response_files: Vec<String>,
 }
 
 impl Parsed {
     /// The last value of an option.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.given.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
+        self.option_values.iter().rev().find(|(option, _)| *option == name).map(|(_, value)| value.as_str())
     }
-    pub fn all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
-        self.given.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value.as_str())
+    /// The values of all occurrences of an option, in order.
+    pub fn values_of<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        self.option_values.iter().filter(move |(option, _)| *option == name).map(|(_, value)| value.as_str())
     }
+    /// The last value of a Boolean option; false if the option is absent.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(parse_bool).unwrap_or(false)
     }
 }
 
-/// The name of the program and its arguments. Fails if an argument is not UTF-8, because depfiles, commands and messages contain
-/// file names unchanged.
+/// The name of the program as invoked, and its arguments. Fails if an argument is not UTF-8, because file names must appear
+/// unchanged in depfiles, commands and messages, which are UTF-8.
 pub fn args() -> Result<(String, Vec<String>), String> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default().to_string_lossy().into_owned();
-    let text = |arg: std::ffi::OsString| arg.into_string().map_err(|arg| format!("argument {arg:?} is not UTF-8"));
-    Ok((program, args.map(text).collect::<Result<_, _>>()?))
+    let to_text = |arg: std::ffi::OsString| arg.into_string().map_err(|arg| format!("argument {arg:?} is not UTF-8"));
+    Ok((program, args.map(to_text).collect::<Result<_, _>>()?))
 }
 
 /// Parses the arguments. `program` is the name of the program as invoked.
@@ -55,22 +58,25 @@ pub fn parse(options: &'static [Spec], program: &str, args: &[String]) -> Parsed
         Ok(expanded) => expanded,
         Err(message) => return Parsed { errors: vec![message], ..Parsed::default() },
     };
-    let parsed = Parsed { response_files: expanded.files, ..Parsed::default() };
-    let mut parser = Parser { options, name: file_name(program), program, args: expanded.args, next: 0, parsed };
+    let parsed = Parsed { response_files: expanded.response_files, ..Parsed::default() };
+    let mut parser = Parser { options, program_name: file_name(program), program, args: expanded.args, next: 0, parsed };
     parser.run();
     parser.parsed
 }
 
-/// The file name of the program, which is the prefix of messages.
+/// The file name of a program's path, which is the prefix of messages.
 pub fn file_name(program: &str) -> String {
     Path::new(program).file_name().map_or_else(|| program.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 struct Parser<'a> {
     options: &'static [Spec],
-    name: String,
+    /// The file name of the program.
+    program_name: String,
+    /// The program as invoked.
     program: &'a str,
     args: Vec<String>,
+    /// The index of the next argument.
     next: usize,
     parsed: Parsed,
 }
@@ -86,27 +92,29 @@ impl Parser<'_> {
             } else if arg == "--" {
                 only_positional = true;
             } else {
-                self.option(&arg);
+                self.parse_option(&arg);
             }
         }
     }
 
-    fn option(&mut self, arg: &str) {
-        let argument = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).unwrap_or(arg);
-        if let Some((spec, value)) = find_exact(self.options, argument) {
+    /// Parses an argument that starts with a dash.
+    fn parse_option(&mut self, arg: &str) {
+        let without_dashes = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).unwrap_or(arg);
+        if let Some((spec, value)) = find_exact(self.options, without_dashes) {
             return self.record(spec, value);
         }
-        if let Err(rest) = self.grouped(argument) {
-            self.report_unknown(arg, rest);
+        if let Err(unknown) = self.parse_group(without_dashes) {
+            self.report_unknown(arg, unknown);
         }
     }
 
-    /// Parses `-O2` and groups such as `-gO0`. Returns the unknown rest on failure.
-    fn grouped<'w>(&mut self, argument: &'w str) -> Result<(), &'w str> {
-        let mut rest = argument;
+    /// Parses one-letter options without their dash: `O2`, and groups such as `gO0`. On failure, returns the part that is no
+    /// option, or the option that may not occur in a group.
+    fn parse_group<'w>(&mut self, group: &'w str) -> Result<(), &'w str> {
+        let mut rest = group;
         while let Some(letter) = rest.chars().next() {
             let (name, after) = rest.split_at(letter.len_utf8());
-            let Some(spec) = find(self.options, name).filter(|_| argument.len() > 1) else { return Err(rest) };
+            let Some(spec) = find(self.options, name).filter(|_| group.len() > 1) else { return Err(rest) };
             let value = if spec.joins_value() { Some(after) } else { after.strip_prefix('=') };
             if after.is_empty() || value.is_some() {
                 self.record(spec, value.filter(|_| !after.is_empty()));
@@ -125,10 +133,11 @@ impl Parser<'_> {
         Err(rest)
     }
 
-    /// Records an option with its joined value, or with the next argument if it needs a value.
-    fn record(&mut self, spec: &'static Spec, value: Option<&str>) {
+    /// Checks and records an option. `joined_value` is the value joined to the option; without it, an option that needs a value
+    /// takes the next argument.
+    fn record(&mut self, spec: &'static Spec, joined_value: Option<&str>) {
         let target = spec.target(self.options);
-        let mut value = match (target.value, value) {
+        let mut value = match (target.value, joined_value) {
             (Value::None, Some(value)) => {
                 return self.report_error(spec.name, &format!("does not allow a value! '{value}' specified."));
             }
@@ -142,7 +151,7 @@ impl Parser<'_> {
                 self.args[self.next - 1].clone()
             }
         };
-        let accepted = match target.value {
+        let checked = match target.value {
             Value::Bool => {
                 parse_bool(&value).map(|_| ()).ok_or_else(|| format!("'{value}' is invalid value for boolean argument! Try 0 or 1"))
             }
@@ -150,8 +159,8 @@ impl Parser<'_> {
                 parse_integer(&value).map(|_| ()).ok_or_else(|| format!("'{value}' value invalid for integer argument!"))
             }
             Value::Choice(choices) => {
-                let known = choices.iter().any(|(choice, _)| *choice == value);
-                known.then_some(()).ok_or_else(|| format!("Cannot find option named '{value}'!"))
+                let is_choice = choices.iter().any(|(choice, _)| *choice == value);
+                is_choice.then_some(()).ok_or_else(|| format!("Cannot find option named '{value}'!"))
             }
             Value::Target(_) => match base::Target::parse(&value) {
                 Some(target) => {
@@ -160,29 +169,30 @@ impl Parser<'_> {
                 }
                 None => Err(format!("Cannot find option named '{value}'!")),
             },
-            Value::Features(known) => match value.split(',').find(|name| !known.contains(name)) {
-                Some(name) => Err(format!("unknown preview feature '{name}'; supported features: {}", known.join(", "))),
+            Value::Features(supported) => match value.split(',').find(|name| !supported.contains(name)) {
+                Some(name) => Err(format!("unknown preview feature '{name}'; supported features: {}", supported.join(", "))),
                 None => Ok(()),
             },
             Value::None | Value::Text | Value::OptionalText => Ok(()),
         };
-        match accepted {
+        match checked {
             Err(message) => self.report_error(target.name, &message),
             Ok(()) if target.immediate && parse_bool(&value) != Some(false) => self.parsed.immediate = Some(target.name),
-            Ok(()) => self.parsed.given.push((target.name, value)),
+            Ok(()) => self.parsed.option_values.push((target.name, value)),
         }
     }
 
     fn report_error(&mut self, option: &str, message: &str) {
-        let line = format!("{}: for the {} option: {message}", self.name, dashed(option));
+        let line = format!("{}: for the {} option: {message}", self.program_name, dashed(option));
         self.parsed.errors.push(line);
     }
 
-    fn report_unknown(&mut self, arg: &str, argument: &str) {
-        let (name, program) = (&self.name, self.program);
+    /// Reports an unknown argument. `unknown` is the part of it for which to suggest an option.
+    fn report_unknown(&mut self, arg: &str, unknown: &str) {
+        let (name, program) = (&self.program_name, self.program);
         self.parsed.errors.push(format!("{name}: Unknown command line argument '{arg}'.  Try: '{program} --help'"));
-        if let Some(nearest) = nearest(self.options, argument) {
-            self.parsed.errors.push(format!("{name}: Did you mean '{nearest}'?"));
+        if let Some(suggestion) = suggest_option(self.options, unknown) {
+            self.parsed.errors.push(format!("{name}: Did you mean '{suggestion}'?"));
         }
     }
 }
@@ -202,7 +212,7 @@ fn find(options: &'static [Spec], name: &str) -> Option<&'static Spec> {
     options.iter().find(|spec| spec.name == name)
 }
 
-/// The option with exactly this name, and the value after `=`.
+/// The option with exactly the name before `=`, and the value after it. `argument` has no dashes.
 fn find_exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Spec, Option<&'w str>)> {
     match argument.split_once('=') {
         None => find(options, argument).map(|spec| (spec, None)),
@@ -210,25 +220,26 @@ fn find_exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'stat
     }
 }
 
-/// The option with the smallest edit distance, if the distance is small. NVIDIA's tileiras always suggests an option, even an
-/// unrelated one. An option of this project is suggested only if it is nearer than all of NVIDIA's options.
-fn nearest(options: &'static [Spec], argument: &str) -> Option<String> {
+/// The option with the smallest edit distance to an unknown argument without dashes, if the distance is less than half the
+/// length of the argument's name. NVIDIA's tileiras always suggests an option, even an unrelated one. An option of this project is
+/// suggested only if its distance is smaller than that of all options of NVIDIA's tileiras.
+fn suggest_option(options: &'static [Spec], argument: &str) -> Option<String> {
     let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
     let candidates = options.iter().filter(|spec| !spec.extension).chain(options.iter().filter(|spec| spec.extension));
-    let distance =
-        |spec: &&'static Spec| distance(spec.name, if spec.target(options).value == Value::None { argument } else { name });
-    let best = candidates.min_by_key(distance).expect("the table has options");
-    // Require that more than half of the letters match.
-    if distance(&best) * 2 >= name.chars().count() {
+    let distance_to =
+        |spec: &&'static Spec| edit_distance(spec.name, if spec.target(options).value == Value::None { argument } else { name });
+    let best = candidates.min_by_key(distance_to).expect("the table has options");
+    if distance_to(&best) * 2 >= name.chars().count() {
         return None;
     }
-    let suggested = match value.is_empty() || best.target(options).value == Value::None {
+    let suggestion = match value.is_empty() || best.target(options).value == Value::None {
         true => best.name.to_string(),
         false => format!("{}={value}", best.name),
     };
-    Some(dashed(&suggested))
+    Some(dashed(&suggestion))
 }
 
+/// Parses a Boolean value; an empty text is true, because the option was given without a value.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "" | "true" | "TRUE" | "True" | "1" => Some(true),
@@ -237,16 +248,16 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Parses a 32-bit integer; a prefix selects the base.
+/// Parses a signed 32-bit integer. A prefix selects the base, as in LLVM: `0x` 16, `0b` 2, `0o` or `0` 8.
 pub fn parse_integer(text: &str) -> Option<i32> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    let prefixed = |prefixes: [&str; 2]| prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix));
-    let (base, digits) = if let Some(rest) = prefixed(["0x", "0X"]) {
+    let strip_any = |prefixes: [&str; 2]| prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix));
+    let (base, digits) = if let Some(rest) = strip_any(["0x", "0X"]) {
         (16, rest)
-    } else if let Some(rest) = prefixed(["0b", "0B"]) {
+    } else if let Some(rest) = strip_any(["0b", "0B"]) {
         (2, rest)
     } else if let Some(rest) = digits.strip_prefix("0o") {
         (8, rest)
@@ -275,35 +286,35 @@ mod tests {
         option("output-file", Section::Tool, Value::Text, "", ""),
     ];
 
-    fn parsed(line: &str) -> Parsed {
-        parse(OPTIONS, "x/tileiras", &response::split(line))
+    fn parse_line(line: &str) -> Parsed {
+        parse(OPTIONS, "x/tileiras", &response::split_arguments(line))
     }
 
     #[test]
-    fn every_spelling_of_an_option() {
+    fn options_take_one_or_two_dashes_and_joined_or_separate_values() {
         for line in ["--gpu-name sm_90", "--gpu-name=sm_90", "-gpu-name sm_90", "-gpu-name=sm_90", "--arch=sm_90", "-arch sm_90"] {
-            let parsed = parsed(&format!("k.bc {line}"));
+            let parsed = parse_line(&format!("k.bc {line}"));
             assert_eq!((parsed.get("gpu-name"), parsed.positional.len(), parsed.errors.len()), (Some("sm_90"), 1, 0), "{line}");
         }
-        assert_eq!(parsed("-O2 --opt-level=0x1").get("opt-level"), Some("0x1"));
-        assert!(parsed("-gO0 -o a").flag("device-debug"));
-        assert_eq!(parsed("-- -k.bc").positional, ["-k.bc"]);
+        assert_eq!(parse_line("-O2 --opt-level=0x1").get("opt-level"), Some("0x1"));
+        assert!(parse_line("-gO0 -o a").flag("device-debug"));
+        assert_eq!(parse_line("-- -k.bc").positional, ["-k.bc"]);
     }
 
     #[test]
-    fn mistakes_are_named_as_the_reference_names_them() {
-        assert_eq!(parsed("-O 2").errors, ["tileiras: for the -O option: requires a value!"]);
-        assert_eq!(parsed("-O=2").errors, ["tileiras: for the --opt-level option: '=2' value invalid for integer argument!"]);
-        let grouped = parsed("-oxyz").errors;
-        assert_eq!(grouped[0], "tileiras: for the -o option: may not occur within a group!");
-        assert_eq!(grouped[2], "tileiras: Did you mean '-o'?");
-        assert_eq!(parsed("--gpu-nam=sm_90").errors[1], "tileiras: Did you mean '--gpu-name=sm_90'?");
-        assert_eq!((parsed("--foo=bar").errors.len(), parsed("--bar").errors.len()), (1, 1), "nothing is near");
+    fn errors_have_the_texts_of_nvidias_tileiras() {
+        assert_eq!(parse_line("-O 2").errors, ["tileiras: for the -O option: requires a value!"]);
+        assert_eq!(parse_line("-O=2").errors, ["tileiras: for the --opt-level option: '=2' value invalid for integer argument!"]);
+        let errors = parse_line("-oxyz").errors;
+        assert_eq!(errors[0], "tileiras: for the -o option: may not occur within a group!");
+        assert_eq!(errors[2], "tileiras: Did you mean '-o'?");
+        assert_eq!(parse_line("--gpu-nam=sm_90").errors[1], "tileiras: Did you mean '--gpu-name=sm_90'?");
+        assert_eq!((parse_line("--foo=bar").errors.len(), parse_line("--bar").errors.len()), (1, 1), "no option is similar");
     }
 
     #[test]
-    fn integers() {
-        let read = ["2", "0x2", "0b10", "0o2", "02", "-0", "+2", " 2", "", "08", "0", "99999999999"].map(parse_integer);
-        assert_eq!(read, [Some(2), Some(2), Some(2), Some(2), Some(2), Some(0), None, None, None, None, Some(0), None]);
+    fn a_prefix_selects_the_base_of_an_integer() {
+        let integers = ["2", "0x2", "0b10", "0o2", "02", "-0", "+2", " 2", "", "08", "0", "99999999999"].map(parse_integer);
+        assert_eq!(integers, [Some(2), Some(2), Some(2), Some(2), Some(2), Some(0), None, None, None, None, Some(0), None]);
     }
 }

@@ -1,7 +1,7 @@
-//! The contents of a buffer: bytes of a file, or a fill whose pages are materialised on first access.
+//! The contents of a buffer: bytes in memory, or a fill whose pages are generated when they are first accessed.
 //!
-//! A buffer of several GB costs only the pages that a run accesses: the system allocates zeroed memory lazily, and a fill can
-//! generate any element independently.
+//! A filled buffer of several GB takes only the memory of the pages that a run accesses. The system allocates zeroed memory lazily,
+//! and a fill can generate any element independently. A page whose bytes have been generated is called materialised.
 
 use super::fill::Fill;
 use base::diag::{Diagnostic, Result};
@@ -11,22 +11,26 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// The granularity in bytes with which `read` generates elements. It is a multiple of every element size, so no element crosses a
+/// [`Contents::read`] generates multiples of this number of bytes. It is a multiple of every element size, so no element crosses a
 /// boundary.
-const GRANULE: usize = 32;
-const PAGE: usize = 4096;
+const GRANULE_BYTES: usize = 32;
+/// The size of the pages that are generated on access.
+const PAGE_BYTES: usize = 4096;
 
+/// The contents of a buffer.
 #[derive(Debug)]
 pub struct Contents {
-    bytes: Bytes,
-    /// `None`: all bytes are materialised.
-    pending: Option<Pending>,
+    storage: Storage,
+    /// The fill of the pages that are not materialised. `None` if all bytes are in `storage`.
+    lazy_fill: Option<LazyFill>,
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum Storage {
     Owned(Vec<u8>),
+    /// Memory that the system allocates and zeroes when it is first accessed.
     Zeroed(MmapMut),
+    /// Memory of a host program.
     Borrowed(HostMemory),
 }
 
@@ -34,6 +38,7 @@ enum Bytes {
 #[derive(Debug)]
 struct HostMemory {
     start: NonNull<u8>,
+    /// In bytes.
     length: usize,
 }
 
@@ -56,22 +61,23 @@ impl HostMemory {
     }
 }
 
-/// The fill that generates the pages, and a bit per materialised page.
+/// A fill that generates pages on access.
 #[derive(Clone, Debug)]
-struct Pending {
+struct LazyFill {
     fill: Fill,
-    materialised: Vec<u64>,
+    /// One bit per page, set if the page is materialised. Page 0 is the lowest bit of the first word.
+    materialised_pages: Vec<u64>,
 }
 
-impl Pending {
+impl LazyFill {
     fn is_materialised(&self, page: usize) -> bool {
-        self.materialised[page / 64] >> (page % 64) & 1 == 1
+        self.materialised_pages[page / 64] >> (page % 64) & 1 == 1
     }
 }
 
 impl From<Vec<u8>> for Contents {
     fn from(bytes: Vec<u8>) -> Contents {
-        Contents { bytes: Bytes::Owned(bytes), pending: None }
+        Contents { storage: Storage::Owned(bytes), lazy_fill: None }
     }
 }
 
@@ -82,82 +88,87 @@ impl Default for Contents {
 }
 
 impl Contents {
+    /// Contents of `bytes` bytes with a fill. Fails if the system cannot reserve the memory.
     pub(super) fn filled(fill: Fill, bytes: usize) -> Result<Contents> {
         if bytes == 0 {
             return Ok(Contents::default());
         }
-        let materialised = vec![0; bytes.div_ceil(PAGE).div_ceil(64)];
-        Ok(Contents { bytes: zeroed(bytes)?, pending: Some(Pending { fill, materialised }) })
+        let materialised_pages = vec![0; bytes.div_ceil(PAGE_BYTES).div_ceil(64)];
+        Ok(Contents { storage: zeroed_storage(bytes)?, lazy_fill: Some(LazyFill { fill, materialised_pages }) })
     }
 
-    /// The memory of a host program, which is read and written in place. A clone is a copy.
+    /// Contents in the memory of a host program, which are read and written in place. A clone is a copy in other memory. `length`
+    /// is in bytes.
     ///
     /// # Safety
     ///
-    /// The memory is valid for reads and writes as long as the contents exist, and nothing else accesses it meanwhile.
+    /// As long as the contents exist, the memory must be valid for reads and writes, and nothing else may access it.
     #[allow(unsafe_code, reason = "the memory of a host program")]
     pub unsafe fn borrowed(start: NonNull<u8>, length: usize) -> Contents {
-        Contents { bytes: Bytes::Borrowed(HostMemory { start, length }), pending: None }
+        Contents { storage: Storage::Borrowed(HostMemory { start, length }), lazy_fill: None }
     }
 
+    /// The size in bytes.
     pub fn len(&self) -> usize {
-        self.all().len()
+        self.storage_bytes().len()
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Whether the contents are zeros that no access has materialised.
-    pub fn is_zero(&self) -> bool {
-        self.pending.as_ref().is_some_and(|pending| pending.fill.is_zero() && pending.materialised.iter().all(|word| *word == 0))
+    /// Whether the contents are a fill with zeros of which no page is materialised. False for bytes that happen to be zero.
+    pub fn is_untouched_zero_fill(&self) -> bool {
+        self.lazy_fill.as_ref().is_some_and(|lazy| lazy.fill.is_zero() && lazy.materialised_pages.iter().all(|word| *word == 0))
     }
-    fn all(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Owned(bytes) => bytes,
-            Bytes::Zeroed(map) => map,
-            Bytes::Borrowed(memory) => memory.bytes(),
+    /// All bytes. Pages that are not materialised are zero.
+    fn storage_bytes(&self) -> &[u8] {
+        match &self.storage {
+            Storage::Owned(bytes) => bytes,
+            Storage::Zeroed(map) => map,
+            Storage::Borrowed(memory) => memory.bytes(),
         }
     }
-    fn all_mut(&mut self) -> &mut [u8] {
-        match &mut self.bytes {
-            Bytes::Owned(bytes) => bytes,
-            Bytes::Zeroed(map) => map,
-            Bytes::Borrowed(memory) => memory.bytes_mut(),
+    fn storage_bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.storage {
+            Storage::Owned(bytes) => bytes,
+            Storage::Zeroed(map) => map,
+            Storage::Borrowed(memory) => memory.bytes_mut(),
         }
     }
 
-    /// The bytes of a range, for reading or writing.
+    /// The bytes of a range, for reading or writing. Materialises the pages of the range.
     #[inline]
-    pub fn get(&mut self, range: Range<usize>) -> &mut [u8] {
-        if self.pending.is_some() {
-            self.generate(range.clone());
+    pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        if self.lazy_fill.is_some() {
+            self.materialise_pages(range.clone());
         }
-        &mut self.all_mut()[range]
+        &mut self.storage_bytes_mut()[range]
     }
 
-    /// Copies bytes from `at` on, without materialising pages.
-    pub fn read(&self, at: usize, out: &mut [u8]) {
-        let all = self.all();
-        let Some(pending) = &self.pending else {
-            return out.copy_from_slice(&all[at..at + out.len()]);
+    /// Copies the bytes from the byte offset `start` on to `out`, without materialising pages.
+    pub fn read(&self, start: usize, out: &mut [u8]) {
+        let bytes = self.storage_bytes();
+        let Some(lazy) = &self.lazy_fill else {
+            return out.copy_from_slice(&bytes[start..start + out.len()]);
         };
-        let mut page = [0; PAGE];
-        for (number, within, part) in pages(at..at + out.len()) {
-            if pending.is_materialised(number) {
-                out[part].copy_from_slice(&all[number * PAGE..][within]);
+        let mut generated = [0; PAGE_BYTES];
+        for PagePart { page, in_page, in_range } in split_at_pages(start..start + out.len()) {
+            if lazy.is_materialised(page) {
+                out[in_range].copy_from_slice(&bytes[page * PAGE_BYTES..][in_page]);
             } else {
-                // Generate only the bytes that are read: programs read a page in many small accesses.
-                let granules = within.start / GRANULE * GRANULE..within.end.next_multiple_of(GRANULE);
-                pending.fill.generate(number * PAGE + granules.start, &mut page[granules]);
-                out[part].copy_from_slice(&page[within]);
+                // Generate only the granules that are read, not the page, because programs read a page in many small accesses.
+                let granules = in_page.start / GRANULE_BYTES * GRANULE_BYTES..in_page.end.next_multiple_of(GRANULE_BYTES);
+                lazy.fill.generate(page * PAGE_BYTES + granules.start, &mut generated[granules]);
+                out[in_range].copy_from_slice(&generated[in_page]);
             }
         }
     }
 
+    /// Materialises the pages of a byte range.
     #[inline]
-    fn generate(&mut self, range: Range<usize>) {
-        let (first, last) = (range.start / PAGE, range.end.saturating_sub(1) / PAGE);
+    fn materialise_pages(&mut self, range: Range<usize>) {
+        let (first, last) = (range.start / PAGE_BYTES, range.end.saturating_sub(1) / PAGE_BYTES);
         for page in first..=last {
-            if self.pending.as_ref().is_some_and(|pending| page * PAGE < self.len() && !pending.is_materialised(page)) {
+            if self.lazy_fill.as_ref().is_some_and(|lazy| page * PAGE_BYTES < self.len() && !lazy.is_materialised(page)) {
                 self.materialise_page(page);
             }
         }
@@ -165,27 +176,28 @@ impl Contents {
 
     #[cold]
     fn materialise_page(&mut self, page: usize) {
-        let Some(mut pending) = self.pending.take() else { return };
-        pending.materialised[page / 64] |= 1 << (page % 64);
-        let end = self.len().min((page + 1) * PAGE);
-        pending.fill.generate(page * PAGE, &mut self.all_mut()[page * PAGE..end]);
-        self.pending = Some(pending);
+        let Some(mut lazy) = self.lazy_fill.take() else { return };
+        lazy.materialised_pages[page / 64] |= 1 << (page % 64);
+        let end = self.len().min((page + 1) * PAGE_BYTES);
+        lazy.fill.generate(page * PAGE_BYTES, &mut self.storage_bytes_mut()[page * PAGE_BYTES..end]);
+        self.lazy_fill = Some(lazy);
     }
 
-    /// Writes an output file. Untouched zero pages become holes.
-    pub(super) fn write_to(&self, mut file: File, head: &[u8]) -> std::io::Result<()> {
-        file.write_all(head)?;
-        let Some(pending) = &self.pending else { return file.write_all(self.all()) };
-        file.set_len((head.len() + self.len()) as u64)?;
-        let mut buffer = [0; PAGE];
-        for page in 0..self.len().div_ceil(PAGE) {
-            if pending.fill.is_zero() && !pending.is_materialised(page) {
+    /// Writes an output file: `header`, then the contents. In a fill with zeros, pages that are not materialised become holes of a
+    /// sparse file.
+    pub(super) fn write_to(&self, mut file: File, header: &[u8]) -> std::io::Result<()> {
+        file.write_all(header)?;
+        let Some(lazy) = &self.lazy_fill else { return file.write_all(self.storage_bytes()) };
+        file.set_len((header.len() + self.len()) as u64)?;
+        let mut buffer = [0; PAGE_BYTES];
+        for page in 0..self.len().div_ceil(PAGE_BYTES) {
+            if lazy.fill.is_zero() && !lazy.is_materialised(page) {
                 continue;
             }
-            let part = &mut buffer[..PAGE.min(self.len() - page * PAGE)];
-            self.read(page * PAGE, part);
-            file.seek(SeekFrom::Start((head.len() + page * PAGE) as u64))?;
-            file.write_all(part)?;
+            let page_bytes = &mut buffer[..PAGE_BYTES.min(self.len() - page * PAGE_BYTES)];
+            self.read(page * PAGE_BYTES, page_bytes);
+            file.seek(SeekFrom::Start((header.len() + page * PAGE_BYTES) as u64))?;
+            file.write_all(page_bytes)?;
         }
         Ok(())
     }
@@ -193,39 +205,53 @@ impl Contents {
 
 impl Clone for Contents {
     fn clone(&self) -> Contents {
-        let Some(pending) = &self.pending else { return self.all().to_vec().into() };
-        let Ok(mut bytes) = zeroed(self.len()) else {
+        let Some(lazy) = &self.lazy_fill else { return self.storage_bytes().to_vec().into() };
+        let Ok(mut storage) = zeroed_storage(self.len()) else {
             let mut bytes = vec![0; self.len()];
             self.read(0, &mut bytes);
             return bytes.into();
         };
-        if let Bytes::Zeroed(map) = &mut bytes {
-            for page in (0..self.len().div_ceil(PAGE)).filter(|page| pending.is_materialised(*page)) {
-                let range = page * PAGE..self.len().min((page + 1) * PAGE);
-                map[range.clone()].copy_from_slice(&self.all()[range]);
+        if let Storage::Zeroed(map) = &mut storage {
+            for page in (0..self.len().div_ceil(PAGE_BYTES)).filter(|page| lazy.is_materialised(*page)) {
+                let range = page * PAGE_BYTES..self.len().min((page + 1) * PAGE_BYTES);
+                map[range.clone()].copy_from_slice(&self.storage_bytes()[range]);
             }
         }
-        Contents { bytes, pending: Some(pending.clone()) }
+        Contents { storage, lazy_fill: Some(lazy.clone()) }
     }
 }
 
-/// Lazily allocated zeros.
-fn zeroed(bytes: usize) -> Result<Bytes> {
+/// Reserves `bytes` bytes of zeros, which the system allocates lazily.
+fn zeroed_storage(bytes: usize) -> Result<Storage> {
     let map = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
     let allocation_error = |error: std::io::Error| {
         Diagnostic::io("LCH006", format!("cannot allocate a buffer of {bytes} bytes: {}", crate::os_error_text(&error)))
     };
-    map.map(Bytes::Zeroed).map_err(allocation_error)
+    map.map(Storage::Zeroed).map_err(allocation_error)
 }
 
-/// The pages of a range: the page number, the range within the page, and the corresponding part of the full range.
-fn pages(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, Range<usize>)> {
-    let mut at = range.start;
+/// The part of a byte range that lies in one page.
+struct PagePart {
+    /// The number of the page.
+    page: usize,
+    /// The part, relative to the start of the page.
+    in_page: Range<usize>,
+    /// The part, relative to the start of the byte range.
+    in_range: Range<usize>,
+}
+
+/// Splits a byte range at page boundaries.
+fn split_at_pages(range: Range<usize>) -> impl Iterator<Item = PagePart> {
+    let mut next = range.start;
     std::iter::from_fn(move || {
-        let (start, within) = (at, at % PAGE);
-        let count = (PAGE - within).min(range.end - start);
-        at += count;
-        (count > 0).then(|| (start / PAGE, within..within + count, start - range.start..start - range.start + count))
+        let (start, page_offset) = (next, next % PAGE_BYTES);
+        let count = (PAGE_BYTES - page_offset).min(range.end - start);
+        next += count;
+        (count > 0).then(|| PagePart {
+            page: start / PAGE_BYTES,
+            in_page: page_offset..page_offset + count,
+            in_range: start - range.start..start - range.start + count,
+        })
     })
 }
 
@@ -236,34 +262,35 @@ mod tests {
     fn iota_contents(bytes: usize) -> Contents {
         Contents::filled(serde_json::from_str(r#"{"iota": "i32", "modulo": 5000}"#).unwrap(), bytes).unwrap()
     }
-    fn expected(bytes: usize) -> Vec<u8> {
+    fn iota_bytes(bytes: usize) -> Vec<u8> {
         (0..bytes.div_ceil(4) as u32).flat_map(|i| (i % 5000).to_le_bytes()).take(bytes).collect()
     }
 
     #[test]
     fn pages_are_materialised_on_access_and_keep_writes() {
         let mut contents = iota_contents(50_002);
-        let mut expected_values = expected(50_002);
-        assert_eq!(contents.get(4090..8200), &expected_values[4090..8200]);
-        contents.get(20_000..20_004).copy_from_slice(&[9; 4]);
-        expected_values[20_000..20_004].copy_from_slice(&[9; 4]);
+        let mut expected_bytes = iota_bytes(50_002);
+        assert_eq!(contents.bytes_mut(4090..8200), &expected_bytes[4090..8200]);
+        contents.bytes_mut(20_000..20_004).copy_from_slice(&[9; 4]);
+        expected_bytes[20_000..20_004].copy_from_slice(&[9; 4]);
         let mut read = vec![0; 50_002];
         contents.read(0, &mut read);
-        assert!(read == expected_values);
-        assert!(contents.clone().get(0..50_002) == &expected_values[..]);
-        let materialised: u32 = contents.pending.as_ref().unwrap().materialised.iter().map(|word| word.count_ones()).sum();
-        assert_eq!(materialised, 4, "pages 0 to 2 and 4");
+        assert!(read == expected_bytes);
+        assert!(contents.clone().bytes_mut(0..50_002) == &expected_bytes[..]);
+        let materialised_page_count: u32 =
+            contents.lazy_fill.as_ref().unwrap().materialised_pages.iter().map(|word| word.count_ones()).sum();
+        assert_eq!(materialised_page_count, 4, "pages 0 to 2 and 4");
     }
 
     #[test]
-    fn a_large_buffer_takes_little_and_its_output_is_sparse() {
+    fn the_output_of_a_large_zero_fill_is_sparse() {
         let mut contents = Contents::filled(serde_json::from_str(r#""zero""#).unwrap(), 8 << 30).unwrap();
-        contents.get(5 << 30..(5 << 30) + 1)[0] = 7;
+        contents.bytes_mut(5 << 30..(5 << 30) + 1)[0] = 7;
         let file = tempfile::NamedTempFile::new().unwrap();
         contents.write_to(file.reopen().unwrap(), b"").unwrap();
-        let data = file.as_file().metadata().unwrap();
-        assert_eq!(data.len(), 8 << 30);
-        assert!(std::os::unix::fs::MetadataExt::blocks(&data) < 100);
+        let metadata = file.as_file().metadata().unwrap();
+        assert_eq!(metadata.len(), 8 << 30);
+        assert!(std::os::unix::fs::MetadataExt::blocks(&metadata) < 100);
         assert_eq!(iota_contents(0).len(), 0);
     }
 }

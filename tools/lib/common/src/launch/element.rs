@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Element {
     pub scalar: Scalar,
+    /// Whether values of an integer type are unsigned. False for other types.
     pub unsigned: bool,
 }
 
-/// The element types: name, scalar type, whether unsigned, and numpy type string (`descr`). numpy has no bfloat16 and no 8-bit
-/// floats; files store them as unsigned integers, or with the package `ml_dtypes` as raw bytes (`V2`, `V1`).
-const TYPES: [(&str, Scalar, bool, &str); 21] = [
+/// The element types: name, scalar type, whether unsigned, and numpy type string (`descr`). If several rows have the same type, the
+/// first has the name for output. numpy has no bfloat16, TF32, 8-bit or 4-bit floats: files store them as unsigned integers, or
+/// with the package `ml_dtypes` as raw bytes (`V2`, `V1`).
+const ELEMENT_TYPES: [(&str, Scalar, bool, &str); 21] = [
     ("f16", Scalar::F16, false, "<f2"),
     ("f32", Scalar::F32, false, "<f4"),
     ("f64", Scalar::F64, false, "<f8"),
@@ -37,7 +39,7 @@ const TYPES: [(&str, Scalar, bool, &str); 21] = [
     ("e5m2", Scalar::F8E5M2, false, "|u1"),
 ];
 
-/// Other numpy type strings that a file may have for a type.
+/// Further numpy type strings of files whose arrays can be passed as pointers to a type.
 const ALTERNATIVE_DESCRS: [(Scalar, &[&str]); 8] = [
     (Scalar::BF16, &["<V2", "|V2"]),
     (Scalar::TF32, &["<f4"]),
@@ -50,17 +52,21 @@ const ALTERNATIVE_DESCRS: [(Scalar, &[&str]); 8] = [
 ];
 
 impl Element {
+    /// The element type with a name of the table.
     pub fn parse(name: &str) -> Option<Element> {
-        let (_, scalar, unsigned, _) = TYPES.iter().find(|(known, ..)| *known == name)?;
+        let (_, scalar, unsigned, _) = ELEMENT_TYPES.iter().find(|(row_name, ..)| *row_name == name)?;
         Some(Element { scalar: *scalar, unsigned: *unsigned })
     }
+    /// The size of an element in bytes.
     pub(super) fn bytes(self) -> usize {
         self.scalar.bytes() as usize
     }
+    /// The first row of the table with this type.
     fn row(self) -> &'static (&'static str, Scalar, bool, &'static str) {
-        let row = TYPES.iter().find(|(_, scalar, unsigned, _)| (*scalar, *unsigned) == (self.scalar, self.unsigned));
+        let row = ELEMENT_TYPES.iter().find(|(_, scalar, unsigned, _)| (*scalar, *unsigned) == (self.scalar, self.unsigned));
         row.expect("every element type is in the table")
     }
+    /// The numpy type string with which files are written.
     pub(super) fn descr(self) -> &'static str {
         self.row().3
     }
@@ -69,8 +75,8 @@ impl Element {
 impl TryFrom<String> for Element {
     type Error = String;
     fn try_from(name: String) -> Result<Element, String> {
-        let known = || TYPES.map(|(name, ..)| name).join(", ");
-        Element::parse(&name).ok_or_else(|| format!("'{name}' is no type of elements; there are: {}", known()))
+        let names = || ELEMENT_TYPES.map(|(name, ..)| name).join(", ");
+        Element::parse(&name).ok_or_else(|| format!("'{name}' is no type of elements; there are: {}", names()))
     }
 }
 
@@ -82,19 +88,20 @@ impl From<Element> for String {
 
 /// Returns whether the tools can read an array with this numpy type string (`descr`).
 pub(super) fn is_readable_descr(descr: &str) -> bool {
-    TYPES.iter().any(|(.., known)| *known == descr) || ALTERNATIVE_DESCRS.iter().any(|(_, also)| also.contains(&descr))
+    ELEMENT_TYPES.iter().any(|(.., row_descr)| *row_descr == descr)
+        || ALTERNATIVE_DESCRS.iter().any(|(_, alternatives)| alternatives.contains(&descr))
 }
 
 /// Returns whether an array with this numpy type string can be passed as a pointer to `pointee`.
 pub(super) fn array_fits_pointee(descr: &str, pointee: Scalar) -> bool {
-    let has_main_descr = TYPES.iter().any(|(_, scalar, _, known)| *scalar == pointee && *known == descr);
-    has_main_descr || ALTERNATIVE_DESCRS.iter().any(|(scalar, also)| *scalar == pointee && also.contains(&descr))
+    let has_main_descr = ELEMENT_TYPES.iter().any(|(_, scalar, _, row_descr)| *scalar == pointee && *row_descr == descr);
+    has_main_descr || ALTERNATIVE_DESCRS.iter().any(|(scalar, alternatives)| *scalar == pointee && alternatives.contains(&descr))
 }
 
-/// The element type for printing an array with this numpy type string (`descr`).
+/// The first element type of the table with this numpy type string (`descr`), for printing an array of unknown element type.
 pub(super) fn element_of_descr(descr: &str) -> Option<Element> {
-    let row = TYPES.iter().find(|(.., known)| *known == descr)?;
-    Some(Element { scalar: row.1, unsigned: row.2 })
+    let (_, scalar, unsigned, _) = ELEMENT_TYPES.iter().find(|(.., row_descr)| *row_descr == descr)?;
+    Some(Element { scalar: *scalar, unsigned: *unsigned })
 }
 
 #[cfg(test)]
@@ -102,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pointers_take_arrays_of_their_type() {
-        for (descr, pointee, fit) in [
+    fn arrays_fit_pointers_to_a_type_of_their_descr() {
+        for (descr, pointee, fits) in [
             ("<f4", Scalar::F32, true),
             ("<f2", Scalar::F32, false),
             ("<f8", Scalar::F32, false),
@@ -116,7 +123,7 @@ mod tests {
             ("<i8", Scalar::I32, false),
             ("|b1", Scalar::I8, true),
         ] {
-            assert_eq!(array_fits_pointee(descr, pointee), fit, "{descr} for {pointee}");
+            assert_eq!(array_fits_pointee(descr, pointee), fits, "{descr} for {pointee}");
         }
     }
 }

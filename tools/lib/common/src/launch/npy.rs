@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ArrayType {
-    /// The element type, if it is known more precisely than a numpy file can state.
+    /// The element type. `None` if only `descr` is known, as for an array from a numpy file.
     pub element: Option<Element>,
-    /// The numpy code of the elements, such as `<f4`.
+    /// The numpy type string of the elements, such as `<f4`.
     pub descr: String,
     pub shape: Vec<usize>,
 }
 
+/// The first bytes of a `.npy` file.
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 impl std::fmt::Display for ArrayType {
@@ -48,25 +49,28 @@ impl ArrayType {
         Some(ArrayType { element: Some(element), descr: element.descr().into(), shape })
     }
 
+    /// The size of the array in bytes; `None` if it overflows.
     pub fn bytes(&self) -> Option<usize> {
-        self.shape.iter().try_fold(self.item_bytes(), |size, dim| size.checked_mul(*dim))
+        self.shape.iter().try_fold(self.element_bytes(), |size, dim| size.checked_mul(*dim))
     }
 
-    fn item_bytes(&self) -> usize {
+    /// The size of an element in bytes, which is the number after the first two characters of `descr`.
+    fn element_bytes(&self) -> usize {
         self.descr.get(2..).and_then(|size| size.parse().ok()).unwrap_or(1)
     }
 
-    /// The type with which elements are printed.
+    /// The element type for printing.
     pub(super) fn print_element(&self) -> Option<Element> {
         self.element.or_else(|| element::element_of_descr(&self.descr))
     }
 
-    /// The header of a file.
+    /// The header of a `.npy` file in version 1.0 of the format, from the magic bytes up to the data.
     pub fn header(&self) -> Vec<u8> {
         let dims: String = self.shape.iter().map(|dim| format!("{dim}, ")).collect();
         let shape = if self.shape.len() == 1 { dims.trim_end().to_string() } else { dims.trim_end_matches(", ").to_string() };
         let mut header = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", self.descr);
-        // The format aligns the data to 64 bytes.
+        // The format requires the data to start at a multiple of 64 bytes. The prefix has the magic bytes, two bytes of version and
+        // two bytes of length; one byte is the final line end.
         let padding = 64 - (MAGIC.len() + 4 + header.len() + 1) % 64;
         header.push_str(&" ".repeat(padding % 64));
         header.push('\n');
@@ -75,32 +79,33 @@ impl ArrayType {
     }
 }
 
-/// Parses a file into type and elements.
-pub(super) fn parse(mut bytes: Vec<u8>, name: &str) -> Result<(ArrayType, Vec<u8>)> {
-    let bad = |what: &str| Diagnostic::invalid("LCH014", format!("{name}: {what}"));
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("not a .npy file"))?;
-    let (start, length) = match rest {
+/// Parses the bytes of a `.npy` file into the array type and the bytes of the elements. `name` is for messages.
+pub(super) fn parse_npy(mut bytes: Vec<u8>, name: &str) -> Result<(ArrayType, Vec<u8>)> {
+    let npy_error = |reason: &str| Diagnostic::invalid("LCH014", format!("{name}: {reason}"));
+    let after_magic = bytes.strip_prefix(MAGIC).ok_or_else(|| npy_error("not a .npy file"))?;
+    // The offset of the header's text in `after_magic`, and its length.
+    let (start, length) = match after_magic {
         [1, _, a, b, ..] => (4, usize::from(u16::from_le_bytes([*a, *b]))),
         [2 | 3, _, a, b, c, d, ..] => (6, u32::from_le_bytes([*a, *b, *c, *d]) as usize),
-        _ => return Err(bad("an unknown version of the .npy format")),
+        _ => return Err(npy_error("an unknown version of the .npy format")),
     };
-    let header = rest.get(start..start + length).ok_or_else(|| bad("the file is truncated"))?;
-    let header = std::str::from_utf8(header).map_err(|_| bad("a header that is not text"))?;
+    let header = after_magic.get(start..start + length).ok_or_else(|| npy_error("the file is truncated"))?;
+    let header = std::str::from_utf8(header).map_err(|_| npy_error("a header that is not text"))?;
     let field = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
     if field("fortran_order").is_none_or(|value| !value.starts_with("False")) {
-        return Err(bad("the array is not in C order"));
+        return Err(npy_error("the array is not in C order"));
     }
-    let descr = field("descr").and_then(|value| value.split('\'').nth(1)).ok_or_else(|| bad("no element type"))?;
+    let descr = field("descr").and_then(|value| value.split('\'').nth(1)).ok_or_else(|| npy_error("no element type"))?;
     if !element::is_readable_descr(descr) {
-        return Err(bad(&format!("elements of type '{descr}' are not supported")));
+        return Err(npy_error(&format!("elements of type '{descr}' are not supported")));
     }
-    let shape = field("shape").and_then(|value| value.strip_prefix('(')?.split_once(')')).ok_or_else(|| bad("no shape"))?.0;
+    let shape = field("shape").and_then(|value| value.strip_prefix('(')?.split_once(')')).ok_or_else(|| npy_error("no shape"))?.0;
     let shape: std::result::Result<Vec<usize>, _> =
         shape.split(',').map(str::trim).filter(|dim| !dim.is_empty()).map(str::parse).collect();
-    let array = ArrayType { element: None, descr: descr.into(), shape: shape.map_err(|_| bad("an invalid shape"))? };
+    let array = ArrayType { element: None, descr: descr.into(), shape: shape.map_err(|_| npy_error("an invalid shape"))? };
     let header_bytes = MAGIC.len() + start + length;
     if array.bytes() != Some(bytes.len() - header_bytes) {
-        return Err(bad("the length does not match the shape"));
+        return Err(npy_error("the length does not match the shape"));
     }
     bytes.drain(..header_bytes);
     Ok((array, bytes))
@@ -111,23 +116,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_round_trip() {
+    fn a_written_header_parses_to_the_same_array_type() {
         for ty in ["f32[]", "f32[6]", "i16[2, 3]", "bool[4]"] {
             let array = ArrayType::parse(ty).unwrap();
             assert_eq!(array.to_string(), ty);
             let data: Vec<u8> = (0..array.bytes().unwrap() as u8).collect();
             assert_eq!(array.header().len() % 64, 0);
-            let (read, elements) = parse([array.header(), data.clone()].concat(), "a").unwrap();
-            assert_eq!((read.descr, read.shape, elements), (array.descr, array.shape, data));
+            let (parsed, elements) = parse_npy([array.header(), data.clone()].concat(), "a").unwrap();
+            assert_eq!((parsed.descr, parsed.shape, elements), (array.descr, array.shape, data));
         }
     }
 
     #[test]
-    fn broken_files_are_refused() {
+    fn truncated_files_and_invalid_types_are_rejected() {
         let array = ArrayType::parse("i64[2]").unwrap();
         let complete = [array.header(), vec![0; 16]].concat();
         for end in 0..complete.len() {
-            assert!(parse(complete[..end].to_vec(), "a").is_err());
+            assert!(parse_npy(complete[..end].to_vec(), "a").is_err());
         }
         for wrong in ["f32", "f32[", "f32[a]", "g32[4]", "f32[-1]", "[4]"] {
             assert!(ArrayType::parse(wrong).is_none(), "{wrong}");

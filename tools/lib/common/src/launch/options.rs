@@ -6,8 +6,10 @@ use base::Target;
 use base::diag::{Diagnostic, Result};
 use std::path::PathBuf;
 
-/// Larger launches take minutes on a CPU and therefore require `--full-grid` or `--sample-blocks`.
+/// A launch with more floating-point operations than this takes minutes on a CPU, and therefore requires `--full-grid` or
+/// `--sample-blocks`.
 const MAX_FLOPS: f64 = 2e10;
+/// The same limit for the global-memory traffic of a launch, in bytes.
 const MAX_BYTES: f64 = 1e9;
 
 #[derive(clap::Args, Clone, Debug)]
@@ -41,72 +43,76 @@ pub struct LaunchOptions {
     pub(super) print_outputs: bool,
 }
 
-/// The command line with its `launch.json`, which may name the kernel.
-pub struct Opened<'a> {
+/// The options of a launch, with the description that `--launch` names. It is not yet checked against a kernel, because the
+/// description may name the kernel.
+pub struct OpenedLaunch<'a> {
     options: &'a LaunchOptions,
+    /// `None` without `--launch`.
     launch: Option<Launch>,
 }
 
 impl LaunchOptions {
-    /// Whether the command line describes a launch. Verification of the file alone needs none.
+    /// Whether the command line describes a launch. `--verify-only` needs none.
     pub fn is_given(&self) -> bool {
         self.launch.is_some() || self.grid.is_some() || !self.args.is_empty()
     }
 
-    pub fn open(&self) -> Result<Opened<'_>> {
+    /// Reads the description that `--launch` names, if there is one.
+    pub fn open(&self) -> Result<OpenedLaunch<'_>> {
         let launch = self.launch.as_deref().map(Launch::read).transpose()?;
-        Ok(Opened { options: self, launch })
+        Ok(OpenedLaunch { options: self, launch })
     }
 }
 
-impl Opened<'_> {
-    /// The requested kernel.
+impl OpenedLaunch<'_> {
+    /// The name of the kernel that `--entry` or the description requests.
     pub fn entry(&self) -> Option<&str> {
         self.options.entry.as_deref().or(self.launch.as_ref().and_then(|launch| launch.entry.as_deref()))
     }
 
-    /// The launch, checked against the kernel.
+    /// Checks the launch against a kernel with these parameter types.
     pub fn call(self, kernel: &str, types: &[ParamType], target: Option<Target>) -> Result<Call> {
         let options = self.options;
         let launch = match self.launch {
             Some(launch) => launch,
-            None => command_line::launch(&options.args, types, options.grid.unwrap_or(Extents([1; 3])), options.abi)?,
+            None => command_line::parse_launch(&options.args, types, options.grid.unwrap_or(Extents([1; 3])), options.abi)?,
         };
         let mut call = launch.call(kernel, types, target)?;
         if let Some(requested) = &options.sample_blocks {
             call.blocks = Some(call.sample_blocks(requested, target)?);
         } else if !options.full_grid {
-            call.refuse_too_much_work()?;
+            call.reject_large_work()?;
         }
         Ok(call)
     }
 }
 
 impl Call {
-    /// The named blocks, or the representative blocks of the launch; all are inside the grid.
+    /// The requested blocks; if the list is empty, the representative blocks of the launch. Fails if a block is outside the grid.
     pub fn sample_blocks(&self, requested: &[Extents], target: Option<Target>) -> Result<Vec<[u32; 3]>> {
-        let of_launch = match (&self.launch.sample_blocks, requested) {
+        let blocks = match (&self.launch.sample_blocks, requested) {
             (_, [_, ..]) => requested,
-            (Some(blocks), []) => blocks.for_target(target, "list of sample blocks")?,
+            (Some(representative_blocks), []) => representative_blocks.for_target(target, "list of sample blocks")?,
             (None, []) => {
                 let message = "the launch names no sample blocks; list them as in --sample-blocks=0:0:0,1:0:0";
                 return Err(Diagnostic::usage("LCH016", message));
             }
         };
-        let inside = |block: &Extents| block.0.iter().zip(self.grid).all(|(at, extent)| *at < extent);
-        match of_launch.iter().find(|block| !inside(block)) {
+        let is_in_grid = |block: &Extents| block.0.iter().zip(self.grid).all(|(index, extent)| *index < extent);
+        match blocks.iter().find(|block| !is_in_grid(block)) {
             Some(block) => Err(Diagnostic::invalid("LCH016", format!("block {:?} is not in the grid of {:?}", block.0, self.grid))),
-            None => Ok(of_launch.iter().map(|block| block.0).collect()),
+            None => Ok(blocks.iter().map(|block| block.0).collect()),
         }
     }
 
-    fn refuse_too_much_work(&self) -> Result<()> {
+    /// Fails if the declared work of the launch exceeds `MAX_FLOPS` or `MAX_BYTES`.
+    fn reject_large_work(&self) -> Result<()> {
         let Some(work) = self.launch.work.as_ref().filter(|work| work.flops > MAX_FLOPS || work.bytes > MAX_BYTES) else {
             return Ok(());
         };
-        let blocks: u64 = self.grid.iter().map(|extent| u64::from(*extent)).product();
+        let block_count: u64 = self.grid.iter().map(|extent| u64::from(*extent)).product();
         let message = format!(
-            "this launch is {:.3e} operations and {:.3e} bytes in {blocks} blocks, too much for a CPU: run some of them with --sample-blocks, \
+            "this launch is {:.3e} operations and {:.3e} bytes in {block_count} blocks, too much for a CPU: run some of them with --sample-blocks, \
              or all with --full-grid",
             work.flops, work.bytes
         );
@@ -114,7 +120,7 @@ impl Call {
     }
 }
 
-/// `4`, `4,2` or `4,2,1`.
+/// Parses a grid such as `4`, `4,2` or `4,2,1`.
 fn parse_grid(text: &str) -> std::result::Result<Extents, String> {
     let parts: std::result::Result<Vec<u32>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     match parts.as_deref() {
@@ -125,7 +131,7 @@ fn parse_grid(text: &str) -> std::result::Result<Extents, String> {
     }
 }
 
-/// `4`, `4:2` or `4:2:1`.
+/// Parses a block index such as `4`, `4:2` or `4:2:1`.
 fn parse_block(text: &str) -> std::result::Result<Extents, String> {
     let parts: std::result::Result<Vec<u32>, _> = text.split(':').map(|part| part.trim().parse()).collect();
     match parts.as_deref() {
@@ -140,7 +146,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         options: LaunchOptions,
     }
@@ -149,8 +155,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("launch.json");
         std::fs::write(&path, json).unwrap();
-        let line = ["tool", "--launch", path.to_str().unwrap()];
-        let line = Line::try_parse_from(line.iter().chain(options)).unwrap();
+        let args = ["tool", "--launch", path.to_str().unwrap()];
+        let line = CommandLine::try_parse_from(args.iter().chain(options)).unwrap();
         line.options.open()?.call("k", &[], Target::parse("sm_90"))
     }
 
@@ -158,7 +164,7 @@ mod tests {
         "sample_blocks": {"sm_90": [[66, 0, 0], [131]], "sm_100": [[147]]}}"#;
 
     #[test]
-    fn sample_blocks_are_the_launches_or_those_named() {
+    fn sample_blocks_come_from_the_command_line_or_the_description() {
         assert_eq!(call(LARGE, &["--sample-blocks"]).unwrap().blocks, Some(vec![[66, 0, 0], [131, 0, 0]]));
         assert_eq!(call(LARGE, &["--sample-blocks=3,5:0:0"]).unwrap().blocks, Some(vec![[3, 0, 0], [5, 0, 0]]));
         let outside = call(LARGE, &["--sample-blocks=132"]).unwrap_err();

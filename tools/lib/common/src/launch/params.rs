@@ -4,7 +4,7 @@ use super::{Launch, element};
 use base::diag::{Diagnostic, Result};
 use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float::{Overflow, encode};
+use numerics::float::{OverflowResult, encode};
 use serde::{Deserialize, Serialize};
 
 /// An argument of a launch.
@@ -27,7 +27,7 @@ pub enum Param {
 /// The declared type of a kernel parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamType {
-    /// An address. PTX does not declare pointee types.
+    /// An address, with the pointee type if it is declared. PTX does not declare pointee types.
     Pointer(Option<Scalar>),
     Scalar(Scalar),
     /// A PTX `.bN` parameter: only its width is known.
@@ -46,6 +46,7 @@ impl std::fmt::Display for ParamType {
 }
 
 impl ParamType {
+    /// Whether a number of a type can be passed for the parameter.
     fn accepts(self, scalar: Scalar) -> bool {
         match self {
             // A number is accepted as an address, because a launch can also fix the addresses of its buffers.
@@ -54,39 +55,43 @@ impl ParamType {
             ParamType::Bits(bits) => bits == 8 * scalar.bytes(),
         }
     }
+    /// Whether the address of a buffer can be passed for the parameter.
     fn accepts_pointers(self) -> bool {
         matches!(self, ParamType::Pointer(_) | ParamType::Scalar(Scalar::I64) | ParamType::Bits(64))
     }
 }
 
-fn wrong(message: String) -> Box<Diagnostic> {
+fn params_error(message: String) -> Box<Diagnostic> {
     Diagnostic::invalid("LCH013", message)
 }
 
-/// The values of all parameters.
-pub(super) fn values(launch: &Launch, kernel: &str, types: &[ParamType]) -> Result<Vec<i64>> {
+/// The values of all arguments, in the representation of [`Call::values`](super::Call::values). Fails unless they fit the
+/// parameters.
+pub(super) fn argument_values(launch: &Launch, kernel: &str, types: &[ParamType]) -> Result<Vec<i64>> {
     let (given_count, expected_count) = (launch.params.len(), types.len());
     if given_count != expected_count {
-        return Err(wrong(format!(
+        return Err(params_error(format!(
             "'{kernel}' has {expected_count} parameters: {}; the launch gives {given_count}",
             type_list(types)
         )));
     }
     let checked_value = |(index, (param, ty)): (usize, (&Param, &ParamType))| {
-        value(launch, param, *ty).map_err(|what| wrong(format!("parameter {index} of '{kernel}': {what}")))
+        argument_value(launch, param, *ty).map_err(|reason| params_error(format!("parameter {index} of '{kernel}': {reason}")))
     };
     launch.params.iter().zip(types).enumerate().map(checked_value).collect()
 }
 
+/// The types as a list for messages.
 pub(super) fn type_list(types: &[ParamType]) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn value(launch: &Launch, param: &Param, ty: ParamType) -> std::result::Result<i64, String> {
-    let integer = |scalar, value| number(Number::Integer(i128::from(value)), scalar, ty);
-    let real = |scalar, value| number(Number::Real(value), scalar, ty);
+/// The value of an argument for a parameter of a type, or the reason why it does not fit.
+fn argument_value(launch: &Launch, param: &Param, ty: ParamType) -> std::result::Result<i64, String> {
+    let integer = |scalar, value| number_value(Number::Integer(i128::from(value)), scalar, ty);
+    let real = |scalar, value| number_value(Number::Real(value), scalar, ty);
     match param {
-        Param::Ptr(name) => pointer(launch, name, ty),
+        Param::Ptr(name) => buffer_address(launch, name, ty),
         Param::I1(value) => integer(Scalar::I1, i64::from(*value)),
         Param::I8(value) => integer(Scalar::I8, *value),
         Param::I16(value) => integer(Scalar::I16, *value),
@@ -99,7 +104,8 @@ fn value(launch: &Launch, param: &Param, ty: ParamType) -> std::result::Result<i
     }
 }
 
-fn pointer(launch: &Launch, name: &str, ty: ParamType) -> std::result::Result<i64, String> {
+/// The address of a buffer for a parameter of a type, or the reason why it does not fit.
+fn buffer_address(launch: &Launch, name: &str, ty: ParamType) -> std::result::Result<i64, String> {
     let buffer = launch.buffer(name).map_err(|error| error.message)?;
     if !ty.accepts_pointers() {
         return Err(format!("it is {ty}, the launch gives the address of '{name}'"));
@@ -112,39 +118,41 @@ fn pointer(launch: &Launch, name: &str, ty: ParamType) -> std::result::Result<i6
     }
 }
 
+/// A number as written in a launch or on the command line.
 #[derive(Clone, Copy)]
 pub(super) enum Number {
     Integer(i128),
     Real(f64),
 }
 
-/// The value of a number for a parameter: sign-extended, or the bits of a float.
-fn number(number: Number, scalar: Scalar, ty: ParamType) -> std::result::Result<i64, String> {
+/// The value of a number of type `scalar` for a parameter of type `ty`, or the reason why it does not fit.
+fn number_value(number: Number, scalar: Scalar, ty: ParamType) -> std::result::Result<i64, String> {
     if !ty.accepts(scalar) {
         return Err(format!("it is {ty}, the launch gives {scalar}"));
     }
-    bits(number, scalar).ok_or_else(|| match number {
+    argument_bits(number, scalar).ok_or_else(|| match number {
         Number::Integer(value) => format!("{value} does not fit {scalar}"),
         Number::Real(value) => format!("{value} does not fit {scalar}"),
     })
 }
 
-/// The bits of a number if the type can represent it: a signed or unsigned integer, or a float that does not overflow.
-pub(super) fn bits(number: Number, scalar: Scalar) -> Option<i64> {
+/// The value of a number as an argument of a type: a sign-extended integer, or the bits of a float. `None` if the type cannot
+/// represent it: an integer that does not fit as a signed or unsigned integer, or a finite number that overflows to infinity.
+pub(super) fn argument_bits(number: Number, scalar: Scalar) -> Option<i64> {
     match number {
         Number::Integer(value) => {
-            let half = 1i128 << (scalar.bits() - 1);
-            let fits = (-half..2 * half).contains(&value);
+            let signed_limit = 1i128 << (scalar.bits() - 1);
+            let fits = (-signed_limit..2 * signed_limit).contains(&value);
             fits.then(|| if scalar == Scalar::I1 { value as i64 & 1 } else { scalar.sign_extend(value as u64 & scalar.mask()) })
         }
         Number::Real(value) => {
-            let bits = encode(scalar, value, Rounding::NearestEven, Overflow::Ieee);
+            let bits = encode(scalar, value, Rounding::NearestEven, OverflowResult::Ieee);
             (value.is_finite() <= numerics::float::decode(scalar, bits).is_finite()).then_some(bits as i64)
         }
     }
 }
 
-/// JSON cannot express infinities and NaN; launches write them as strings.
+/// The JSON form of floats. Infinities and NaN are strings, because JSON has no such numbers.
 mod real {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
@@ -183,7 +191,7 @@ mod real {
 }
 
 impl super::ArrayType {
-    /// Returns whether the array can be passed as a pointer to `pointee`.
+    /// Whether the array can be passed as a pointer to `pointee`.
     fn fits_pointer(&self, pointee: Scalar) -> bool {
         match self.element {
             Some(element) => element.scalar == pointee || (element.scalar, pointee) == (Scalar::I1, Scalar::I8),
@@ -196,21 +204,21 @@ impl super::ArrayType {
 mod tests {
     use super::*;
 
-    fn one(json: &str, ty: ParamType) -> std::result::Result<i64, String> {
+    fn single_value(json: &str, ty: ParamType) -> std::result::Result<i64, String> {
         let launch: Launch = serde_json::from_str(&format!(r#"{{"params": [{json}]}}"#)).map_err(|error| error.to_string())?;
-        values(&launch, "k", &[ty]).map(|values| values[0]).map_err(|error| error.message)
+        argument_values(&launch, "k", &[ty]).map(|values| values[0]).map_err(|error| error.message)
     }
 
     #[test]
-    fn numbers_fit_their_parameters_or_are_refused() {
+    fn numbers_fit_their_parameters_or_are_rejected() {
         let scalar = ParamType::Scalar;
-        assert_eq!(one(r#"{"i32": 4294967295}"#, scalar(Scalar::I32)), Ok(-1));
-        assert_eq!(one(r#"{"i32": -2147483648}"#, scalar(Scalar::I32)), Ok(-2_147_483_648));
-        assert_eq!(one(r#"{"i1": true}"#, scalar(Scalar::I1)), Ok(1));
-        assert_eq!(one(r#"{"f16": 1.5}"#, scalar(Scalar::F16)), Ok(0x3e00));
-        assert_eq!(one(r#"{"f32": "inf"}"#, scalar(Scalar::F32)), Ok(0x7f80_0000));
-        assert_eq!(one(r#"{"bf16": 1}"#, ParamType::Bits(16)), Ok(0x3f80));
-        for (json, ty, words) in [
+        assert_eq!(single_value(r#"{"i32": 4294967295}"#, scalar(Scalar::I32)), Ok(-1));
+        assert_eq!(single_value(r#"{"i32": -2147483648}"#, scalar(Scalar::I32)), Ok(-2_147_483_648));
+        assert_eq!(single_value(r#"{"i1": true}"#, scalar(Scalar::I1)), Ok(1));
+        assert_eq!(single_value(r#"{"f16": 1.5}"#, scalar(Scalar::F16)), Ok(0x3e00));
+        assert_eq!(single_value(r#"{"f32": "inf"}"#, scalar(Scalar::F32)), Ok(0x7f80_0000));
+        assert_eq!(single_value(r#"{"bf16": 1}"#, ParamType::Bits(16)), Ok(0x3f80));
+        for (json, ty, message_part) in [
             (r#"{"i32": 4294967296}"#, scalar(Scalar::I32), "4294967296 does not fit i32"),
             (r#"{"i32": -2147483649}"#, scalar(Scalar::I32), "does not fit i32"),
             (r#"{"i8": 256}"#, scalar(Scalar::I8), "256 does not fit i8"),
@@ -225,14 +233,14 @@ mod tests {
             (r#"{"i32": 1}"#, ParamType::Bits(16), "it is b16, the launch gives i32"),
             (r#"{"f32": "many"}"#, scalar(Scalar::F32), "'many' is no number"),
         ] {
-            let error = one(json, ty).unwrap_err();
-            assert!(error.contains(words), "{json} for {ty}: {error}");
+            let error = single_value(json, ty).unwrap_err();
+            assert!(error.contains(message_part), "{json} for {ty}: {error}");
         }
     }
 
     #[test]
-    fn the_number_of_parameters_is_the_kernels() {
-        let error = values(&Launch::default(), "k", &[ParamType::Scalar(Scalar::I32)]).unwrap_err();
+    fn the_number_of_arguments_must_be_that_of_the_kernels_parameters() {
+        let error = argument_values(&Launch::default(), "k", &[ParamType::Scalar(Scalar::I32)]).unwrap_err();
         assert_eq!(error.message, "'k' has 1 parameters: i32; the launch gives 0");
     }
 }

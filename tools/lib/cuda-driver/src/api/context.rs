@@ -1,4 +1,4 @@
-//! Contexts. All of them share the memory and the modules of the device.
+//! Contexts. All contexts share the memory and the modules of the device.
 
 use super::{entry_points, put, put_optional};
 use crate::driver::{CONTEXTS, current_context, driver};
@@ -6,48 +6,48 @@ use crate::handles::{Handle, Object};
 use crate::status::{Result, Status};
 use std::ffi::{c_int, c_uint, c_void};
 
-fn check(context: Handle) -> Result<()> {
+fn check_context(context: Handle) -> Result<()> {
     match driver()?.tables().handles.get(context) {
         Ok(Object::Context { .. }) => Ok(()),
         _ => Err(Status::InvalidContext.into()),
     }
 }
 
-fn current() -> Result<Handle> {
+fn require_current() -> Result<Handle> {
     driver()?;
     current_context().ok_or_else(|| Status::InvalidContext.into())
 }
 
-fn create(context: *mut Handle, device: c_int) -> Result<()> {
+fn create_context(context: *mut Handle, device: c_int) -> Result<()> {
     if device != 0 {
         return Err(Status::InvalidDevice.into());
     }
-    let handle = driver()?.tables().handles.add(Object::Context { retained: true });
+    let handle = driver()?.tables().handles.add(Object::Context { created_by_client: true });
     CONTEXTS.with_borrow_mut(|stack| stack.push(handle));
     put(context, handle)
 }
 
-/// The values of `cuCtxGetLimit`: stack size, size of the printf buffer, size of the heap.
+/// The results of `cuCtxGetLimit` in bytes: stack size, size of the printf buffer, size of the heap.
 const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
 
 entry_points! {
     fn cuCtxCreate_v2(context: *mut Handle, _flags: c_uint, device: c_int) {
-        create(context, device)
+        create_context(context, device)
     }
     fn cuCtxCreate_v3(context: *mut Handle, _affinity: *const c_void, _count: c_int, _flags: c_uint, device: c_int) {
-        create(context, device)
+        create_context(context, device)
     }
     fn cuCtxCreate_v4(context: *mut Handle, _params: *const c_void, _flags: c_uint, device: c_int) {
-        create(context, device)
+        create_context(context, device)
     }
     fn cuCtxDestroy_v2(context: Handle) {
-        let created = |object: &Object| matches!(object, Object::Context { retained: true });
-        driver()?.tables().handles.remove(context, created).map_err(|_| Status::InvalidContext)?;
+        let is_created = |object: &Object| matches!(object, Object::Context { created_by_client: true });
+        driver()?.tables().handles.remove(context, is_created).map_err(|_| Status::InvalidContext)?;
         CONTEXTS.with_borrow_mut(|stack| stack.pop_if(|top| *top == context));
         Ok(())
     }
     fn cuCtxPushCurrent_v2(context: Handle) {
-        check(context)?;
+        check_context(context)?;
         CONTEXTS.with_borrow_mut(|stack| stack.push(context));
         Ok(())
     }
@@ -59,7 +59,7 @@ entry_points! {
     }
     fn cuCtxSetCurrent(context: Handle) {
         if context != 0 {
-            check(context)?;
+            check_context(context)?;
         }
         CONTEXTS.with_borrow_mut(|stack| {
             stack.pop();
@@ -72,57 +72,57 @@ entry_points! {
         put(context, current_context().unwrap_or(0))
     }
     fn cuCtxGetDevice(device: *mut c_int) {
-        current()?;
+        require_current()?;
         put(device, 0)
     }
     fn cuCtxGetDevice_v2(device: *mut c_int, context: Handle) {
-        check(if context == 0 { current()? } else { context })?;
+        check_context(if context == 0 { require_current()? } else { context })?;
         put(device, 0)
     }
     fn cuCtxGetId(context: Handle, id: *mut u64) {
-        let context = if context == 0 { current()? } else { context };
-        check(context)?;
+        let context = if context == 0 { require_current()? } else { context };
+        check_context(context)?;
         put(id, context as u64)
     }
     fn cuCtxSynchronize() {
-        current().map(drop)
+        require_current().map(drop)
     }
     fn cuCtxSynchronize_v2(context: Handle) {
-        if context == 0 { current().map(drop) } else { check(context) }
+        if context == 0 { require_current().map(drop) } else { check_context(context) }
     }
     fn cuCtxGetApiVersion(_context: Handle, version: *mut c_uint) {
         driver()?;
         put(version, 3020)
     }
     fn cuCtxGetFlags(flags: *mut c_uint) {
-        current()?;
+        require_current()?;
         put(flags, 0)
     }
     fn cuCtxSetFlags(_flags: c_uint) {
-        current().map(drop)
+        require_current().map(drop)
     }
     fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
-        current()?;
+        require_current()?;
         let value_of = usize::try_from(limit).ok().and_then(|limit| LIMITS.get(limit));
         put(value, *value_of.ok_or(Status::InvalidValue)?)
     }
     fn cuCtxSetLimit(_limit: c_int, _value: usize) {
-        current().map(drop)
+        require_current().map(drop)
     }
     fn cuCtxGetCacheConfig(config: *mut c_int) {
-        current()?;
+        require_current()?;
         put(config, 0)
     }
     fn cuCtxSetCacheConfig(_config: c_int) {
-        current().map(drop)
+        require_current().map(drop)
     }
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
-        current()?;
+        require_current()?;
         put_optional(least, 0);
         put_optional(greatest, -5);
         Ok(())
     }
     fn cuCtxResetPersistingL2Cache() {
-        current().map(drop)
+        require_current().map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Devices: one, which imitates a GPU.
+//! Devices. There is one device, which imitates a GPU.
 
 use super::{entry_points, put, put_optional, text};
 use crate::driver::driver;
@@ -7,10 +7,10 @@ use std::ffi::{c_char, c_int, c_uint};
 
 /// The bus id of the only device.
 const BUS_ID: &str = "0000:00:00.0";
-/// A fixed UUID that states its origin.
+/// The UUID of the only device.
 const UUID: [u8; 16] = *b"tileworks-cpu-0\0";
 
-fn only(device: c_int) -> Result<()> {
+fn check_ordinal(device: c_int) -> Result<()> {
     if device == 0 { Ok(()) } else { Err(Status::InvalidDevice.into()) }
 }
 
@@ -28,7 +28,7 @@ fn put_text(place: *mut c_char, size: c_int, text: &[u8]) -> Result<()> {
 entry_points! {
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
         driver()?;
-        only(ordinal)?;
+        check_ordinal(ordinal)?;
         put(device, 0)
     }
     fn cuDeviceGetCount(count: *mut c_int) {
@@ -36,76 +36,76 @@ entry_points! {
         put(count, 1)
     }
     fn cuDeviceGetName(name: *mut c_char, size: c_int, device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         put_text(name, size, driver()?.device.name.as_bytes())
     }
     fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         put(uuid, UUID)
     }
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         put(uuid, UUID)
     }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {
-        only(device)?;
-        put(bytes, driver()?.device.memory as usize)
+        check_ordinal(device)?;
+        put(bytes, driver()?.device.memory_bytes as usize)
     }
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         put(value, driver()?.device.attribute(attribute).ok_or(Status::InvalidValue)?)
     }
     fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         let capability = driver()?.device.capability();
         put(major, capability.0)?;
         put(minor, capability.1)
     }
     fn cuDeviceGetPCIBusId(id: *mut c_char, size: c_int, device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         put_text(id, size, BUS_ID.as_bytes())
     }
     fn cuDeviceGetByPCIBusId(device: *mut c_int, id: *const c_char) {
         if text(id)? == BUS_ID { put(device, 0) } else { Err(Status::InvalidDevice.into()) }
     }
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
-        only(device)?;
-        only(peer)?;
+        check_ordinal(device)?;
+        check_ordinal(peer)?;
         put(can, 0)
     }
     fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         let driver = driver()?;
         driver.tables().primary_users += 1;
-        put(context, driver.context)
+        put(context, driver.primary_context)
     }
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         let mut tables = driver()?.tables();
         tables.primary_users = tables.primary_users.checked_sub(1).ok_or(Status::InvalidContext)?;
         Ok(())
     }
     fn cuDevicePrimaryCtxReset_v2(device: c_int) {
-        only(device)
+        check_ordinal(device)
     }
     fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, _flags: c_uint) {
-        only(device)
+        check_ordinal(device)
     }
     fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
-        only(device)?;
+        check_ordinal(device)?;
         put_optional(flags, 0);
         put(active, c_int::from(driver()?.tables().primary_users > 0))
     }
     fn cuDeviceGetDefaultMemPool(pool: *mut usize, device: c_int) {
-        only(device)?;
-        put(pool, driver()?.pool)
+        check_ordinal(device)?;
+        put(pool, driver()?.default_pool)
     }
     fn cuDeviceGetMemPool(pool: *mut usize, device: c_int) {
-        only(device)?;
-        put(pool, driver()?.pool)
+        check_ordinal(device)?;
+        put(pool, driver()?.default_pool)
     }
     fn cuDeviceSetMemPool(device: c_int, pool: usize) {
-        only(device)?;
+        check_ordinal(device)?;
         driver()?.tables().handles.pool(pool).map(drop)
     }
 }

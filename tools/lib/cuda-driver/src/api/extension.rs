@@ -2,12 +2,12 @@
 
 use super::{entry_points, text};
 use crate::allocations::HostRange;
-use crate::driver::{HOST, driver};
+use crate::driver::{HOST_RANGES, driver};
 use crate::status::Status;
 use std::ffi::{c_char, c_int};
 
-/// Host ranges that a thread can allow for one launch.
-const MOST_RANGES: usize = 1 << 16;
+/// Maximum number of host ranges that a thread can allow for one launch.
+const MAX_HOST_RANGES: usize = 1 << 16;
 
 entry_points! {
     /// Lets the next launch of this thread access memory of the host program. `name` may be null.
@@ -17,17 +17,17 @@ entry_points! {
             return Err(Status::InvalidValue.into());
         }
         let name = if name.is_null() { format!("host memory at {address:#x}") } else { text(name)? };
-        HOST.with_borrow_mut(|ranges| {
+        HOST_RANGES.with_borrow_mut(|ranges| {
             let range = HostRange { address, size: bytes, name, read_only: read_only != 0 };
-            if ranges.len() < MOST_RANGES && !ranges.contains(&range) {
+            if ranges.len() < MAX_HOST_RANGES && !ranges.contains(&range) {
                 ranges.push(range);
             }
         });
         Ok(())
     }
-    /// Forgets the memory that `tileworksAllowHostMemory` named, if no launch followed.
+    /// Withdraws the permissions of `tileworksAllowHostMemory` that no launch of this thread has used yet.
     fn tileworksForgetHostMemory() {
-        HOST.take();
+        HOST_RANGES.take();
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::launch::{Shape, prepare};
 use super::memory::allocate;
 use super::{entry_points, get, list, put, put_optional};
-use crate::allocations::Kind;
+use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
 use crate::graph::{Graph, GraphExec, Node};
 use crate::handles::{Handle, Object};
@@ -12,22 +12,23 @@ use crate::work::{HostFunction, Work, check_fill, issue};
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint, c_void};
 
-/// `CUDA_KERNEL_NODE_PARAMS_v2`; version 1 ends after `extra`.
+/// `CUDA_KERNEL_NODE_PARAMS_v1`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct KernelParams {
     function: Handle,
     grid: [c_uint; 3],
     block: [c_uint; 3],
-    dynamic_shared: c_uint,
+    dynamic_shared_bytes: c_uint,
     params: *const *const c_void,
     extra: *const *const c_void,
 }
 
+/// `CUDA_KERNEL_NODE_PARAMS_v2`: version 1 with two more fields.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct KernelParams2 {
-    first: KernelParams,
+    version_1: KernelParams,
     kernel: Handle,
     context: Handle,
 }
@@ -52,7 +53,7 @@ struct HostParams {
     data: *mut c_void,
 }
 
-/// `CUDA_MEM_ALLOC_NODE_PARAMS`: the properties of the pool come first.
+/// `CUDA_MEM_ALLOC_NODE_PARAMS`. `properties` is the structure `CUmemPoolProps`, which this library does not read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct AllocParams {
@@ -66,22 +67,22 @@ struct AllocParams {
 impl KernelParams {
     fn work(&self, kernel: Handle) -> Result<Work> {
         let kernel = if self.function == 0 { kernel } else { self.function };
-        let shape = Shape { grid: self.grid, block: self.block, dynamic_shared: self.dynamic_shared, cluster: [1; 3] };
+        let shape = Shape { grid: self.grid, block: self.block, dynamic_shared_bytes: self.dynamic_shared_bytes, cluster: [1; 3] };
         prepare(kernel, shape, self.params, self.extra).map(Work::Launch)
     }
 }
 
 impl KernelParams2 {
     fn work(&self) -> Result<Work> {
-        self.first.work(self.kernel)
+        self.version_1.work(self.kernel)
     }
 }
 
-/// Adds a node after others of its graph.
-fn add(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, work: Work) -> Result<()> {
+/// Adds a node to a graph. `dependencies` are the nodes that must run before it.
+fn add_node(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, work: Work) -> Result<()> {
     let mut tables = driver()?.tables();
     let mut indices = BTreeSet::new();
-    for handle in list(after, count)? {
+    for handle in list(dependencies, count)? {
         let (of, index, _) = tables.handles.node(handle)?;
         if of != graph {
             return Err(Status::InvalidValue.because("a dependency belongs to another graph"));
@@ -90,7 +91,7 @@ fn add(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, wor
     }
     let index = tables.handles.graph(graph)?.nodes.len();
     let handle = tables.handles.add(Object::GraphNode { graph, index });
-    tables.handles.graph_mut(graph)?.nodes.push(Node { work, after: indices, handle, removed: false });
+    tables.handles.graph_mut(graph)?.nodes.push(Node { work, dependencies: indices, handle, removed: false });
     put(node, handle)
 }
 
@@ -100,16 +101,18 @@ fn instantiate(exec: *mut Handle, graph: Handle) -> Result<()> {
     put(exec, tables.handles.add(Object::GraphExec(new)))
 }
 
-fn connect(from: *const Handle, to: *const Handle, count: usize, connected: bool) -> Result<()> {
+/// Adds dependencies (`present`) between nodes of a graph, or removes them.
+fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize, present: bool) -> Result<()> {
     let mut tables = driver()?.tables();
+    tables.handles.graph(graph)?;
     for (from, to) in list(from, count)?.into_iter().zip(list(to, count)?) {
-        let (graph, before, _) = tables.handles.node(from)?;
-        let (other, after, _) = tables.handles.node(to)?;
-        if graph != other {
+        let (from_graph, before, _) = tables.handles.node(from)?;
+        let (to_graph, after, _) = tables.handles.node(to)?;
+        if [from_graph, to_graph] != [graph; 2] {
             return Err(Status::InvalidValue.into());
         }
         let node = &mut tables.handles.graph_mut(graph)?.nodes[after];
-        let changed = if connected { node.after.insert(before) } else { node.after.remove(&before) };
+        let changed = if present { node.dependencies.insert(before) } else { node.dependencies.remove(&before) };
         if !changed {
             return Err(Status::InvalidValue.into());
         }
@@ -117,34 +120,34 @@ fn connect(from: *const Handle, to: *const Handle, count: usize, connected: bool
     Ok(())
 }
 
-fn fill(driver: &Driver, params: *const c_void) -> Result<Work> {
+fn fill_work(driver: &Driver, params: *const c_void) -> Result<Work> {
     let FillParams { to, pitch, value, element, width, height } = get(params.cast())?;
-    let (pitch, element, count, rows) = (pitch as u64, element.into(), width as u64, height as u64);
-    check_fill(driver, to, pitch, element, count, rows)?;
-    Ok(Work::Fill { to, pitch, value, element, count, rows })
+    let (pitch, element_bytes, count, rows) = (pitch as u64, element.into(), width as u64, height as u64);
+    check_fill(driver, to, pitch, element_bytes, count, rows)?;
+    Ok(Work::Fill { to, pitch, value, element_bytes, count, rows })
 }
 
-fn host(params: *const c_void) -> Result<Work> {
+fn host_call_work(params: *const c_void) -> Result<Work> {
     let HostParams { function, data } = get(params.cast())?;
     Ok(Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
 }
 
-fn update(driver: &Driver, exec: Handle, graph: Handle) -> Result<()> {
+fn update_exec(driver: &Driver, exec: Handle, graph: Handle) -> Result<()> {
     let mut tables = driver.tables();
     let new = tables.handles.graph(graph)?.instantiate()?;
     tables.handles.graph_exec_mut(exec)?.update(new)
 }
 
 /// Replaces the operation of a node in an executable graph.
-fn replace(exec: Handle, node: Handle, work: Work) -> Result<()> {
+fn replace_work(exec: Handle, node: Handle, work: Work) -> Result<()> {
     let mut tables = driver()?.tables();
-    let works = &mut tables.handles.graph_exec_mut(exec)?.works;
-    works.iter_mut().find(|(own, _)| *own == node).ok_or(Status::InvalidHandle)?.1 = work;
+    let operations = &mut tables.handles.graph_exec_mut(exec)?.operations;
+    operations.iter_mut().find(|(own, _)| *own == node).ok_or(Status::InvalidHandle)?.1 = work;
     Ok(())
 }
 
-/// The number that `cuGraphNodeGetType` returns.
-fn kind(work: &Work) -> c_int {
+/// Returns the value of `CUgraphNodeType` for an operation.
+fn node_type(work: &Work) -> c_int {
     match work {
         Work::Launch(_) => 0,
         Work::Copy { .. } | Work::Copy2D { .. } => 1,
@@ -158,7 +161,8 @@ fn kind(work: &Work) -> c_int {
     }
 }
 
-fn nodes(handles: Vec<Handle>, places: *mut Handle, count: *mut usize) -> Result<()> {
+/// Writes as many handles as the client has places for, and their number. If `places` is null, writes the number of all handles.
+fn write_handles(handles: Vec<Handle>, places: *mut Handle, count: *mut usize) -> Result<()> {
     let capacity = get(count.cast_const())?;
     if !places.is_null() {
         for (index, handle) in handles.iter().take(capacity).enumerate() {
@@ -168,8 +172,8 @@ fn nodes(handles: Vec<Handle>, places: *mut Handle, count: *mut usize) -> Result
     put(count, if places.is_null() { handles.len() } else { handles.len().min(capacity) })
 }
 
-fn live(graph: &Graph, is_wanted: impl Fn(&Node) -> bool) -> Vec<Handle> {
-    graph.nodes.iter().filter(|node| !node.removed && is_wanted(node)).map(|node| node.handle).collect()
+fn live_handles(graph: &Graph, is_selected: impl Fn(&Node) -> bool) -> Vec<Handle> {
+    graph.nodes.iter().filter(|node| !node.removed && is_selected(node)).map(|node| node.handle).collect()
 }
 
 entry_points! {
@@ -182,53 +186,50 @@ entry_points! {
         tables.handles.retain(|object| !matches!(object, Object::GraphNode { graph: of, .. } if *of == graph));
         Ok(())
     }
-    fn cuGraphAddKernelNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, params: *const c_void) {
-        add(node, graph, after, count, get(params.cast::<KernelParams>())?.work(0)?)
+    fn cuGraphAddKernelNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *const c_void) {
+        add_node(node, graph, dependencies, count, get(params.cast::<KernelParams>())?.work(0)?)
     }
-    fn cuGraphAddKernelNode_v2(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, params: *const c_void) {
-        add(node, graph, after, count, get(params.cast::<KernelParams2>())?.work()?)
+    fn cuGraphAddKernelNode_v2(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *const c_void) {
+        add_node(node, graph, dependencies, count, get(params.cast::<KernelParams2>())?.work()?)
     }
-    fn cuGraphAddMemsetNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, params: *const c_void, _context: Handle) {
-        add(node, graph, after, count, fill(driver()?, params)?)
+    fn cuGraphAddMemsetNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *const c_void, _context: Handle) {
+        add_node(node, graph, dependencies, count, fill_work(driver()?, params)?)
     }
-    fn cuGraphAddHostNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, params: *const c_void) {
-        add(node, graph, after, count, host(params)?)
+    fn cuGraphAddHostNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *const c_void) {
+        add_node(node, graph, dependencies, count, host_call_work(params)?)
     }
-    fn cuGraphAddEmptyNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize) {
-        add(node, graph, after, count, Work::Nothing)
+    fn cuGraphAddEmptyNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize) {
+        add_node(node, graph, dependencies, count, Work::Nothing)
     }
-    fn cuGraphAddEventRecordNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, event: Handle) {
+    fn cuGraphAddEventRecordNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, event: Handle) {
         driver()?.tables().handles.event(event)?;
-        add(node, graph, after, count, Work::RecordEvent(event))
+        add_node(node, graph, dependencies, count, Work::RecordEvent(event))
     }
-    fn cuGraphAddEventWaitNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, event: Handle) {
+    fn cuGraphAddEventWaitNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, event: Handle) {
         driver()?.tables().handles.event(event)?;
-        add(node, graph, after, count, Work::Nothing)
+        add_node(node, graph, dependencies, count, Work::Nothing)
     }
-    fn cuGraphAddChildGraphNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, child: Handle) {
-        let works = driver()?.tables().handles.graph(child)?.instantiate()?.works;
-        add(node, graph, after, count, Work::Graph(works.into_iter().map(|(_, work)| work).collect()))
+    fn cuGraphAddChildGraphNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, child: Handle) {
+        let operations = driver()?.tables().handles.graph(child)?.instantiate()?.operations;
+        add_node(node, graph, dependencies, count, Work::Graph(operations.into_iter().map(|(_, work)| work).collect()))
     }
-    fn cuGraphAddMemAllocNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, params: *mut c_void) {
+    fn cuGraphAddMemAllocNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *mut c_void) {
         let mut alloc = get(params.cast::<AllocParams>().cast_const())?;
-        alloc.pointer = allocate(alloc.bytes, Kind::Device)?;
-        add(node, graph, after, count, Work::Allocate)?;
+        alloc.pointer = allocate(alloc.bytes, MemoryKind::Device)?;
+        add_node(node, graph, dependencies, count, Work::Allocate)?;
         put(params.cast(), alloc)
     }
-    fn cuGraphAddMemFreeNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize, pointer: u64) {
-        add(node, graph, after, count, Work::Free { address: pointer })
+    fn cuGraphAddMemFreeNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, pointer: u64) {
+        add_node(node, graph, dependencies, count, Work::Free { address: pointer })
     }
     fn cuGraphAddDependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize) {
-        driver()?.tables().handles.graph(graph)?;
-        connect(from, to, count, true)
+        set_dependencies(graph, from, to, count, true)
     }
     fn cuGraphAddDependencies_v2(graph: Handle, from: *const Handle, to: *const Handle, _edges: *const c_void, count: usize) {
-        driver()?.tables().handles.graph(graph)?;
-        connect(from, to, count, true)
+        set_dependencies(graph, from, to, count, true)
     }
     fn cuGraphRemoveDependencies_v2(graph: Handle, from: *const Handle, to: *const Handle, _edges: *const c_void, count: usize) {
-        driver()?.tables().handles.graph(graph)?;
-        connect(from, to, count, false)
+        set_dependencies(graph, from, to, count, false)
     }
     fn cuGraphDestroyNode(node: Handle) {
         let mut tables = driver()?.tables();
@@ -237,15 +238,15 @@ entry_points! {
         tables.handles.remove(node, |_| true).map(drop)
     }
     fn cuGraphGetNodes(graph: Handle, places: *mut Handle, count: *mut usize) {
-        let all = live(driver()?.tables().handles.graph(graph)?, |_| true);
-        nodes(all, places, count)
+        let all = live_handles(driver()?.tables().handles.graph(graph)?, |_| true);
+        write_handles(all, places, count)
     }
     fn cuGraphGetRootNodes(graph: Handle, places: *mut Handle, count: *mut usize) {
-        let roots = live(driver()?.tables().handles.graph(graph)?, |node| node.after.is_empty());
-        nodes(roots, places, count)
+        let roots = live_handles(driver()?.tables().handles.graph(graph)?, |node| node.dependencies.is_empty());
+        write_handles(roots, places, count)
     }
     fn cuGraphNodeGetType(node: Handle, ty: *mut c_int) {
-        put(ty, kind(&driver()?.tables().handles.node(node)?.2.work))
+        put(ty, node_type(&driver()?.tables().handles.node(node)?.2.work))
     }
     fn cuGraphInstantiateWithFlags(exec: *mut Handle, graph: Handle, _flags: u64) {
         instantiate(exec, graph)
@@ -263,25 +264,25 @@ entry_points! {
     }
     fn cuGraphLaunch(exec: Handle, stream: Handle) {
         let driver = driver()?;
-        let GraphExec { works } = driver.tables().handles.graph_exec(exec)?.clone();
-        issue(driver, stream, Work::Graph(works.into_iter().map(|(_, work)| work).collect()))
+        let GraphExec { operations } = driver.tables().handles.graph_exec(exec)?.clone();
+        issue(driver, stream, Work::Graph(operations.into_iter().map(|(_, work)| work).collect()))
     }
     fn cuGraphExecDestroy(exec: Handle) {
         driver()?.tables().handles.remove(exec, |object| matches!(object, Object::GraphExec(_))).map(drop)
     }
-    /// The result structure starts with a code: 0 for success, 1 for any difference.
+    /// `result` points to a structure that starts with a code: 0 for success, 1 if the update failed.
     fn cuGraphExecUpdate_v2(exec: Handle, graph: Handle, result: *mut c_int) {
-        let updated = update(driver()?, exec, graph);
+        let updated = update_exec(driver()?, exec, graph);
         put_optional(result, c_int::from(updated.is_err()));
         updated
     }
     fn cuGraphExecKernelNodeSetParams_v2(exec: Handle, node: Handle, params: *const c_void) {
-        replace(exec, node, get(params.cast::<KernelParams2>())?.work()?)
+        replace_work(exec, node, get(params.cast::<KernelParams2>())?.work()?)
     }
     fn cuGraphExecMemsetNodeSetParams(exec: Handle, node: Handle, params: *const c_void, _context: Handle) {
-        replace(exec, node, fill(driver()?, params)?)
+        replace_work(exec, node, fill_work(driver()?, params)?)
     }
     fn cuGraphExecHostNodeSetParams(exec: Handle, node: Handle, params: *const c_void) {
-        replace(exec, node, host(params)?)
+        replace_work(exec, node, host_call_work(params)?)
     }
 }

@@ -2,28 +2,28 @@
 
 use super::memory::allocate;
 use super::{entry_points, put};
-use crate::allocations::Kind;
+use crate::allocations::MemoryKind;
 use crate::driver::driver;
 use crate::status::Status;
 use std::ffi::{c_uint, c_void};
 
-/// The flag of `cuMemHostRegister` for memory that kernels only read.
+/// The flag of `cuMemHostRegister` for memory that kernels may only read.
 const READ_ONLY: c_uint = 8;
 
 entry_points! {
     fn cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize) {
-        put(pointer, allocate(bytes, Kind::Host)? as usize as *mut c_void)
+        put(pointer, allocate(bytes, MemoryKind::Host)? as usize as *mut c_void)
     }
     fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, _flags: c_uint) {
-        put(pointer, allocate(bytes, Kind::Host)? as usize as *mut c_void)
+        put(pointer, allocate(bytes, MemoryKind::Host)? as usize as *mut c_void)
     }
     fn cuMemFreeHost(pointer: *mut c_void) {
-        if pointer.is_null() { Ok(()) } else { driver()?.free(pointer as u64, &[Kind::Host]) }
+        if pointer.is_null() { Ok(()) } else { driver()?.free(pointer as u64, &[MemoryKind::Host]) }
     }
     fn cuMemHostGetDevicePointer_v2(device: *mut u64, pointer: *mut c_void, _flags: c_uint) {
         let found = driver()?.tables().allocations.find(pointer as u64).map(|found| found.kind);
         match found {
-            Some(Kind::Host | Kind::Registered) => put(device, pointer as u64),
+            Some(MemoryKind::Host | MemoryKind::Registered) => put(device, pointer as u64),
             _ => Err(Status::InvalidValue.into()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{entry_points, put, put_optional, text, unsupported};
 use crate::driver::{error_text, initialise};
-use crate::status::{Status, describe};
+use crate::status::{Status, name_and_description};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// The CUDA version of the API: 13.0.
@@ -10,8 +10,9 @@ const VERSION: c_int = 13000;
 /// The result of `cuGetProcAddress` for unknown names.
 const SYMBOL_NOT_FOUND: c_int = 1;
 
-/// Names that `cuGetProcAddress` maps to another version before this CUDA version.
-const OLDER: &[(&str, c_int, &str)] = &[
+/// An entry point, the CUDA version that introduced its current signature, and the entry point that `cuGetProcAddress` returns to
+/// clients of earlier CUDA versions.
+const OLDER_VERSIONS: &[(&str, c_int, &str)] = &[
     ("cuCtxGetDevice_v2", 13000, "cuCtxGetDevice"),
     ("cuCtxSynchronize_v2", 13000, "cuCtxSynchronize"),
     ("cuCtxCreate_v4", 12050, "cuCtxCreate_v2"),
@@ -34,7 +35,7 @@ entry_points! {
         put(version, VERSION)
     }
     fn cuGetErrorName(code: c_int, name: *mut *const c_char) {
-        let known = describe(code).map(|(name, _)| name.as_ptr());
+        let known = name_and_description(code).map(|(name, _)| name.as_ptr());
         put(name, known.unwrap_or(std::ptr::null()))?;
         if known.is_some() { Ok(()) } else { Err(Status::InvalidValue.into()) }
     }
@@ -60,19 +61,19 @@ entry_points! {
         put(address, found.unwrap_or(std::ptr::null()))?;
         if found.is_some() { Ok(()) } else { Err(Status::NotFound.into()) }
     }
-    /// NVIDIA's runtime libraries use private tables, which this library does not have.
+    /// NVIDIA's runtime libraries request private tables of functions here. This library has none of these tables.
     fn cuGetExportTable(table: *mut *const c_void, _id: *const c_void) {
         put(table, std::ptr::null())?;
         Err(Status::NotFound.into())
     }
 }
 
-/// The address of an entry point: the newest version that a client of this CUDA version knows.
+/// Returns the address of an entry point, in the newest version that a client of this CUDA version knows.
 fn address_of(symbol: &str, version: c_int) -> Option<*const c_void> {
-    let find = |name: &str| super::supported().find(|entry| entry.name == name).map(|entry| entry.address);
+    let find = |name: &str| super::supported_entries().find(|entry| entry.name == name).map(|entry| entry.address);
     for suffix in ["_v4", "_v3", "_v2", ""] {
         let name = format!("{symbol}{suffix}");
-        let older = OLDER.iter().find(|(newer, since, _)| *newer == name && version < *since);
+        let older = OLDER_VERSIONS.iter().find(|(newer, since, _)| *newer == name && version < *since);
         if let Some(found) = older.map_or_else(|| find(&name), |(_, _, older)| find(older)) {
             return Some(found);
         }
@@ -86,10 +87,11 @@ mod tests {
 
     #[test]
     fn versions_select_the_signature() {
-        let named = |name: &str| super::super::supported().find(|entry| entry.name == name).map(|entry| entry.address);
-        assert_eq!(address_of("cuMemAlloc", 3020), named("cuMemAlloc_v2"));
-        assert_eq!(address_of("cuCtxGetDevice", 2000), named("cuCtxGetDevice"));
-        assert_eq!(address_of("cuCtxGetDevice", 13000), named("cuCtxGetDevice_v2"));
+        let address_by_name =
+            |name: &str| super::super::supported_entries().find(|entry| entry.name == name).map(|entry| entry.address);
+        assert_eq!(address_of("cuMemAlloc", 3020), address_by_name("cuMemAlloc_v2"));
+        assert_eq!(address_of("cuCtxGetDevice", 2000), address_by_name("cuCtxGetDevice"));
+        assert_eq!(address_of("cuCtxGetDevice", 13000), address_by_name("cuCtxGetDevice_v2"));
         assert!(address_of("cuTexRefCreate", 13000).is_some() && address_of("cuNoSuchFunction", 13000).is_none());
     }
 }

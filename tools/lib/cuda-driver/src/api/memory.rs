@@ -1,7 +1,7 @@
 //! Device and managed memory, and the attributes of pointers.
 
 use super::{entry_points, list, put, put_optional};
-use crate::allocations::Kind;
+use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
 use crate::handles::Handle;
 use crate::status::{Result, Status};
@@ -34,28 +34,28 @@ const MEMORY_TYPE_HOST: u64 = 1;
 const MEMORY_TYPE_DEVICE: u64 = 2;
 const READ_WRITE: u64 = 3;
 
-/// The value of a pointer's attribute and its size in bytes.
+/// Returns the value of an attribute of a pointer, and the size of the value in bytes.
 fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<(u64, usize)> {
     use attribute::*;
     let tables = driver.tables();
-    let host = crate::driver::HOST.with_borrow(|host| {
+    let host = crate::driver::HOST_RANGES.with_borrow(|host| {
         host.iter().find(|range| pointer.wrapping_sub(range.address) < range.size).map(|range| (range.address, range.size))
     });
-    let (start, size, number, kind) = match (tables.allocations.find(pointer), host) {
-        (Some(found), _) => (found.address, found.size, found.number, found.kind),
-        (None, Some((start, size))) => (start, size, 0, Kind::Managed),
+    let (start, size, serial, kind) = match (tables.allocations.find(pointer), host) {
+        (Some(found), _) => (found.address, found.size, found.serial, found.kind),
+        (None, Some((start, size))) => (start, size, 0, MemoryKind::Managed),
         (None, None) => return Err(Status::InvalidValue.into()),
     };
-    let is_host = matches!(kind, Kind::Host | Kind::Registered);
+    let is_host = matches!(kind, MemoryKind::Host | MemoryKind::Registered);
     Ok(match attribute {
-        CONTEXT => (driver.context as u64, 8),
+        CONTEXT => (driver.primary_context as u64, 8),
         MEMORY_TYPE => (if is_host { MEMORY_TYPE_HOST } else { MEMORY_TYPE_DEVICE }, 4),
         DEVICE_POINTER => (pointer, 8),
-        HOST_POINTER if kind == Kind::Device => return Err(Status::InvalidValue.into()),
+        HOST_POINTER if kind == MemoryKind::Device => return Err(Status::InvalidValue.into()),
         HOST_POINTER => (pointer, 8),
         SYNC_MEMOPS => (0, 4),
-        BUFFER_ID => (number, 8),
-        IS_MANAGED => (u64::from(kind == Kind::Managed), 4),
+        BUFFER_ID => (serial, 8),
+        IS_MANAGED => (u64::from(kind == MemoryKind::Managed), 4),
         DEVICE_ORDINAL | IS_LEGACY_IPC_CAPABLE | IS_GPU_DIRECT_RDMA_CAPABLE => (0, 4),
         RANGE_START => (start, 8),
         RANGE_SIZE => (size, 8),
@@ -66,13 +66,13 @@ fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<
     })
 }
 
-fn write(place: *mut c_void, (value, bytes): (u64, usize)) -> Result<()> {
+fn write_attribute(place: *mut c_void, (value, bytes): (u64, usize)) -> Result<()> {
     if bytes == 8 { put(place.cast(), value) } else { put(place.cast(), value as u32) }
 }
 
-pub(super) fn allocate(bytes: usize, kind: Kind) -> Result<u64> {
+pub(super) fn allocate(bytes: usize, kind: MemoryKind) -> Result<u64> {
     let driver = driver()?;
-    let capacity = driver.device.memory;
+    let capacity = driver.device.memory_bytes;
     driver.tables().allocations.allocate(bytes as u64, kind, capacity)
 }
 
@@ -80,23 +80,23 @@ entry_points! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let driver = driver()?;
         let used = driver.tables().allocations.used();
-        put_optional(free, (driver.device.memory - used) as usize);
-        put_optional(total, driver.device.memory as usize);
+        put_optional(free, (driver.device.memory_bytes - used) as usize);
+        put_optional(total, driver.device.memory_bytes as usize);
         Ok(())
     }
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) {
-        put(pointer, allocate(bytes, Kind::Device)?)
+        put(pointer, allocate(bytes, MemoryKind::Device)?)
     }
     fn cuMemAllocPitch_v2(pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, _element: c_uint) {
         let row = width.checked_next_multiple_of(512).ok_or(Status::OutOfMemory)?;
-        put(pointer, allocate(row.checked_mul(height).ok_or(Status::OutOfMemory)?, Kind::Device)?)?;
+        put(pointer, allocate(row.checked_mul(height).ok_or(Status::OutOfMemory)?, MemoryKind::Device)?)?;
         put(pitch, row)
     }
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, _flags: c_uint) {
-        put(pointer, allocate(bytes, Kind::Managed)?)
+        put(pointer, allocate(bytes, MemoryKind::Managed)?)
     }
     fn cuMemFree_v2(pointer: u64) {
-        if pointer == 0 { Ok(()) } else { driver()?.free(pointer, &[Kind::Device, Kind::Managed]) }
+        if pointer == 0 { Ok(()) } else { driver()?.free(pointer, &[MemoryKind::Device, MemoryKind::Managed]) }
     }
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, pointer: u64) {
         let tables = driver()?.tables();
@@ -106,16 +106,16 @@ entry_points! {
         Ok(())
     }
     fn cuMemPrefetchAsync(pointer: u64, bytes: usize, _device: c_int, _stream: Handle) {
-        driver()?.tables().allocations.check(pointer, bytes as u64)
+        driver()?.tables().allocations.check_range(pointer, bytes as u64)
     }
     fn cuMemPrefetchAsync_v2(pointer: u64, bytes: usize, _location: u64, _flags: c_uint, _stream: Handle) {
-        driver()?.tables().allocations.check(pointer, bytes as u64)
+        driver()?.tables().allocations.check_range(pointer, bytes as u64)
     }
     fn cuMemAdvise(pointer: u64, bytes: usize, _advice: c_int, _device: c_int) {
-        driver()?.tables().allocations.check(pointer, bytes as u64)
+        driver()?.tables().allocations.check_range(pointer, bytes as u64)
     }
     fn cuMemAdvise_v2(pointer: u64, bytes: usize, _advice: c_int, _location: u64) {
-        driver()?.tables().allocations.check(pointer, bytes as u64)
+        driver()?.tables().allocations.check_range(pointer, bytes as u64)
     }
     fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: Handle) {
         allocate_async(pointer, bytes, stream)
@@ -128,31 +128,32 @@ entry_points! {
         if pointer == 0 { Ok(()) } else { issue(driver()?, stream, Work::Free { address: pointer }) }
     }
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, pointer: u64) {
-        write(data, pointer_attribute(driver()?, attribute, pointer)?)
+        write_attribute(data, pointer_attribute(driver()?, attribute, pointer)?)
     }
     fn cuPointerGetAttributes(count: c_uint, attributes: *const c_int, data: *const *mut c_void, pointer: u64) {
         let driver = driver()?;
         let places = list(data, count as usize)?;
         for (attribute, place) in list(attributes, count as usize)?.into_iter().zip(places) {
-            // For memory that the driver does not know, this function answers with zeros.
+            // For memory that the driver does not know, this entry point writes zeros, and -2 as the device ordinal. The single
+            // query, `cuPointerGetAttribute`, returns an error instead.
             match pointer_attribute(driver, attribute, pointer) {
-                Ok(value) => write(place, value)?,
+                Ok(value) => write_attribute(place, value)?,
                 Err(_) if matches!(attribute, attribute::DEVICE_ORDINAL) => put(place.cast(), -2i32)?,
-                Err(_) => write(place, (0, if matches!(attribute, 2 | 6 | 8 | 10 | 13 | 15 | 16) { 4 } else { 8 }))?,
+                Err(_) => write_attribute(place, (0, if matches!(attribute, 2 | 6 | 8 | 10 | 13 | 15 | 16) { 4 } else { 8 }))?,
             }
         }
         Ok(())
     }
     fn cuPointerSetAttribute(_value: *const c_void, _attribute: c_int, pointer: u64) {
-        driver()?.tables().allocations.check(pointer, 1)
+        driver()?.tables().allocations.check_range(pointer, 1)
     }
 }
 
-/// Allocates at once: an earlier time than the stream's is permitted.
+/// Allocates memory when the client calls. CUDA permits this, although the order of the stream would also permit a later time.
 fn allocate_async(pointer: *mut u64, bytes: usize, stream: Handle) -> Result<()> {
     let driver = driver()?;
     driver.stream(stream)?;
-    let address = allocate(bytes, Kind::Device)?;
+    let address = allocate(bytes, MemoryKind::Device)?;
     issue(driver, stream, Work::Allocate)?;
     put(pointer, address)
 }

@@ -1,4 +1,5 @@
-//! The entry points. Each has the name and the parameters of the driver API, and nothing else is public.
+//! The entry points. Each has the name and the parameters of the driver API. The library exports no other functions, except those
+//! of `extension.rs`.
 
 mod context;
 mod device;
@@ -27,7 +28,8 @@ pub(crate) struct Entry {
 // SAFETY: the address of a function.
 unsafe impl Sync for Entry {}
 
-/// Defines entry points: exported functions that convert the result of their body to a code, and the list `ENTRIES`.
+/// Defines entry points, which are exported functions that return the result of their body as a result code. Also defines
+/// `ENTRIES`, the list of these entry points.
 macro_rules! entry_points {
     ($( $(#[$attribute:meta])* fn $name:ident($($argument:ident: $ty:ty),* $(,)?) $body:block )*) => {
         $(
@@ -46,7 +48,7 @@ macro_rules! entry_points {
 pub(crate) use entry_points;
 
 /// All supported entry points.
-fn supported() -> impl Iterator<Item = &'static Entry> {
+fn supported_entries() -> impl Iterator<Item = &'static Entry> {
     let groups = [
         context::ENTRIES,
         device::ENTRIES,
@@ -65,7 +67,7 @@ fn supported() -> impl Iterator<Item = &'static Entry> {
     groups.into_iter().flatten()
 }
 
-/// Writes a result of an entry point.
+/// Writes a result of an entry point to memory of the client.
 fn put<T>(place: *mut T, value: T) -> Result<()> {
     if place.is_null() {
         return Err(Status::InvalidValue.into());
@@ -75,7 +77,7 @@ fn put<T>(place: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Writes an optional result.
+/// Writes a result of an entry point, unless the client passes a null pointer.
 fn put_optional<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: as for `put`.
@@ -92,7 +94,7 @@ fn get<T: Copy>(place: *const T) -> Result<T> {
     Ok(unsafe { place.read_unaligned() })
 }
 
-/// Reads a list of the client.
+/// Copies a list of the client.
 fn list<T: Copy>(start: *const T, count: usize) -> Result<Vec<T>> {
     if count > 0 && start.is_null() || count > 1 << 24 {
         return Err(Status::InvalidValue.into());
@@ -101,7 +103,7 @@ fn list<T: Copy>(start: *const T, count: usize) -> Result<Vec<T>> {
     Ok((0..count).map(|index| unsafe { start.add(index).read_unaligned() }).collect())
 }
 
-/// Reads a name of the client.
+/// Copies a NUL-terminated string of the client.
 fn text(start: *const std::ffi::c_char) -> Result<String> {
     if start.is_null() {
         return Err(Status::InvalidValue.into());

@@ -22,19 +22,19 @@ mod attribute {
     pub(super) const LAST: c_int = 16;
 }
 
-fn add(handle: *mut Handle, image: &[u8], name: &str) -> Result<()> {
+fn load_image(handle: *mut Handle, image: &[u8], name: &str) -> Result<()> {
     let driver = driver()?;
     let library = Library::load(image, name, driver.config.stage)?;
     put(handle, driver.tables().handles.add(Object::Library(Arc::new(library))))
 }
 
-fn add_file(handle: *mut Handle, path: *const c_char) -> Result<()> {
+fn load_file(handle: *mut Handle, path: *const c_char) -> Result<()> {
     let path = text(path)?;
     let image = std::fs::read(&path).map_err(|error| Status::FileNotFound.because(format!("{path}: {error}")))?;
-    add(handle, &image, &path)
+    load_image(handle, &image, &path)
 }
 
-fn remove(library: Handle) -> Result<()> {
+fn unload(library: Handle) -> Result<()> {
     let mut tables = driver()?.tables();
     let Object::Library(gone) = tables.handles.remove(library, |object| matches!(object, Object::Library(_)))? else {
         return Ok(());
@@ -43,33 +43,33 @@ fn remove(library: Handle) -> Result<()> {
     Ok(())
 }
 
-/// The handle of a kernel: one for each name.
-fn kernel(driver: &Driver, library: Handle, name: &str) -> Result<Handle> {
+/// Returns the handle of a kernel. All requests for one kernel of a library return the same handle.
+fn kernel_handle(driver: &Driver, library: Handle, name: &str) -> Result<Handle> {
     let library = driver.tables().handles.library(library)?.clone();
-    let same =
+    let is_same_kernel =
         |object: &Object| matches!(object, Object::Function(known) if known.name == name && Arc::ptr_eq(&known.library, &library));
-    if let Some((handle, _)) = driver.tables().handles.all().find(|(_, object)| same(object)) {
+    if let Some((handle, _)) = driver.tables().handles.all().find(|(_, object)| is_same_kernel(object)) {
         return Ok(handle);
     }
     let function = library.function(name)?;
     Ok(driver.tables().handles.add(Object::Function(Arc::new(function))))
 }
 
-fn function(handle: Handle) -> Result<Arc<Function>> {
+fn function_of(handle: Handle) -> Result<Arc<Function>> {
     driver()?.tables().handles.function(handle).cloned()
 }
 
 fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()> {
-    let (driver, function) = (driver()?, function(handle)?);
+    let (driver, function) = (driver()?, function_of(handle)?);
     let version = driver.device.capability().0 * 10 + driver.device.capability().1;
     put(
         value,
         match number {
             attribute::MAX_THREADS => function.block.map_or(1024, |block| block.iter().product::<u32>() as c_int),
-            attribute::SHARED_BYTES => function.shared as c_int,
-            attribute::LOCAL_BYTES => function.local as c_int,
+            attribute::SHARED_BYTES => function.shared_bytes as c_int,
+            attribute::LOCAL_BYTES => function.local_bytes as c_int,
             attribute::PTX_VERSION | attribute::BINARY_VERSION => version,
-            attribute::MAX_DYNAMIC_SHARED => function.max_dynamic_shared.load(Ordering::Relaxed) as c_int,
+            attribute::MAX_DYNAMIC_SHARED => function.max_dynamic_shared_bytes.load(Ordering::Relaxed) as c_int,
             known if (0..attribute::LAST).contains(&known) => 0,
             _ => return Err(Status::InvalidValue.into()),
         },
@@ -77,64 +77,65 @@ fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()>
 }
 
 fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
-    let (driver, function) = (driver()?, function(handle)?);
+    let (driver, function) = (driver()?, function_of(handle)?);
     if number == attribute::MAX_DYNAMIC_SHARED {
         let bytes = u32::try_from(value).map_err(|_| Status::InvalidValue)?;
-        if bytes.saturating_add(function.shared) > driver.device.max_shared() {
+        if bytes.saturating_add(function.shared_bytes) > driver.device.max_shared_bytes() {
             let message = format!(
                 "'{}': {bytes} bytes of dynamic shared memory; the device has {}",
                 function.name,
-                driver.device.max_shared()
+                driver.device.max_shared_bytes()
             );
             return Err(Status::InvalidValue.because(message));
         }
-        function.max_dynamic_shared.store(bytes, Ordering::Relaxed);
+        function.max_dynamic_shared_bytes.store(bytes, Ordering::Relaxed);
     }
     if (0..attribute::LAST).contains(&number) { Ok(()) } else { Err(Status::InvalidValue.into()) }
 }
 
-fn parameter(handle: Handle, index: usize, offset: *mut usize, size: *mut usize) -> Result<()> {
-    let function = function(handle)?;
+fn write_param_info(handle: Handle, index: usize, offset: *mut usize, size: *mut usize) -> Result<()> {
+    let function = function_of(handle)?;
     let param = function.params.get(index).ok_or(Status::InvalidValue)?;
     put(offset, param.offset as usize)?;
     put_optional(size, param.bytes as usize);
     Ok(())
 }
 
-fn name_of(name: *mut *const c_char, handle: Handle) -> Result<()> {
-    let function = function(handle)?;
+fn write_name(name: *mut *const c_char, handle: Handle) -> Result<()> {
+    let function = function_of(handle)?;
     put(name, function.c_name.as_ptr())
 }
 
-/// The library that a kernel belongs to.
+/// Returns the handle of the library to which a kernel belongs.
 fn library_of(handle: Handle) -> Result<Handle> {
-    let function = function(handle)?;
+    let function = function_of(handle)?;
     let tables = driver()?.tables();
     let own = |object: &Object| matches!(object, Object::Library(library) if Arc::ptr_eq(library, &function.library));
     tables.handles.all().find(|(_, object)| own(object)).map(|(handle, _)| handle).ok_or_else(|| Status::InvalidHandle.into())
 }
 
-fn count(count: *mut c_uint, library: Handle) -> Result<()> {
+fn write_kernel_count(count: *mut c_uint, library: Handle) -> Result<()> {
     put(count, driver()?.tables().handles.library(library)?.kernels.len() as c_uint)
 }
 
-fn enumerate(kernels: *mut Handle, count: c_uint, library: Handle) -> Result<()> {
+fn write_kernels(kernels: *mut Handle, count: c_uint, library: Handle) -> Result<()> {
     let driver = driver()?;
     let names = driver.tables().handles.library(library)?.kernels.clone();
     for (index, name) in names.iter().take(count as usize).enumerate() {
-        put(kernels.wrapping_add(index), kernel(driver, library, name)?)?;
+        put(kernels.wrapping_add(index), kernel_handle(driver, library, name)?)?;
     }
     Ok(())
 }
 
-fn variable(library: Handle, name: *const c_char) -> Result<()> {
+fn refuse_variable(library: Handle, name: *const c_char) -> Result<()> {
     driver()?.tables().handles.library(library)?;
     Err(Status::NotFound.because(format!("'{}': variables of modules are not supported", text(name)?)))
 }
 
-/// CTAs that an SM can hold: shared memory, registers and threads limit them on hardware. Here the program's own limits do.
-fn occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared: usize) -> Result<()> {
-    let (driver, function) = (driver()?, function(handle)?);
+/// Writes the number of CTAs that an SM can hold at a time. The limits are the CTAs, threads and shared memory of an SM. On
+/// hardware, registers are a limit too, but a program for the CPU has no register count.
+fn write_occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared_bytes: usize) -> Result<()> {
+    let (driver, function) = (driver()?, function_of(handle)?);
     let limit = |number: c_int| driver.device.attribute(number).unwrap_or(0) as usize;
     const MAX_BLOCKS: c_int = 106;
     const MAX_THREADS: c_int = 39;
@@ -142,72 +143,72 @@ fn occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared:
     const RESERVED: usize = 1024;
     let by_threads =
         limit(MAX_THREADS) / usize::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::InvalidValue)?;
-    let by_shared = limit(SHARED) / (function.shared as usize + dynamic_shared + RESERVED);
+    let by_shared = limit(SHARED) / (function.shared_bytes as usize + dynamic_shared_bytes + RESERVED);
     put(blocks, limit(MAX_BLOCKS).min(by_threads).min(by_shared) as c_int)
 }
 
 entry_points! {
     fn cuModuleLoad(module: *mut Handle, path: *const c_char) {
-        add_file(module, path)
+        load_file(module, path)
     }
     fn cuModuleLoadData(module: *mut Handle, image: *const c_void) {
-        add(module, &read_image(image)?, "the module")
+        load_image(module, &read_image(image)?, "the module")
     }
     fn cuModuleLoadDataEx(module: *mut Handle, image: *const c_void, _count: c_uint, _options: *const c_int, _values: *const *const c_void) {
-        add(module, &read_image(image)?, "the module")
+        load_image(module, &read_image(image)?, "the module")
     }
     fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
-        add(module, &read_image(image)?, "the module")
+        load_image(module, &read_image(image)?, "the module")
     }
     fn cuModuleUnload(module: Handle) {
-        remove(module)
+        unload(module)
     }
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
-        put(function, kernel(driver()?, module, &text(name)?)?)
+        put(function, kernel_handle(driver()?, module, &text(name)?)?)
     }
     fn cuModuleGetFunctionCount(number: *mut c_uint, module: Handle) {
-        count(number, module)
+        write_kernel_count(number, module)
     }
     fn cuModuleEnumerateFunctions(functions: *mut Handle, number: c_uint, module: Handle) {
-        enumerate(functions, number, module)
+        write_kernels(functions, number, module)
     }
     fn cuModuleGetGlobal_v2(_pointer: *mut u64, _bytes: *mut usize, module: Handle, name: *const c_char) {
-        variable(module, name)
+        refuse_variable(module, name)
     }
     fn cuModuleGetLoadingMode(mode: *mut c_int) {
         const EAGER: c_int = 1;
         put(mode, EAGER)
     }
     fn cuLibraryLoadData(library: *mut Handle, image: *const c_void, _jit: *const c_int, _jit_values: *const *const c_void, _jit_count: c_uint, _options: *const c_int, _values: *const *const c_void, _count: c_uint) {
-        add(library, &read_image(image)?, "the library")
+        load_image(library, &read_image(image)?, "the library")
     }
     fn cuLibraryLoadFromFile(library: *mut Handle, path: *const c_char, _jit: *const c_int, _jit_values: *const *const c_void, _jit_count: c_uint, _options: *const c_int, _values: *const *const c_void, _count: c_uint) {
-        add_file(library, path)
+        load_file(library, path)
     }
     fn cuLibraryUnload(library: Handle) {
-        remove(library)
+        unload(library)
     }
     fn cuLibraryGetKernel(handle: *mut Handle, library: Handle, name: *const c_char) {
-        put(handle, kernel(driver()?, library, &text(name)?)?)
+        put(handle, kernel_handle(driver()?, library, &text(name)?)?)
     }
     fn cuLibraryGetModule(module: *mut Handle, library: Handle) {
         driver()?.tables().handles.library(library)?;
         put(module, library)
     }
     fn cuLibraryGetGlobal(_pointer: *mut u64, _bytes: *mut usize, library: Handle, name: *const c_char) {
-        variable(library, name)
+        refuse_variable(library, name)
     }
     fn cuLibraryGetManaged(_pointer: *mut u64, _bytes: *mut usize, library: Handle, name: *const c_char) {
-        variable(library, name)
+        refuse_variable(library, name)
     }
     fn cuLibraryGetKernelCount(number: *mut c_uint, library: Handle) {
-        count(number, library)
+        write_kernel_count(number, library)
     }
     fn cuLibraryEnumerateKernels(kernels: *mut Handle, number: c_uint, library: Handle) {
-        enumerate(kernels, number, library)
+        write_kernels(kernels, number, library)
     }
     fn cuKernelGetFunction(handle: *mut Handle, kernel: Handle) {
-        function(kernel)?;
+        function_of(kernel)?;
         put(handle, kernel)
     }
     fn cuKernelGetLibrary(library: *mut Handle, kernel: Handle) {
@@ -220,13 +221,13 @@ entry_points! {
         set_attribute(number, value, kernel)
     }
     fn cuKernelSetCacheConfig(kernel: Handle, _config: c_int, _device: c_int) {
-        function(kernel).map(drop)
+        function_of(kernel).map(drop)
     }
     fn cuKernelGetName(name: *mut *const c_char, kernel: Handle) {
-        name_of(name, kernel)
+        write_name(name, kernel)
     }
     fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: *mut usize, size: *mut usize) {
-        parameter(kernel, index, offset, size)
+        write_param_info(kernel, index, offset, size)
     }
     fn cuFuncGetModule(module: *mut Handle, kernel: Handle) {
         put(module, library_of(kernel)?)
@@ -238,28 +239,28 @@ entry_points! {
         set_attribute(number, value, kernel)
     }
     fn cuFuncSetCacheConfig(kernel: Handle, _config: c_int) {
-        function(kernel).map(drop)
+        function_of(kernel).map(drop)
     }
     fn cuFuncSetSharedMemConfig(kernel: Handle, _config: c_int) {
-        function(kernel).map(drop)
+        function_of(kernel).map(drop)
     }
     fn cuFuncGetName(name: *mut *const c_char, kernel: Handle) {
-        name_of(name, kernel)
+        write_name(name, kernel)
     }
     fn cuFuncGetParamInfo(kernel: Handle, index: usize, offset: *mut usize, size: *mut usize) {
-        parameter(kernel, index, offset, size)
+        write_param_info(kernel, index, offset, size)
     }
     fn cuFuncIsLoaded(state: *mut c_int, kernel: Handle) {
-        function(kernel)?;
+        function_of(kernel)?;
         put(state, 1)
     }
     fn cuFuncLoad(kernel: Handle) {
-        function(kernel).map(drop)
+        function_of(kernel).map(drop)
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, kernel: Handle, threads: c_int, dynamic_shared: usize) {
-        occupancy(blocks, kernel, threads, dynamic_shared)
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, kernel: Handle, threads: c_int, dynamic_shared_bytes: usize) {
+        write_occupancy(blocks, kernel, threads, dynamic_shared_bytes)
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: *mut c_int, kernel: Handle, threads: c_int, dynamic_shared: usize, _flags: c_uint) {
-        occupancy(blocks, kernel, threads, dynamic_shared)
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: *mut c_int, kernel: Handle, threads: c_int, dynamic_shared_bytes: usize, _flags: c_uint) {
+        write_occupancy(blocks, kernel, threads, dynamic_shared_bytes)
     }
 }

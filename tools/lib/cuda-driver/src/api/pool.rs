@@ -1,4 +1,4 @@
-//! Memory pools. Their attributes are stored; allocations come from the device in any case.
+//! Memory pools. The attributes of a pool are stored without an effect, because all allocations come directly from the device.
 
 use super::{entry_points, put};
 use crate::driver::driver;
@@ -6,13 +6,13 @@ use crate::handles::{Handle, Object, Pool};
 use crate::status::{Result, Status};
 use std::ffi::{c_int, c_void};
 
-/// Attributes: four flags of 32 bits and four counters of 64.
+/// Attributes 1 to 3 are flags of 32 bits. Attributes from the release threshold on are numbers of bytes, with 64 bits.
 const RELEASE_THRESHOLD: c_int = 4;
 const USED_CURRENT: c_int = 7;
 const LAST: c_int = 8;
 const READ_WRITE: c_int = 3;
 
-fn exists(pool: Handle) -> Result<()> {
+fn check_exists(pool: Handle) -> Result<()> {
     driver()?.tables().handles.pool(pool).map(drop)
 }
 
@@ -22,15 +22,18 @@ entry_points! {
     }
     fn cuMemPoolDestroy(pool: Handle) {
         let driver = driver()?;
-        if pool == driver.pool {
+        if pool == driver.default_pool {
             return Err(Status::InvalidValue.into());
         }
         driver.tables().handles.remove(pool, |object| matches!(object, Object::Pool(_))).map(drop)
     }
     fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {
-        exists(pool)
+        check_exists(pool)
     }
     fn cuMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *const c_void) {
+        if !(1..=LAST).contains(&attribute) {
+            return Err(Status::InvalidValue.into());
+        }
         let mut tables = driver()?.tables();
         let value = if attribute < RELEASE_THRESHOLD { super::get(value.cast::<u32>())?.into() } else { super::get(value.cast::<u64>())? };
         tables.handles.pool_mut(pool)?.attributes.insert(attribute, value);
@@ -47,10 +50,10 @@ entry_points! {
         }
     }
     fn cuMemPoolSetAccess(pool: Handle, _access: *const c_void, _count: usize) {
-        exists(pool)
+        check_exists(pool)
     }
     fn cuMemPoolGetAccess(flags: *mut c_int, pool: Handle, _location: *const c_void) {
-        exists(pool)?;
+        check_exists(pool)?;
         put(flags, READ_WRITE)
     }
 }

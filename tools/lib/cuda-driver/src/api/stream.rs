@@ -18,29 +18,35 @@ struct Callback {
     data: *mut c_void,
 }
 
-unsafe extern "C" fn call_back(data: *mut c_void) {
-    // SAFETY: `cuStreamAddCallback` passes ownership, and each callback runs once.
+unsafe extern "C" fn run_callback(data: *mut c_void) {
+    // SAFETY: `cuStreamAddCallback` passes the ownership, and each callback runs once.
     let Callback { function, stream, data } = *unsafe { Box::from_raw(data.cast::<Callback>()) };
-    // SAFETY: the client passes a function and its argument.
+    // SAFETY: the client states that the function accepts this argument.
     unsafe { function(stream, 0, data) };
 }
 
-fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<()> {
+fn create_stream(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<()> {
     if flags > 1 {
         return Err(Status::InvalidValue.into());
     }
     put(stream, driver()?.tables().handles.add(Object::Stream(Stream { flags, priority, capture: None })))
 }
 
-/// Checks that a stream exists and is not captured, because a captured stream cannot be waited for.
-fn settled(driver: &Driver, stream: Handle) -> Result<()> {
+/// Checks that a stream exists and is not captured. Reason: a client cannot wait for a captured stream.
+fn check_not_capturing(driver: &Driver, stream: Handle) -> Result<()> {
     match driver.stream(stream)?.capture {
         None => Ok(()),
         Some(_) => Err(Status::StreamCaptureUnsupported.into()),
     }
 }
 
-fn capture_info(driver: &Driver, stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle) -> Result<Option<Handle>> {
+fn write_capture_info(
+    driver: &Driver,
+    stream: Handle,
+    status: *mut c_int,
+    id: *mut u64,
+    graph: *mut Handle,
+) -> Result<Option<Handle>> {
     let capture = driver.stream(stream)?.capture.map(|capture| capture.graph);
     put(status, if capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })?;
     if let Some(captured) = capture {
@@ -52,10 +58,10 @@ fn capture_info(driver: &Driver, stream: Handle, status: *mut c_int, id: *mut u6
 
 entry_points! {
     fn cuStreamCreate(stream: *mut Handle, flags: c_uint) {
-        create(stream, flags, 0)
+        create_stream(stream, flags, 0)
     }
     fn cuStreamCreateWithPriority(stream: *mut Handle, flags: c_uint, priority: c_int) {
-        create(stream, flags, priority.clamp(-5, 0))
+        create_stream(stream, flags, priority.clamp(-5, 0))
     }
     fn cuStreamDestroy_v2(stream: Handle) {
         driver()?.tables().handles.remove(stream, |object| matches!(object, Object::Stream(_))).map(drop)
@@ -73,34 +79,35 @@ entry_points! {
     fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
         let driver = driver()?;
         driver.stream(stream)?;
-        put(context, driver.context)
+        put(context, driver.primary_context)
     }
     fn cuStreamGetDevice(stream: Handle, device: *mut c_int) {
         driver()?.stream(stream)?;
         put(device, 0)
     }
     fn cuStreamQuery(stream: Handle) {
-        settled(driver()?, stream)
+        check_not_capturing(driver()?, stream)
     }
     fn cuStreamSynchronize(stream: Handle) {
-        settled(driver()?, stream)
+        check_not_capturing(driver()?, stream)
     }
-    /// All earlier work is complete. A wait for an event of a captured stream joins the capture.
+    /// All earlier work is complete, so there is nothing to wait for. If a capture recorded the event, the stream joins the
+    /// capture.
     fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
         let driver = driver()?;
-        let captured = driver.tables().handles.event(event)?.capture;
+        let captured = driver.tables().handles.event(event)?.capture_graph;
         driver.stream_mut(stream, |stream| {
             if let (None, Some(graph)) = (stream.capture, captured) {
-                stream.capture = Some(Capture { graph, origin: false });
+                stream.capture = Some(Capture { graph, is_origin: false });
             }
         })
     }
     fn cuStreamAddCallback(stream: Handle, function: Option<unsafe extern "C" fn(Handle, c_int, *mut c_void)>, data: *mut c_void, _flags: c_uint) {
         let driver = driver()?;
-        settled(driver, stream)?;
+        check_not_capturing(driver, stream)?;
         let callback = Callback { function: function.ok_or(Status::InvalidValue)?, stream, data };
         let data = Box::into_raw(Box::new(callback)) as usize;
-        issue(driver, stream, Work::Call { function: call_back, data })
+        issue(driver, stream, Work::Call { function: run_callback, data })
     }
     fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) {
         issue(driver()?, stream, Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
@@ -108,7 +115,7 @@ entry_points! {
     fn cuStreamAttachMemAsync(stream: Handle, pointer: u64, _bytes: usize, _flags: c_uint) {
         let driver = driver()?;
         driver.stream(stream)?;
-        driver.tables().allocations.check(pointer, 1)
+        driver.tables().allocations.check_range(pointer, 1)
     }
     fn cuStreamCopyAttributes(to: Handle, from: Handle) {
         let driver = driver()?;
@@ -127,14 +134,14 @@ entry_points! {
         if stream == 0 {
             return Err(Status::StreamCaptureUnsupported.into());
         }
-        settled(driver, stream)?;
+        check_not_capturing(driver, stream)?;
         let graph = driver.tables().handles.add(Object::Graph(Graph::default()));
-        driver.stream_mut(stream, |stream| stream.capture = Some(Capture { graph, origin: true }))
+        driver.stream_mut(stream, |stream| stream.capture = Some(Capture { graph, is_origin: true }))
     }
     fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
         let driver = driver()?;
         match driver.stream(stream)?.capture {
-            Some(Capture { graph: captured, origin: true }) => {
+            Some(Capture { graph: captured, is_origin: true }) => {
                 driver.end_captures(captured);
                 put(graph, captured)
             }
@@ -145,13 +152,13 @@ entry_points! {
         put(status, if driver()?.stream(stream)?.capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })
     }
     fn cuStreamGetCaptureInfo_v2(stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle, dependencies: *mut *const Handle, count: *mut usize) {
-        capture_info(driver()?, stream, status, id, graph)?;
+        write_capture_info(driver()?, stream, status, id, graph)?;
         put_optional(dependencies, std::ptr::null());
         put_optional(count, 0);
         Ok(())
     }
     fn cuStreamGetCaptureInfo_v3(stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle, dependencies: *mut *const Handle, edges: *mut *const c_void, count: *mut usize) {
-        capture_info(driver()?, stream, status, id, graph)?;
+        write_capture_info(driver()?, stream, status, id, graph)?;
         put_optional(dependencies, std::ptr::null());
         put_optional(edges, std::ptr::null());
         put_optional(count, 0);

@@ -1,5 +1,5 @@
-//! Entry points of the driver API that the CPU device does not have. Each is exported, reports its name and returns
-//! `CUDA_ERROR_NOT_SUPPORTED`.
+//! Entry points of the driver API that the CPU device does not support. The library exports them. Each reports its name when a
+//! client calls it, and returns `CUDA_ERROR_NOT_SUPPORTED`.
 
 use crate::driver::initialised;
 use crate::status::Status;
@@ -7,13 +7,13 @@ use std::ffi::{c_int, c_void};
 
 fn refuse(name: &str) -> c_int {
     match initialised() {
-        Some(driver) => driver.report.unsupported(name),
+        Some(driver) => driver.report.report_unsupported(name),
         None => eprintln!("tileworks: {name} is not supported by the CPU device"),
     }
     Status::NotSupported as c_int
 }
 
-/// Exports functions without parameters: the caller of a C function removes its arguments.
+/// Exports functions without parameters. A client may call them with arguments, because in C the caller removes the arguments.
 macro_rules! unsupported {
     ($($name:ident)*) => {
         $(
@@ -29,9 +29,9 @@ macro_rules! unsupported {
 
 /// The address of an entry point of this list, in any version.
 pub(crate) fn address_of(symbol: &str) -> Option<*const c_void> {
-    let named =
+    let is_version =
         |entry: &&super::Entry| entry.name.strip_prefix(symbol).is_some_and(|rest| rest.is_empty() || rest.starts_with("_v"));
-    ENTRIES.iter().find(named).map(|entry| entry.address)
+    ENTRIES.iter().find(is_version).map(|entry| entry.address)
 }
 
 unsupported! {

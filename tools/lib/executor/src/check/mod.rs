@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::world::{Access, SharedWorld, Token, World};
 use base::diag::{Diagnostic, Place, Result};
 use base::{DebugInfo, Loc};
-use order::{Event, Order, Relation};
+use order::{AccessOrder, Event, Relation};
 use shadow::Shadow;
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub enum Check {
 
 impl Check {
     /// The checks that `--check` without a list enables.
-    pub const USUAL: [Check; 9] = [
+    pub const DEFAULTS: [Check; 9] = [
         Check::Memory,
         Check::Init,
         Check::Token,
@@ -78,49 +78,57 @@ impl Check {
 pub struct Finding {
     pub check: Check,
     pub loc: Loc,
-    /// The location of the second access, if the fault involves two.
-    pub other: Option<Loc>,
+    /// The location of the earlier access, if the fault involves two accesses.
+    pub other_loc: Option<Loc>,
+    /// The linear number of the tile block.
     pub block: u64,
     pub message: String,
 }
 
-/// Limit on the number of findings. Each kind is reported once per source location.
-const MOST_FINDINGS: usize = 50;
+/// Limit on the number of findings. Each check reports a source location, or a pair of source locations, once.
+const MAX_FINDINGS: usize = 50;
 
-pub(crate) struct Checked {
+/// Shared memory that checks each access. It reports faults as findings.
+pub(crate) struct CheckedWorld {
     inner: SharedWorld,
     checks: BTreeSet<Check>,
-    order: Order,
+    access_order: AccessOrder,
     shadow: Shadow,
-    /// The access between `begin` and `end`, as an event of the order.
-    now: Option<Event>,
+    /// The current access: set by `begin_access`, cleared by `end_access`.
+    current_access: Option<Event>,
+    /// The check and the locations of both accesses of each reported finding; the same location twice if one access is at fault.
     reported: BTreeSet<(Check, Loc, Loc)>,
     findings: Vec<Finding>,
 }
 
-impl Checked {
-    /// Creates a checked world. `empty` names the segments that count as uninitialised until the program writes them; `unwritten` are
-    /// such ranges of other segments.
-    pub(crate) fn new(memory: Memory, checks: BTreeSet<Check>, empty: &BTreeSet<String>, unwritten: &[(u64, u64)]) -> Checked {
+impl CheckedWorld {
+    /// Creates a checked world. The named segments, and the address ranges of other segments, count as uninitialised until the
+    /// program writes them.
+    pub(crate) fn new(
+        memory: Memory,
+        checks: BTreeSet<Check>,
+        uninitialised_segments: &BTreeSet<String>,
+        uninitialised_ranges: &[(u64, u64)],
+    ) -> CheckedWorld {
         let mut shadow = Shadow::default();
         for segment in memory.segments() {
-            shadow.add(segment.address, !empty.contains(&segment.name));
+            shadow.add_segment(segment.address, !uninitialised_segments.contains(&segment.name));
         }
-        unwritten.iter().for_each(|(start, end)| shadow.add_unwritten(*start, *end));
-        Checked {
+        uninitialised_ranges.iter().for_each(|(start, end)| shadow.mark_uninitialised(*start, *end));
+        CheckedWorld {
             inner: SharedWorld::new(memory),
             checks,
-            order: Order::default(),
+            access_order: AccessOrder::default(),
             shadow,
-            now: None,
+            current_access: None,
             reported: BTreeSet::new(),
             findings: Vec::new(),
         }
     }
 
     /// Returns the ranges of addresses that the program wrote.
-    pub(crate) fn written(&self) -> Vec<(u64, u64)> {
-        self.shadow.written()
+    pub(crate) fn written_ranges(&self) -> Vec<(u64, u64)> {
+        self.shadow.written_ranges()
     }
     pub(crate) fn memory(&self) -> &Memory {
         &self.inner.memory
@@ -132,44 +140,44 @@ impl Checked {
     /// Returns the findings as diagnostics, in the order of detection.
     pub(crate) fn diagnostics(&self, debug: &DebugInfo) -> Vec<Diagnostic> {
         let position = |loc| debug.position(loc).map(|(file, line, column)| format!("{file}:{line}:{column}"));
-        let reported = self.findings.iter().map(|Finding { check, loc, other, block, message }| {
+        let diagnostics = self.findings.iter().map(|Finding { check, loc, other_loc, block, message }| {
             let mut diagnostic = Diagnostic::invalid(check.code(), message.clone()).at_loc(debug, *loc);
-            if let Some(other) = other.and_then(position) {
-                diagnostic = diagnostic.note(format!("the other access is at {other}"));
+            if let Some(other_position) = other_loc.and_then(position) {
+                diagnostic = diagnostic.note(format!("the other access is at {other_position}"));
             }
             if diagnostic.place.is_none() {
                 diagnostic = diagnostic.at(Place::Entity(loc.to_string()));
             }
             *diagnostic.note(format!("first detected in block {block}"))
         });
-        reported.collect()
+        diagnostics.collect()
     }
 
-    fn add_finding(&mut self, check: Check, loc: Loc, other: Option<Loc>, message: String) {
+    fn add_finding(&mut self, check: Check, loc: Loc, other_loc: Option<Loc>, message: String) {
         if self.checks.contains(&check)
-            && self.reported.insert((check, loc, other.unwrap_or(loc)))
-            && self.findings.len() < MOST_FINDINGS
+            && self.reported.insert((check, loc, other_loc.unwrap_or(loc)))
+            && self.findings.len() < MAX_FINDINGS
         {
-            self.findings.push(Finding { check, loc, other, block: self.inner.block(), message });
+            self.findings.push(Finding { check, loc, other_loc, block: self.inner.block(), message });
         }
     }
 
     fn current_loc(&self) -> Loc {
-        self.now.map_or(Loc::UNKNOWN, |event| self.order.loc(event))
+        self.current_access.map_or(Loc::UNKNOWN, |event| self.access_order.loc(event))
     }
 
-    /// Compares an access with the history of each byte and records it there. `changes`: the access stores a value that differs
-    /// from the old one.
+    /// Checks a read or write of the current access against the shadow memory of its bytes, and records it there. `changes`: a
+    /// write stores other bytes than the memory held.
     fn check_access(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
-        let Some(now) = self.now else { return };
-        if self.order.synchronises(now) {
-            self.order.synchronise(now, address);
+        let Some(current) = self.current_access else { return };
+        if self.access_order.synchronises(current) {
+            self.access_order.synchronise(current, address);
         }
         let mut conflicts: BTreeSet<(Event, bool)> = BTreeSet::new();
         let mut unwritten = None;
-        self.shadow.visit(address, length, now, writes, |at, known, readers| {
-            unwritten = unwritten.or((!writes && !known.initialised()).then_some(at));
-            conflicts.extend(known.writer().map(|event| (event, true)));
+        self.shadow.record_access(address, length, current, writes, |at, history, readers| {
+            unwritten = unwritten.or((!writes && !history.initialised()).then_some(at));
+            conflicts.extend(history.writer().map(|event| (event, true)));
             if writes {
                 conflicts.extend(readers.iter().map(|event| (*event, false)));
             }
@@ -180,27 +188,27 @@ impl Checked {
             let message = format!("reads byte {} of '{name}', which was never written", at - start);
             self.add_finding(Check::Init, self.current_loc(), None, message);
         }
-        for (other, other_writes) in conflicts {
-            if other == now && other_writes && changes && !self.order.is_atomic(now) {
+        for (earlier, earlier_writes) in conflicts {
+            if earlier == current && earlier_writes && changes && !self.access_order.is_atomic(current) {
                 let message = "writes bytes twice, with different values: two elements of its tile share an address".to_string();
                 self.add_finding(Check::Token, self.current_loc(), None, message);
             }
-            let what = match (writes, other_writes) {
+            let conflict = match (writes, earlier_writes) {
                 (true, true) => "writes bytes that another access writes",
                 (true, false) => "writes bytes that another access reads",
                 (false, _) => "reads bytes that another access writes",
             };
-            let (check, problem) = match self.order.relation(other, now) {
+            let (check, problem) = match self.access_order.relation(earlier, current) {
                 Relation::Ordered => continue,
                 Relation::Unordered => (Check::Token, "and no token orders them"),
                 Relation::Racing => (Check::Race, "in another block, and nothing orders them"),
             };
-            self.add_finding(check, self.current_loc(), Some(self.order.loc(other)), format!("{what} {problem}"));
+            self.add_finding(check, self.current_loc(), Some(self.access_order.loc(earlier)), format!("{conflict} {problem}"));
         }
     }
 
-    /// Returns whether an access was inside memory. An access outside is a finding, and the program continues as if it had not
-    /// happened; without `--check=memory` it is an error.
+    /// Returns whether an access was inside memory. With `--check=memory`, an access outside is a finding, and the program
+    /// continues without the access. Otherwise it is an error.
     fn is_inside_memory(&mut self, result: Result<()>) -> Result<bool> {
         match result {
             Ok(()) => Ok(true),
@@ -213,9 +221,9 @@ impl Checked {
     }
 }
 
-impl World for Checked {
-    fn enter(&mut self, block: u64) {
-        self.inner.enter(block);
+impl World for CheckedWorld {
+    fn enter_block(&mut self, block: u64) {
+        self.inner.enter_block(block);
     }
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
         let result = self.inner.read(address, out);
@@ -225,8 +233,8 @@ impl World for Checked {
         Ok(())
     }
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
-        let mut before = vec![0; bytes.len()];
-        let changes = self.inner.read(address, &mut before).is_ok() && before != bytes;
+        let mut old_bytes = vec![0; bytes.len()];
+        let changes = self.inner.read(address, &mut old_bytes).is_ok() && old_bytes != bytes;
         let result = self.inner.write(address, bytes);
         if self.is_inside_memory(result)? {
             self.check_access(address, bytes.len(), true, changes);
@@ -235,27 +243,27 @@ impl World for Checked {
     }
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64> {
         let address = self.inner.allocate(bytes, align)?;
-        self.shadow.add(address, false);
+        self.shadow.add_segment(address, false);
         Ok(address)
     }
-    fn mark(&self) -> usize {
-        self.inner.mark()
+    fn allocation_mark(&self) -> usize {
+        self.inner.allocation_mark()
     }
-    fn release(&mut self, mark: usize) {
-        if self.mark() > mark {
-            self.inner.release(mark);
+    fn release_allocations(&mut self, mark: usize) {
+        if self.allocation_mark() > mark {
+            self.inner.release_allocations(mark);
             let memory = &self.inner.memory;
-            self.shadow.retain(|address| memory.segment(address).is_some_and(|segment| segment.address == address));
+            self.shadow.retain_segments(|address| memory.segment(address).is_some_and(|segment| segment.address == address));
         }
     }
-    fn begin(&mut self, access: Access) {
-        self.now = Some(self.order.add_access(self.inner.block(), access));
+    fn begin_access(&mut self, access: Access) {
+        self.current_access = Some(self.access_order.add_access(self.inner.block(), access));
     }
-    fn end(&mut self) -> Token {
-        self.now.take().map_or(0, |event| self.order.token_of(event))
+    fn end_access(&mut self) -> Token {
+        self.current_access.take().map_or(0, |event| self.access_order.token_of(event))
     }
-    fn join(&mut self, tokens: &[Token]) -> Token {
-        self.order.join(tokens)
+    fn join_tokens(&mut self, tokens: &[Token]) -> Token {
+        self.access_order.join_tokens(tokens)
     }
     fn checks(&self, check: Check) -> bool {
         self.checks.contains(&check)

@@ -1,4 +1,5 @@
-//! The happens-before order of memory accesses: by tokens within a tile block, by release and acquire between tile blocks.
+//! The happens-before order of memory accesses. Tokens order the accesses of a tile block; release and acquire order the accesses
+//! of different tile blocks.
 
 use crate::world::{Access, START_TOKEN, Token};
 use base::Loc;
@@ -6,7 +7,7 @@ use core_dialect::memory::MemoryScope;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
-/// An access, identified by its index in [`Order::nodes`]. The index is also the token that the access produces.
+/// An access, identified by its index in [`AccessOrder::nodes`]. The index is also the token that the access produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Event(pub(crate) u32);
 
@@ -18,55 +19,58 @@ pub(crate) enum Relation {
     Racing,
 }
 
-/// A vector clock: for each tile block, its latest access that happens before the owner's current point. A missing entry means
-/// zero.
+/// A vector clock of a tile block: for each other tile block, the number of its latest event that happens before the owner's next
+/// access. A missing entry means zero.
 type SparseVectorClock = BTreeMap<u64, u32>;
 
+/// A token of the dependency graph.
 struct Node {
-    /// Tokens that this one depends on. Token numbers are topologically ordered: each dependency has a smaller number.
-    after: SmallVec<[Token; 2]>,
+    /// The tokens that this token depends on. Token numbers are topologically ordered: each dependency has a smaller number.
+    dependencies: SmallVec<[Token; 2]>,
+    /// The access that produces the token, with its tile block. `None` for the start token and for joined tokens.
     access: Option<(u64, Access)>,
 }
 
-pub(crate) struct Order {
+pub(crate) struct AccessOrder {
     nodes: Vec<Node>,
-    /// Memoised answers of [`Order::comes_after`].
+    /// Memoised answers of [`AccessOrder::comes_after`].
     memo: HashMap<(Token, u32), bool>,
+    /// The vector clock of each tile block.
     vector_clocks: BTreeMap<u64, SparseVectorClock>,
-    /// The vector clock that the last releases at an address published.
+    /// For each address, the merged vector clocks of all releases there.
     released: BTreeMap<u64, SparseVectorClock>,
 }
 
-impl Default for Order {
+impl Default for AccessOrder {
     fn default() -> Self {
-        let start = Node { after: SmallVec::new(), access: None };
-        Order { nodes: vec![start], memo: HashMap::new(), vector_clocks: BTreeMap::new(), released: BTreeMap::new() }
+        let start_node = Node { dependencies: SmallVec::new(), access: None };
+        AccessOrder { nodes: vec![start_node], memo: HashMap::new(), vector_clocks: BTreeMap::new(), released: BTreeMap::new() }
     }
 }
 
-impl Order {
+impl AccessOrder {
     fn add_node(&mut self, node: Node) -> u32 {
         self.nodes.push(node);
         u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 accesses under --check")
     }
 
     pub(crate) fn add_access(&mut self, block: u64, access: Access) -> Event {
-        let after = SmallVec::from_slice(&[access.after]);
-        Event(self.add_node(Node { after, access: Some((block, access)) }))
+        let dependencies = SmallVec::from_slice(&[access.after]);
+        Event(self.add_node(Node { dependencies, access: Some((block, access)) }))
     }
 
     pub(crate) fn token_of(&self, event: Event) -> Token {
         event.0
     }
 
-    pub(crate) fn join(&mut self, tokens: &[Token]) -> Token {
-        let mut after: SmallVec<[Token; 2]> = tokens.iter().copied().filter(|token| *token != START_TOKEN).collect();
-        after.sort_unstable();
-        after.dedup();
-        match after[..] {
+    pub(crate) fn join_tokens(&mut self, tokens: &[Token]) -> Token {
+        let mut dependencies: SmallVec<[Token; 2]> = tokens.iter().copied().filter(|token| *token != START_TOKEN).collect();
+        dependencies.sort_unstable();
+        dependencies.dedup();
+        match dependencies[..] {
             [] => START_TOKEN,
             [only] => only,
-            _ => self.add_node(Node { after, access: None }),
+            _ => self.add_node(Node { dependencies, access: None }),
         }
     }
 
@@ -88,43 +92,46 @@ impl Order {
         if earlier == later || first.is_atomic() && second.is_atomic() {
             return Relation::Ordered;
         }
-        let (block, other, token) = (*first_block, *second_block, second.after);
-        if block == other {
+        let (earlier_block, later_block, token) = (*first_block, *second_block, second.after);
+        if earlier_block == later_block {
             return if self.comes_after(token, earlier) { Relation::Ordered } else { Relation::Unordered };
         }
-        let seen = self.vector_clocks.get(&other).and_then(|clock| clock.get(&block));
-        if seen.is_some_and(|latest| *latest >= earlier.0) { Relation::Ordered } else { Relation::Racing }
+        let latest_ordered = self.vector_clocks.get(&later_block).and_then(|clock| clock.get(&earlier_block));
+        if latest_ordered.is_some_and(|latest| *latest >= earlier.0) { Relation::Ordered } else { Relation::Racing }
     }
 
-    /// Returns whether an access happens before every consumer of this token.
+    /// Returns whether a path of dependencies leads from the token back to an access, so that the access happens before every
+    /// consumer of the token.
     fn comes_after(&mut self, token: Token, event: Event) -> bool {
         if let Some(known) = self.memo.get(&(token, event.0)) {
             return *known;
         }
         let mut stack = vec![token];
         let mut visited = std::collections::HashSet::new();
-        let mut found = false;
+        let mut reached = false;
         while let Some(token) = stack.pop() {
-            found |= token == event.0;
-            if found {
+            reached |= token == event.0;
+            if reached {
                 break;
             }
             // Token numbers are topologically ordered, so no path to the event leads through a smaller number.
             if token > event.0 && visited.insert(token) {
-                stack.extend(&self.nodes[token as usize].after);
+                stack.extend(&self.nodes[token as usize].dependencies);
             }
         }
-        self.memo.insert((token, event.0), found);
-        found
+        self.memo.insert((token, event.0), reached);
+        reached
     }
 
+    /// Returns whether an access may synchronise with other tile blocks: an acquire or a release in a larger scope than one tile
+    /// block.
     pub(crate) fn synchronises(&self, event: Event) -> bool {
         let access = &self.access(event).1;
         (access.acquires() || access.releases()) && access.scope != Some(MemoryScope::TileBlock)
     }
 
-    /// Propagates vector clocks: a release publishes the tile block's clock at an address, and an acquire merges the published
-    /// clock.
+    /// Propagates vector clocks at an address: a release merges the clock of its tile block into the clock of the address, and an
+    /// acquire merges the clock of the address into the clock of its tile block.
     pub(crate) fn synchronise(&mut self, event: Event, address: u64) {
         let (block, access) = self.access(event);
         let (block, acquires, releases) = (*block, access.acquires(), access.releases());
@@ -140,6 +147,7 @@ impl Order {
     }
 }
 
+/// Takes the maximum of each entry.
 fn merge(clock: &mut SparseVectorClock, other: &SparseVectorClock) {
     for (block, latest) in other {
         let entry = clock.entry(*block).or_default();

@@ -4,10 +4,11 @@ use super::order::Event;
 use std::collections::{BTreeMap, HashMap};
 
 /// Limit on the recorded readers of one byte. Above the limit, the oldest reader is dropped.
-const MOST_READERS: usize = 64;
+const MAX_READERS: usize = 64;
 
+/// The accesses to one byte with which a later access may conflict.
 #[derive(Clone, Copy)]
-pub(super) struct Cell {
+pub(super) struct ByteHistory {
     /// The event of the last write; 0 if there was none.
     writer: u32,
     /// The set of readers, as an index into [`Shadow::reader_sets`].
@@ -15,7 +16,7 @@ pub(super) struct Cell {
     initialised: bool,
 }
 
-impl Cell {
+impl ByteHistory {
     pub(super) fn initialised(self) -> bool {
         self.initialised
     }
@@ -24,14 +25,16 @@ impl Cell {
     }
 }
 
-/// Number of cells allocated together, at the first access to one of them.
-const PAGE: u64 = 4096;
+/// Number of bytes whose history is allocated together, at the first access to one of them.
+const PAGE_BYTES: u64 = 4096;
 
+/// The shadow of a segment of memory.
 struct Segment {
     initialised: bool,
     /// Ranges of addresses that are uninitialised at the start although the segment is initialised.
-    unwritten: Vec<(u64, u64)>,
-    pages: BTreeMap<u64, Box<[Cell]>>,
+    uninitialised_ranges: Vec<(u64, u64)>,
+    /// The accessed pages, by number within the segment.
+    pages: BTreeMap<u64, Box<[ByteHistory]>>,
 }
 
 pub(super) struct Shadow {
@@ -49,77 +52,89 @@ impl Default for Shadow {
 }
 
 impl Shadow {
-    pub(super) fn add(&mut self, address: u64, initialised: bool) {
-        self.segments.insert(address, Segment { initialised, unwritten: Vec::new(), pages: BTreeMap::new() });
+    pub(super) fn add_segment(&mut self, address: u64, initialised: bool) {
+        self.segments.insert(address, Segment { initialised, uninitialised_ranges: Vec::new(), pages: BTreeMap::new() });
     }
 
-    /// Marks a range inside a segment as uninitialised. It precedes all accesses.
-    pub(super) fn add_unwritten(&mut self, start: u64, end: u64) {
+    /// Marks a range inside a segment as uninitialised. Callers do this before the first access, because it does not change pages
+    /// that exist.
+    pub(super) fn mark_uninitialised(&mut self, start: u64, end: u64) {
         if let Some((_, segment)) = self.segments.range_mut(..=start).next_back() {
-            segment.unwritten.push((start, end));
+            segment.uninitialised_ranges.push((start, end));
         }
     }
 
     /// Returns the ranges of addresses that the program wrote.
-    pub(super) fn written(&self) -> Vec<(u64, u64)> {
+    pub(super) fn written_ranges(&self) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for (start, segment) in &self.segments {
-            for (page, cells) in &segment.pages {
-                let mut place = start + page * PAGE;
-                for run in cells.chunk_by(|a, b| (a.writer != 0) == (b.writer != 0)) {
-                    let end = place + run.len() as u64;
+            for (page, histories) in &segment.pages {
+                let mut run_start = start + page * PAGE_BYTES;
+                for run in histories.chunk_by(|a, b| (a.writer != 0) == (b.writer != 0)) {
+                    let end = run_start + run.len() as u64;
                     if run[0].writer != 0 {
                         match ranges.last_mut() {
-                            Some(last) if last.1 == place => last.1 = end,
-                            _ => ranges.push((place, end)),
+                            Some(last) if last.1 == run_start => last.1 = end,
+                            _ => ranges.push((run_start, end)),
                         }
                     }
-                    place = end;
+                    run_start = end;
                 }
             }
         }
         ranges
     }
 
-    /// Drops segments that no longer exist.
-    pub(super) fn retain(&mut self, exists: impl Fn(u64) -> bool) {
+    /// Drops the segments whose start address fails the predicate.
+    pub(super) fn retain_segments(&mut self, exists: impl Fn(u64) -> bool) {
         self.segments.retain(|address, _| exists(*address));
     }
 
     /// Calls `f` for every run of bytes with equal history, then records the access in these bytes.
-    pub(super) fn visit(&mut self, address: u64, length: usize, now: Event, writes: bool, mut f: impl FnMut(u64, Cell, &[Event])) {
+    pub(super) fn record_access(
+        &mut self,
+        address: u64,
+        length: usize,
+        now: Event,
+        writes: bool,
+        mut f: impl FnMut(u64, ByteHistory, &[Event]),
+    ) {
         let Shadow { segments, reader_sets, set_with_reader } = self;
         let (start, segment) = segments.range_mut(..=address).next_back().expect("the access is inside a segment");
-        let same = |a: &Cell, b: &Cell| (a.writer, a.readers, a.initialised) == (b.writer, b.readers, b.initialised);
-        let (mut place, end) = (address, address + length as u64);
-        while place < end {
-            let (page, within) = ((place - start) / PAGE, (place - start) % PAGE);
-            let cells =
-                segment.pages.entry(page).or_insert_with(|| new_page(segment.initialised, start + page * PAGE, &segment.unwritten));
-            let upto = PAGE.min(within + (end - place));
-            for run in cells[within as usize..upto as usize].chunk_by_mut(same) {
-                f(place, run[0], &reader_sets[run[0].readers as usize]);
-                place += run.len() as u64;
-                let cell = match writes {
-                    true => Cell { writer: now.0, readers: 0, initialised: true },
-                    false => Cell { readers: with_reader(reader_sets, set_with_reader, run[0].readers, now), ..run[0] },
+        let equal_history =
+            |a: &ByteHistory, b: &ByteHistory| (a.writer, a.readers, a.initialised) == (b.writer, b.readers, b.initialised);
+        let (mut run_start, end) = (address, address + length as u64);
+        while run_start < end {
+            let (page, first) = ((run_start - start) / PAGE_BYTES, (run_start - start) % PAGE_BYTES);
+            let histories = segment
+                .pages
+                .entry(page)
+                .or_insert_with(|| new_page(segment.initialised, start + page * PAGE_BYTES, &segment.uninitialised_ranges));
+            let end_in_page = PAGE_BYTES.min(first + (end - run_start));
+            for run in histories[first as usize..end_in_page as usize].chunk_by_mut(equal_history) {
+                f(run_start, run[0], &reader_sets[run[0].readers as usize]);
+                run_start += run.len() as u64;
+                let history = match writes {
+                    true => ByteHistory { writer: now.0, readers: 0, initialised: true },
+                    false => ByteHistory { readers: with_reader(reader_sets, set_with_reader, run[0].readers, now), ..run[0] },
                 };
-                run.fill(cell);
+                run.fill(history);
             }
         }
     }
 }
 
-/// Creates the cells of a page that starts at an address.
-fn new_page(initialised: bool, start: u64, unwritten: &[(u64, u64)]) -> Box<[Cell]> {
-    let mut cells = vec![Cell { writer: 0, readers: 0, initialised }; PAGE as usize];
-    for (from, to) in unwritten {
-        let inside = |address: &u64| address.saturating_sub(start).min(PAGE) as usize;
-        cells[inside(from)..inside(to)].iter_mut().for_each(|cell| cell.initialised = false);
+/// Creates the histories of a page that starts at an address.
+fn new_page(initialised: bool, start: u64, uninitialised_ranges: &[(u64, u64)]) -> Box<[ByteHistory]> {
+    let mut histories = vec![ByteHistory { writer: 0, readers: 0, initialised }; PAGE_BYTES as usize];
+    for (from, to) in uninitialised_ranges {
+        let index_in_page = |address: &u64| address.saturating_sub(start).min(PAGE_BYTES) as usize;
+        histories[index_in_page(from)..index_in_page(to)].iter_mut().for_each(|history| history.initialised = false);
     }
-    cells.into()
+    histories.into()
 }
 
+/// Returns the set with the reader added. Interns the new set.
 fn with_reader(
     reader_sets: &mut Vec<Box<[Event]>>,
     set_with_reader: &mut HashMap<(u32, Event), u32>,
@@ -131,8 +146,8 @@ fn with_reader(
     }
     *set_with_reader.entry((set, reader)).or_insert_with(|| {
         let old = &reader_sets[set as usize];
-        let kept = &old[old.len().saturating_sub(MOST_READERS - 1)..];
-        reader_sets.push(kept.iter().copied().chain([reader]).collect());
+        let recent_readers = &old[old.len().saturating_sub(MAX_READERS - 1)..];
+        reader_sets.push(recent_readers.iter().copied().chain([reader]).collect());
         (reader_sets.len() - 1) as u32
     })
 }

@@ -29,8 +29,8 @@ impl AccessAttrs {
     }
 }
 
-/// A memory access with its operands as complete tiles.
-pub(crate) enum Request<'a> {
+/// A memory access with its operands as complete (not distributed) tiles.
+pub(crate) enum AccessRequest<'a> {
     LoadView {
         view: Arc<View>,
         index: Vec<Tile>,
@@ -49,7 +49,7 @@ pub(crate) enum Request<'a> {
         in_bounds: &'a [bool],
         mode: AtomicMode,
     },
-    /// A store through a multicast view. The interpreter models one device, so there is one copy.
+    /// A store through a multicast view, or a reduction into its memory. The executor models one device, so there is one copy.
     MulticastStore {
         tile: Tile,
         view: Arc<View>,
@@ -61,7 +61,8 @@ pub(crate) enum Request<'a> {
         pointers: Tile,
         elem: Elem,
         mask: Option<Tile>,
-        other: Option<Tile>,
+        /// The values of elements with a false mask.
+        padding: Option<Tile>,
     },
     Store {
         pointers: Tile,
@@ -83,37 +84,37 @@ pub(crate) enum Request<'a> {
 }
 
 /// Performs an access. Returns the loaded tile, if there is one, and the token that the access produces.
-pub(crate) fn perform(request: Request<'_>, access_attrs: AccessAttrs, env: &mut Env<'_>) -> Result<Results> {
-    env.begin(access_attrs);
+pub(crate) fn perform(request: AccessRequest<'_>, access_attrs: AccessAttrs, env: &mut Env<'_>) -> Result<Results> {
+    env.begin_access(access_attrs);
     let tile = match &request {
-        Request::LoadView { view, index, in_bounds } => {
+        AccessRequest::LoadView { view, index, in_bounds } => {
             check_bounds(view, index, in_bounds, access_attrs.loc, env);
             Some(load_view(view, index, env)?)
         }
-        Request::StoreView { tile, view, index, in_bounds } => {
+        AccessRequest::StoreView { tile, view, index, in_bounds } => {
             check_bounds(view, index, in_bounds, access_attrs.loc, env);
             store_view(view, index, tile, env)?;
             None
         }
-        Request::ReduceView { tile, view, index, in_bounds, mode } => {
+        AccessRequest::ReduceView { tile, view, index, in_bounds, mode } => {
             check_bounds(view, index, in_bounds, access_attrs.loc, env);
             reduce_view(*mode, view, index, tile, env)?;
             None
         }
-        Request::MulticastStore { tile, view, index, in_bounds, reduction } => {
+        AccessRequest::MulticastStore { tile, view, index, in_bounds, reduction } => {
             check_bounds(view, index, in_bounds, access_attrs.loc, env);
             multicast_store(*reduction, view, index, tile, env)?;
             None
         }
-        Request::Load { pointers, elem, mask, other } => Some(load(pointers, *elem, mask.as_ref(), other.as_ref(), env)?),
-        Request::Store { pointers, value, mask } => {
+        AccessRequest::Load { pointers, elem, mask, padding } => Some(load(pointers, *elem, mask.as_ref(), padding.as_ref(), env)?),
+        AccessRequest::Store { pointers, value, mask } => {
             store(pointers, value, mask.as_ref(), env)?;
             None
         }
-        Request::ReadModifyWrite { pointers, value, mask, mode } => {
+        AccessRequest::ReadModifyWrite { pointers, value, mask, mode } => {
             Some(read_modify_write(*mode, pointers, value, mask.as_ref(), env)?)
         }
-        Request::CompareAndSwap { pointers, compare, value, mask } => {
+        AccessRequest::CompareAndSwap { pointers, compare, value, mask } => {
             Some(compare_and_swap(pointers, compare, value, mask.as_ref(), env)?)
         }
     };
@@ -129,10 +130,10 @@ impl Env<'_> {
         }
     }
 
-    pub(crate) fn begin(&mut self, access_attrs: AccessAttrs) {
+    pub(crate) fn begin_access(&mut self, access_attrs: AccessAttrs) {
         let AccessAttrs { loc, token, ordering, scope } = access_attrs;
         self.state.synchronised |= ordering != MemoryOrdering::Weak;
-        self.world.begin(Access { loc, after: self.token(token), ordering, scope });
+        self.world.begin_access(Access { loc, after: self.token(token), ordering, scope });
     }
 
     fn read_element(&mut self, address: u64, ty: Scalar) -> Result<u64> {
@@ -148,65 +149,67 @@ impl Env<'_> {
     }
 }
 
-fn enabled(mask: Option<&Tile>, index: usize) -> bool {
+/// Returns whether the mask enables an element.
+fn is_enabled(mask: Option<&Tile>, index: usize) -> bool {
     mask.is_none_or(|mask| mask.lanes().get(index) & 1 == 1)
 }
 
-/// Returns the length of the longest run of enabled, contiguous elements from `start`.
-fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, bytes: u64) -> usize {
-    let follows = |i: usize| pointers[i] == pointers[start].wrapping_add((i - start) as u64 * bytes) && enabled(mask, i);
+/// Returns the length of the run of enabled elements with contiguous addresses that starts at element `start`. `element_bytes` is
+/// the size of an element.
+fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, element_bytes: u64) -> usize {
+    let follows = |i: usize| pointers[i] == pointers[start].wrapping_add((i - start) as u64 * element_bytes) && is_enabled(mask, i);
     1 + (start + 1..pointers.len()).take_while(|i| follows(*i)).count()
 }
 
-fn addresses(pointers: &Tile) -> Vec<u64> {
+fn pointer_addresses(pointers: &Tile) -> Vec<u64> {
     let Lanes::W64(addresses) = pointers.lanes() else { panic!("pointers have 64 bits") };
     addresses.clone()
 }
 
 /// Loads a tile. Elements with a false mask take the value of `padding`, or zero without padding.
 fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>, env: &mut Env<'_>) -> Result<Tile> {
-    let (ty, all) = (elem.carrier(), addresses(pointers));
-    let mut lanes = padding.map_or_else(|| Lanes::splat(ty, 0, all.len()), |padding| padding.lanes().clone());
+    let (ty, addresses) = (elem.carrier(), pointer_addresses(pointers));
+    let mut lanes = padding.map_or_else(|| Lanes::splat(ty, 0, addresses.len()), |padding| padding.lanes().clone());
     let mut i = 0;
-    while i < all.len() {
-        if !enabled(mask, i) {
+    while i < addresses.len() {
+        if !is_enabled(mask, i) {
             i += 1;
             continue;
         }
-        let run = if ty.bits() >= 8 { run_length(&all, mask, i, ty.bytes().into()) } else { 1 };
-        if run == 1 {
-            lanes.set(i, env.read_element(all[i], ty)?);
+        let length = if ty.bits() >= 8 { run_length(&addresses, mask, i, ty.bytes().into()) } else { 1 };
+        if length == 1 {
+            lanes.set(i, env.read_element(addresses[i], ty)?);
         } else {
-            let mut bytes = vec![0; run * ty.bytes() as usize];
-            env.world.read(all[i], &mut bytes)?;
+            let mut bytes = vec![0; length * ty.bytes() as usize];
+            env.world.read(addresses[i], &mut bytes)?;
             let words = from_bytes(elem, &bytes);
-            (0..run).for_each(|k| lanes.set(i + k, words.get(k)));
+            (0..length).for_each(|k| lanes.set(i + k, words.get(k)));
         }
-        i += run;
+        i += length;
     }
     Ok(Tile::new(pointers.shape.clone(), elem, lanes))
 }
 
 fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) -> Result<()> {
-    let (ty, all) = (value.carrier(), addresses(pointers));
+    let (ty, addresses) = (value.carrier(), pointer_addresses(pointers));
     let bytes = if ty.bits() >= 8 { to_bytes(value) } else { Vec::new() };
     let mut i = 0;
-    while i < all.len() {
-        if !enabled(mask, i) {
+    while i < addresses.len() {
+        if !is_enabled(mask, i) {
             i += 1;
             continue;
         }
-        let run = if ty.bits() >= 8 { run_length(&all, mask, i, ty.bytes().into()) } else { 1 };
-        match run {
-            1 => env.write_element(all[i], ty, value.lanes().get(i))?,
-            _ => env.world.write(all[i], &bytes[i * ty.bytes() as usize..(i + run) * ty.bytes() as usize])?,
+        let length = if ty.bits() >= 8 { run_length(&addresses, mask, i, ty.bytes().into()) } else { 1 };
+        match length {
+            1 => env.write_element(addresses[i], ty, value.lanes().get(i))?,
+            _ => env.world.write(addresses[i], &bytes[i * ty.bytes() as usize..(i + length) * ty.bytes() as usize])?,
         }
-        i += run;
+        i += length;
     }
     Ok(())
 }
 
-/// Stores to multicast memory of one device, or combines with its contents.
+/// Stores a tile to multicast memory, or combines it with the contents. The executor models one device.
 pub(crate) fn multicast_store(
     reduction: Option<MulticastReduction>,
     view: &View,
@@ -251,7 +254,7 @@ fn new_value(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     op.eval(ty, old, operand)
 }
 
-/// Performs an atomic element by element, in order. Returns the old values; elements with a false mask are zero.
+/// Performs an atomic on one element after another. Returns the old values; elements with a false mask are zero.
 pub(crate) fn read_modify_write(
     mode: AtomicMode,
     pointers: &Tile,
@@ -261,15 +264,16 @@ pub(crate) fn read_modify_write(
 ) -> Result<Tile> {
     let ty = operand.carrier();
     let mut old = Lanes::splat(ty, 0, operand.count());
-    for (i, address) in addresses(pointers).into_iter().enumerate().filter(|(i, _)| enabled(mask, *i)) {
-        let value = env.read_element(address, ty)?;
-        old.set(i, value);
-        env.write_element(address, ty, new_value(mode, ty, value, operand.lanes().get(i)))?;
+    for (i, address) in pointer_addresses(pointers).into_iter().enumerate().filter(|(i, _)| is_enabled(mask, *i)) {
+        let current = env.read_element(address, ty)?;
+        old.set(i, current);
+        env.write_element(address, ty, new_value(mode, ty, current, operand.lanes().get(i)))?;
     }
     Ok(Tile::new(operand.shape.clone(), operand.elem, old))
 }
 
-/// Compares and swaps bit patterns. Returns the old values; elements with a false mask take the value of `compare`.
+/// Compares and swaps one element after another, as bits. Returns the old values; elements with a false mask take the value of
+/// `compare`.
 pub(crate) fn compare_and_swap(
     pointers: &Tile,
     compare: &Tile,
@@ -279,10 +283,10 @@ pub(crate) fn compare_and_swap(
 ) -> Result<Tile> {
     let ty = value.carrier();
     let mut old = compare.lanes().clone();
-    for (i, address) in addresses(pointers).into_iter().enumerate().filter(|(i, _)| enabled(mask, *i)) {
-        let found = env.read_element(address, ty)?;
-        old.set(i, found);
-        if found == compare.lanes().get(i) {
+    for (i, address) in pointer_addresses(pointers).into_iter().enumerate().filter(|(i, _)| is_enabled(mask, *i)) {
+        let current = env.read_element(address, ty)?;
+        old.set(i, current);
+        if current == compare.lanes().get(i) {
             env.write_element(address, ty, value.lanes().get(i))?;
         }
     }
@@ -290,28 +294,29 @@ pub(crate) fn compare_and_swap(
 }
 
 /// One tile of a view: maps each element of the tile to its coordinate in the tensor.
-struct Window<'a> {
+struct TileWindow<'a> {
     view: &'a View,
     /// For each tile dimension, the tensor coordinate of each element, or `None` outside the tensor.
     coordinates: Vec<Vec<Option<i64>>>,
 }
 
-impl Window<'_> {
-    /// `indices` has one tile per dimension: the index of the view's tile, or for the sparse dimension of a gather the row numbers.
-    /// Indices and row numbers are unsigned.
-    fn new<'a>(view: &'a View, indices: &[Tile]) -> Window<'a> {
+impl TileWindow<'_> {
+    /// `indices` has one tile per dimension: the index in the view's index space, or the row numbers for the sparse dimension of a
+    /// gather. Indices and row numbers are unsigned.
+    fn new<'a>(view: &'a View, indices: &[Tile]) -> TileWindow<'a> {
         let coordinates = (0..view.tile.len()).map(|t| {
             let size = view.tensor.sizes[view.dim_map[t]];
-            let inside = |at: u128| (at < size.max(0) as u128).then_some(at as i64);
+            let in_tensor = |at: u128| (at < size.max(0) as u128).then_some(at as i64);
             if view.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
-                return indices[t].lanes().iter().map(|row| inside(row.into())).collect();
+                return indices[t].lanes().iter().map(|row| in_tensor(row.into())).collect();
             }
             let origin = u128::from(indices[t].first()) * u128::from(view.kind.step(&view.tile, t));
-            (0..view.tile[t]).map(|i| inside(origin + u128::from(i))).collect()
+            (0..view.tile[t]).map(|i| in_tensor(origin + u128::from(i))).collect()
         });
-        Window { view, coordinates: coordinates.collect() }
+        TileWindow { view, coordinates: coordinates.collect() }
     }
 
+    /// Returns whether a coordinate along tile dimension `t` is outside the tensor.
     fn leaves_tensor(&self, t: usize) -> bool {
         self.coordinates[t].iter().any(Option::is_none)
     }
@@ -361,24 +366,26 @@ impl Window<'_> {
         (tensor.base.wrapping_add((bits >> 3) as u64), bits & 7 != 0)
     }
 
-    fn read(&self, element: i64, length: usize, env: &mut Env<'_>) -> Result<Lanes> {
+    /// Reads elements that are contiguous in the tensor.
+    fn read_run(&self, element: i64, length: usize, env: &mut Env<'_>) -> Result<Lanes> {
         let ty = self.view.tensor.elem;
         let (address, upper) = self.address(element);
-        let skipped = usize::from(upper);
-        let mut bytes = vec![0; ((length + skipped) * memory_bits(ty) as usize).div_ceil(8)];
+        let skipped_elements = usize::from(upper);
+        let mut bytes = vec![0; ((length + skipped_elements) * memory_bits(ty) as usize).div_ceil(8)];
         env.world.read(address, &mut bytes)?;
         let lanes = from_bytes(Elem::Scalar(ty), &bytes);
-        Ok(if ty.bits() == 4 { lanes.gather(skipped..skipped + length) } else { lanes })
+        Ok(if ty.bits() == 4 { lanes.gather(skipped_elements..skipped_elements + length) } else { lanes })
     }
 
-    fn write(&self, element: i64, values: &Lanes, env: &mut Env<'_>) -> Result<()> {
+    /// Writes elements that are contiguous in the tensor.
+    fn write_run(&self, element: i64, values: &Lanes, env: &mut Env<'_>) -> Result<()> {
         let ty = self.view.tensor.elem;
         let (address, upper) = self.address(element);
         if ty.bits() != 4 {
             let row = Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(ty), values.clone());
             return env.world.write(address, &to_bytes(&row));
         }
-        // A read-modify-write keeps the half-bytes that belong to neighbours.
+        // A byte holds two 4-bit elements. A read-modify-write keeps the other element.
         for (i, value) in values.iter().enumerate() {
             let half = i + usize::from(upper);
             let (address, shift) = (address.wrapping_add(half as u64 / 2), half % 2 * 4);
@@ -390,15 +397,15 @@ impl Window<'_> {
     }
 }
 
-/// Marks the elements of a view's tile that are outside the tensor. Returns `None` if all are inside.
-pub(crate) fn outside(view: &View, indices: &[Tile]) -> Option<Vec<bool>> {
-    let window = Window::new(view, indices);
+/// Returns for each element of a view's tile whether it is outside the tensor. Returns `None` if no element is.
+pub(crate) fn elements_outside(view: &View, indices: &[Tile]) -> Option<Vec<bool>> {
+    let window = TileWindow::new(view, indices);
     if !(0..view.tile.len()).any(|t| window.leaves_tensor(t)) {
         return None;
     }
     let mut outside = Vec::with_capacity(element_count(&view.tile));
     for_each_index(&view.tile, |index| {
-        outside.push(index.iter().zip(&window.coordinates).any(|(i, along)| along[*i as usize].is_none()));
+        outside.push(index.iter().zip(&window.coordinates).any(|(i, coordinates)| coordinates[*i as usize].is_none()));
     });
     Some(outside)
 }
@@ -412,11 +419,11 @@ fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
 
 pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
     let ty = view.tensor.elem;
-    let window = Window::new(view, indices);
+    let window = TileWindow::new(view, indices);
     let mut lanes = Lanes::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));
     window.for_each_row(|tile_index, row| {
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
-            copy_lanes(&mut lanes, tile_index + at, &window.read(element, length, env)?);
+            copy_lanes(&mut lanes, tile_index + at, &window.read_run(element, length, env)?);
         }
         Ok(())
     })?;
@@ -424,18 +431,18 @@ pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Res
 }
 
 fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
-    let window = Window::new(view, indices);
+    let window = TileWindow::new(view, indices);
     window.for_each_row(|tile_index, row| {
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
             let values = tile.lanes().gather(tile_index + at..tile_index + at + length);
-            window.write(element, &values, env)?;
+            window.write_run(element, &values, env)?;
         }
         Ok(())
     })
 }
 
 pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
-    let (window, ty) = (Window::new(view, indices), view.tensor.elem);
+    let (window, ty) = (TileWindow::new(view, indices), view.tensor.elem);
     window.for_each_row(|tile_index, row| {
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
             for k in 0..length {
@@ -447,44 +454,45 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
     })
 }
 
-/// Combines a memory element with a value, as an atomic does.
-pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, own: u64, env: &mut Env<'_>) -> Result<()> {
+/// Combines an element in memory with an operand, as an atomic does.
+pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, operand: u64, env: &mut Env<'_>) -> Result<()> {
     let old = env.read_element(address, ty)?;
-    env.write_element(address, ty, new_value(mode, ty, old, own))
+    env.write_element(address, ty, new_value(mode, ty, old, operand))
 }
 
-/// Reports indices outside the index space, and dimensions that leave the tensor despite an `inbounds` promise.
+/// Reports indices outside the index space, and dimensions with an `inbounds` promise along which the tile leaves the tensor.
 pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc: Loc, env: &mut Env<'_>) {
     if !env.world.checks(Check::Memory) {
         return;
     }
-    for (dim, (index, space)) in indices.iter().zip(view.index_space()).enumerate() {
-        // A gather may name rows outside the tensor.
-        let sparse = view.kind == ViewKind::Gather { sparse_dim: dim as u32 };
-        if !sparse && index.first() >= space as u64 {
-            let message = format!("index {} of dimension {dim} is outside the index space, whose extent is {space}", index.first());
+    for (dim, (index, extent)) in indices.iter().zip(view.index_space()).enumerate() {
+        // A gather may select rows outside the tensor.
+        let is_sparse = view.kind == ViewKind::Gather { sparse_dim: dim as u32 };
+        if !is_sparse && index.first() >= extent as u64 {
+            let message =
+                format!("index {} of dimension {dim} is outside the index space, whose extent is {extent}", index.first());
             env.world.report(Check::Memory, loc, message);
         }
     }
     if !inbounds.contains(&true) {
         return;
     }
-    let window = Window::new(view, indices);
+    let window = TileWindow::new(view, indices);
     for dim in (0..inbounds.len()).filter(|t| inbounds[*t] && window.leaves_tensor(*t)) {
         env.world.report(Check::Memory, loc, format!("dimension {dim} leaves the tensor despite its 'inbounds' promise"));
     }
 }
 
-/// Ends an access. Returns its tile, if there is one, and its token.
+/// Ends an access. Returns the loaded tile, if there is one, and the token of the access.
 pub(crate) fn end_access(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
-    let token = Value::Token(env.world.end());
+    let token = Value::Token(env.world.end_access());
     tile.map(Value::Tile).into_iter().chain([token]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::{BlockPosition, State};
+    use crate::exec::{BlockPosition, CtaState};
     use crate::memory::{Memory, Segment};
     use crate::value::Tensor;
     use crate::world::SharedWorld;
@@ -497,7 +505,7 @@ mod tests {
         let mut memory = Memory::default();
         memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
         let mut world = SharedWorld::new(memory);
-        let mut state = State::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, None, 0);
+        let mut state = CtaState::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, None, 0);
         let result = f(&mut Env { state: &mut state, world: &mut world, observer: &mut crate::observe::NoopObserver });
         let mut after = vec![0; data.len()];
         world.memory.read(ADDRESS, &mut after).unwrap();
@@ -511,7 +519,7 @@ mod tests {
         View { tensor: Arc::new(tensor), tile: tile.into(), dim_map: (0..sizes.len()).collect(), kind, padding }
     }
 
-    fn numbers(values: &[i64]) -> Vec<Tile> {
+    fn index_tiles(values: &[i64]) -> Vec<Tile> {
         values.iter().map(|value| Tile::i32(*value)).collect()
     }
     fn bytes(tile: &Tile) -> Vec<u8> {
@@ -524,16 +532,16 @@ mod tests {
     const DATA: [u8; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
     #[test]
-    fn tiles_of_a_partition_end_where_the_tensor_does() {
+    fn partition_tiles_at_the_border_are_padded_and_clipped() {
         let view = view(Scalar::I8, &[3, 4], &[2, 4], ViewKind::Partition, None);
-        let load = |index: &[i64]| bytes(&run_on(&DATA, |env| load_view(&view, &numbers(index), env).unwrap()).0);
+        let load = |index: &[i64]| bytes(&run_on(&DATA, |env| load_view(&view, &index_tiles(index), env).unwrap()).0);
         assert_eq!(load(&[0, 0]), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(load(&[1, 0]), [8, 9, 10, 11, 0, 0, 0, 0]);
         // Indices are unsigned, so -1 is far outside the tensor.
         assert_eq!(load(&[-1, 0]), [0; 8]);
         assert_eq!(view.index_space(), [2, 1]);
         let ones = tile(&[2, 4], Scalar::I8, &[77; 8]);
-        let (_, after) = run_on(&DATA, |env| store_view(&view, &numbers(&[1, 0]), &ones, env).unwrap());
+        let (_, after) = run_on(&DATA, |env| store_view(&view, &index_tiles(&[1, 0]), &ones, env).unwrap());
         assert_eq!(after, [0, 1, 2, 3, 4, 5, 6, 7, 77, 77, 77, 77]);
     }
 
@@ -541,15 +549,15 @@ mod tests {
     fn a_dim_map_permutes_the_tile() {
         let mut view = view(Scalar::I8, &[3, 4], &[4, 2], ViewKind::Partition, None);
         view.dim_map = vec![1, 0];
-        let (loaded, _) = run_on(&DATA, |env| load_view(&view, &numbers(&[0, 1]), env).unwrap());
+        let (loaded, _) = run_on(&DATA, |env| load_view(&view, &index_tiles(&[0, 1]), env).unwrap());
         assert_eq!(bytes(&loaded), [8, 0, 9, 0, 10, 0, 11, 0]);
         assert_eq!(view.index_space(), [1, 2]);
     }
 
     #[test]
-    fn strided_tiles_overlap_and_gathered_rows_are_picked() {
+    fn strided_tiles_overlap_and_gathers_select_rows() {
         let strided = view(Scalar::I8, &[12], &[4], ViewKind::Strided { steps: vec![3] }, Some(Padding::Zero));
-        let load = |index: i64| bytes(&run_on(&DATA, |env| load_view(&strided, &numbers(&[index]), env).unwrap()).0);
+        let load = |index: i64| bytes(&run_on(&DATA, |env| load_view(&strided, &index_tiles(&[index]), env).unwrap()).0);
         assert_eq!((load(1), load(3)), (vec![3, 4, 5, 6], vec![9, 10, 11, 0]));
         assert_eq!(strided.index_space(), [4]);
         let gather = view(Scalar::I8, &[3, 4], &[2, 2], ViewKind::Gather { sparse_dim: 0 }, None);
@@ -565,48 +573,54 @@ mod tests {
             [(Padding::NegZero, 0x8000), (Padding::Nan, 0x7fff), (Padding::PosInf, 0x7c00), (Padding::NegInf, 0xfc00)]
         {
             let view = view(Scalar::F16, &[1], &[2], ViewKind::Partition, Some(padding));
-            let (loaded, _) = run_on(&[0, 0x3c], |env| load_view(&view, &numbers(&[0]), env).unwrap());
+            let (loaded, _) = run_on(&[0, 0x3c], |env| load_view(&view, &index_tiles(&[0]), env).unwrap());
             assert_eq!(*loaded.lanes(), Lanes::W16(vec![0x3c00, bits]));
         }
     }
 
     #[test]
-    fn halves_of_bytes_are_elements() {
+    fn four_bit_elements_share_bytes() {
         let view = view(Scalar::F4E2M1FN, &[6], &[4], ViewKind::Strided { steps: vec![1] }, None);
-        let (loaded, _) = run_on(&[0x21, 0x43, 0x65], |env| load_view(&view, &numbers(&[1]), env).unwrap());
+        let (loaded, _) = run_on(&[0x21, 0x43, 0x65], |env| load_view(&view, &index_tiles(&[1]), env).unwrap());
         assert_eq!(*loaded.lanes(), Lanes::W8(vec![2, 3, 4, 5]));
         let stored = tile(&[4], Scalar::F4E2M1FN, &[9, 10, 11, 12]);
-        let (_, after) = run_on(&[0x21, 0x43, 0x65], |env| store_view(&view, &numbers(&[1]), &stored, env).unwrap());
+        let (_, after) = run_on(&[0x21, 0x43, 0x65], |env| store_view(&view, &index_tiles(&[1]), &stored, env).unwrap());
         assert_eq!(after, [0x91, 0xba, 0x6c]);
     }
 
-    fn pointers(at: &[u64]) -> Tile {
+    /// Returns pointers to bytes of the memory.
+    fn pointers_at(offsets: &[u64]) -> Tile {
         let elem = Elem::Ptr { pointee: Scalar::I8, space: core_dialect::tile::Space::Generic };
-        Tile::new([at.len() as u32].into_iter().collect(), elem, Lanes::W64(at.iter().map(|at| ADDRESS + at).collect()))
+        Tile::new(
+            [offsets.len() as u32].into_iter().collect(),
+            elem,
+            Lanes::W64(offsets.iter().map(|offset| ADDRESS + offset).collect()),
+        )
     }
 
     #[test]
     fn a_false_mask_suppresses_the_access() {
         let mask = tile(&[4], Scalar::I1, &[1, 0, 1, 1]);
-        let (places, other) = (pointers(&[0, 99, 2, 3]), tile(&[4], Scalar::I8, &[50, 51, 52, 53]));
+        let (pointers, other) = (pointers_at(&[0, 99, 2, 3]), tile(&[4], Scalar::I8, &[50, 51, 52, 53]));
         let elem = Elem::Scalar(Scalar::I8);
-        let (loaded, _) = run_on(&DATA, |env| load(&places, elem, Some(&mask), Some(&other), env).unwrap());
+        let (loaded, _) = run_on(&DATA, |env| load(&pointers, elem, Some(&mask), Some(&other), env).unwrap());
         assert_eq!(bytes(&loaded), [0, 51, 2, 3]);
-        let (_, after) = run_on(&DATA, |env| store(&places, &other, Some(&mask), env).unwrap());
+        let (_, after) = run_on(&DATA, |env| store(&pointers, &other, Some(&mask), env).unwrap());
         assert_eq!(after[..4], [50, 1, 52, 53]);
-        assert!(run_on(&DATA, |env| load(&places, elem, None, None, env).is_err()).0);
+        assert!(run_on(&DATA, |env| load(&pointers, elem, None, None, env).is_err()).0);
     }
 
-    /// Elements of one tile may share an address. They act in order.
+    /// Two elements of the tile share an address. The atomics on it execute in the order of the elements.
     #[test]
     fn atomics_return_the_old_values() {
-        let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: core_dialect::tile::Space::Generic });
+        let pointers =
+            pointers_at(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: core_dialect::tile::Space::Generic });
         let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
         let (old, after) =
-            run_on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());
+            run_on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &pointers, &words([5, 6, 7]), None, env).unwrap());
         assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![0, 5, 0], vec![11, 0, 0, 0, 7, 0, 0, 0]));
         let (old, after) = run_on(&[3, 0, 0, 0, 0, 0, 0, 0], |env| {
-            compare_and_swap(&places, &words([3, 3, 0]), &words([9, 8, 7]), None, env).unwrap()
+            compare_and_swap(&pointers, &words([3, 3, 0]), &words([9, 8, 7]), None, env).unwrap()
         });
         assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![3, 9, 0], vec![9, 0, 0, 0, 7, 0, 0, 0]));
     }

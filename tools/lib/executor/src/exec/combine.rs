@@ -1,4 +1,5 @@
-//! Reductions and scans over any body. An element-wise body runs once for many elements; any other body runs element by element.
+//! Reductions and scans with any combiner body. An element-wise body runs once for all elements; any other body runs once per
+//! element.
 
 use super::{Env, Program, Results, run_body};
 use crate::check::Check;
@@ -55,34 +56,35 @@ pub(crate) fn check_order<P: Program>(
 ) -> Result<()> {
     let &ReductionOrScan { dim, scan, operands, results } = op;
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
-    // If two floats compare equal, an index operand (as in argmax) may legitimately come from either element.
+    // Operands of both kinds are not checked: in an argmax of equal floats, the index may come from either element.
     let is_int = |tile: &Tile| tile.elem.scalar().is_some_and(|elem| elem.is_int());
-    let alike = tiles.iter().all(is_int) || !tiles.iter().any(is_int);
-    if !env.world.checks(Check::Order) || !alike {
+    let have_one_kind = tiles.iter().all(is_int) || !tiles.iter().any(is_int);
+    if !env.world.checks(Check::Order) || !have_one_kind {
         return Ok(());
     }
     let mut run = |arguments| body.combine(arguments, env);
-    let others = match scan {
+    let reordered_results = match scan {
         None => fold::reduce(&tiles, dim, Pairing::Halves, &mut run)?,
         Some(direction) => fold::scan_by_doubling(&tiles, dim, direction == Direction::Reverse, &mut run)?,
     };
-    let count = tiles[0].shape[dim] as f64;
-    let same = |((one, other), tile): ((&Value, &Tile), &Tile)| {
+    let line_length = tiles[0].shape[dim] as f64;
+    let agrees = |((one, other), tile): ((&Value, &Tile), &Tile)| {
         let Value::Tile(one) = one else { return false };
         let Some(scalar) = other.elem.scalar() else { return true };
         let (magnitudes, inner) = (fold::magnitudes(tile, dim), element_count(&tile.shape[dim + 1..]));
-        let line = |at: usize| if scan.is_some() { at / (inner * count as usize) * inner + at % inner } else { at };
-        let both = one.lanes().iter().zip(other.lanes().iter()).enumerate();
-        both.into_iter().all(|(at, (one, other))| are_alike(scalar, one, other, (magnitudes[line(at)], count)))
+        let line_of = |at: usize| if scan.is_some() { at / (inner * line_length as usize) * inner + at % inner } else { at };
+        let pairs = one.lanes().iter().zip(other.lanes().iter()).enumerate();
+        pairs.into_iter().all(|(at, (one, other))| within_rounding(scalar, one, other, (magnitudes[line_of(at)], line_length)))
     };
-    if !results.iter().zip(&others).zip(&tiles).all(same) {
+    if !results.iter().zip(&reordered_results).zip(&tiles).all(agrees) {
         env.world.report(Check::Order, loc, "the result depends on the order in which elements are combined".into());
     }
     Ok(())
 }
 
-/// Returns whether rounding explains the difference of two results, given the sum of magnitudes and the element count.
-fn are_alike(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f64)) -> bool {
+/// Returns whether rounding explains the difference of two results of a line, given the sum of the magnitudes of its elements and
+/// their number.
+fn within_rounding(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f64)) -> bool {
     if one == other || !scalar.is_float() {
         return one == other;
     }
@@ -100,32 +102,33 @@ impl<P: Program> CombinerBody<'_, P> {
         body.blocks[block].ops.iter().all(|op| self.program.is_elementwise(&body.ops[*op].kind))
     }
 
+    /// Runs the body once.
     fn run(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let yielded = run_body(self.program, self.region, arguments.into_iter().map(Value::Tile).collect(), env)?;
         let tile = |value| if let Value::Tile(tile) = value { tile } else { panic!("a reduction yields {value:?}") };
         Ok(yielded.into_iter().map(tile).collect())
     }
 
-    /// Runs the body for all elements of one-dimensional tiles.
+    /// Combines the elements of one-dimensional tiles position by position.
     pub(crate) fn combine(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let count = arguments[0].count();
         let shape = Shape::from_slice(&[count as u32]);
         if self.is_elementwise() {
-            // A result that does not depend on the elements is scalar and is splatted.
-            let all = |tile: Tile| match tile.count() == count {
+            // A result that does not depend on the arguments is a scalar. It is the result of every position.
+            let fill = |tile: Tile| match tile.count() == count {
                 true => tile.with_shape(shape.clone()),
                 false => Tile::splat(shape.clone(), tile.elem, tile.first()),
             };
-            return Ok(self.run(arguments, env)?.into_iter().map(all).collect());
+            return Ok(self.run(arguments, env)?.into_iter().map(fill).collect());
         }
         let mut results: Vec<(Tile, Lanes)> = Vec::new();
         for i in 0..count {
             let scalars = arguments.iter().map(|tile| Tile::scalar(tile.elem, tile.lanes().get(i))).collect();
-            let now = self.run(scalars, env)?;
+            let element_results = self.run(scalars, env)?;
             if results.is_empty() {
-                results = now.iter().map(|tile| (tile.clone(), Lanes::splat(tile.carrier(), 0, count))).collect();
+                results = element_results.iter().map(|tile| (tile.clone(), Lanes::splat(tile.carrier(), 0, count))).collect();
             }
-            results.iter_mut().zip(&now).for_each(|((_, lanes), tile)| lanes.set(i, tile.first()));
+            results.iter_mut().zip(&element_results).for_each(|((_, lanes), tile)| lanes.set(i, tile.first()));
         }
         Ok(results.into_iter().map(|(tile, lanes)| Tile::new(shape.clone(), tile.elem, lanes)).collect())
     }

@@ -1,4 +1,4 @@
-//! Ops with effects outside the kernel (`print`, `assert`) and ops that only the checker observes.
+//! Ops with effects outside the kernel (`print`, `assert`), and ops whose only effect is a check (`assume`, divisors).
 
 use super::{Env, Results};
 use crate::check::{Check, assume};
@@ -16,8 +16,8 @@ pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut En
     Ok(smallvec![Value::Token(env.token(token))])
 }
 
-/// Reports a failed assertion like the device: message, tile block and first false element. The kernel then stops. A tile causes
-/// one fault, regardless of the number of false elements.
+/// Prints a failed assertion as a device does, with the message, the tile block and the first false element, and stops the kernel.
+/// A tile causes one error, regardless of the number of false elements.
 pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     if condition.lanes().iter().all(|bits| bits & 1 == 1) {
         return Ok(Results::new());
@@ -30,7 +30,8 @@ pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Lo
     Err(if others == 0 { error } else { error.note(format!("{others} more elements of the tile fail too")) })
 }
 
-/// Reports the first index out of range with its tile block and the extent. The kernel then stops.
+/// Prints the first index out of range with its tile block and the extent, and stops the kernel. The index `i64::MIN` is exempt: it
+/// stands for an element without an access.
 pub(crate) fn check_index(
     index: &Tile,
     extent: &Tile,
@@ -52,7 +53,7 @@ pub(crate) fn check_index(
     Err(if others == 0 { error } else { error.note(format!("{others} more elements of the tile fail too")) })
 }
 
-/// Reports a division of an integer by zero. The result is target-defined.
+/// Reports a division of an integer by zero, whose result differs between targets.
 pub(crate) fn check_divisor(divisor: Id, loc: Loc, env: &mut Env<'_>) {
     if env.world.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
         env.world.report(Check::Divide, loc, "an integer is divided by zero".into());
@@ -61,12 +62,12 @@ pub(crate) fn check_divisor(divisor: Id, loc: Loc, env: &mut Env<'_>) {
 
 /// Returns the value unchanged. Only the checker evaluates the fact.
 pub(crate) fn assume(value: Id, fact: impl FnOnce() -> Option<Fact>, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
-    let passed = env.value(value).clone();
+    let assumed = env.value(value).clone();
     if env.world.checks(Check::Assume)
-        && let (Value::Tile(tile), Some(fact)) = (&passed, fact())
+        && let (Value::Tile(tile), Some(fact)) = (&assumed, fact())
         && let Some(violation) = assume::violation(&fact, tile)
     {
         env.world.report(Check::Assume, loc, format!("an assumption does not hold: {violation}"));
     }
-    Ok(smallvec![passed])
+    Ok(smallvec![assumed])
 }

@@ -25,7 +25,7 @@ pub(crate) type Results = SmallVec<[Value; 2]>;
 
 /// The control-flow effect of an op.
 pub(crate) enum Control<'a> {
-    /// None: [`Program::execute`] computes the results.
+    /// No control flow: [`Program::execute`] computes the results.
     None,
     If {
         cond: Id,
@@ -50,7 +50,7 @@ pub(crate) enum Control<'a> {
     Return,
     /// A warp role. It runs concurrently with the adjacent roles until its body ends.
     WarpRole {
-        number: usize,
+        index: usize,
         body: Region,
     },
 }
@@ -62,21 +62,21 @@ pub(crate) trait Program: Sync {
     fn body(&self) -> &Body<Self::Op, Self::Ty>;
     fn debug(&self) -> &DebugInfo;
     /// Returns the number of CTAs that share a tile block.
-    fn ranks(&self) -> u32 {
+    fn ctas_per_tile_block(&self) -> u32 {
         1
     }
     /// Returns whether a CTA may process tile blocks of other CTAs (work stealing by cluster launch control).
     fn uses_clc(&self) -> bool {
         false
     }
-    /// Returns the number of CTAs per cluster that notify each other while they run.
-    fn cluster_ctas(&self) -> u32 {
+    /// Returns the number of CTAs per cluster that signal each other's pipelines.
+    fn synchronised_ctas(&self) -> u32 {
         1
     }
     fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
     /// Computes the results of an op that is not control flow.
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
-    /// Returns the reason why an op cannot execute yet, if it has to wait.
+    /// Returns what an op waits for, or `None` if it can execute now.
     fn wait_reason(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
         None
     }
@@ -84,17 +84,19 @@ pub(crate) trait Program: Sync {
     /// operand elements at the same position.
     fn is_elementwise(&self, op: &Self::Op) -> bool;
     /// Converts a value to the form that a debugger displays, for example a distributed tile to a full tile.
-    fn shown(&self, _id: Id, value: &Value) -> Value {
+    fn display_value(&self, _id: Id, value: &Value) -> Value {
         value.clone()
     }
-    /// Returns whether `--check=nan` reports the op if a result has a NaN and no operand has one. Loads, for example, are exempt.
+    /// Returns whether `--check=nan` covers the op. It does not cover loads, for example, because memory may contain a NaN.
     fn may_create_nan(&self, op: &Self::Op) -> bool;
 }
 
 /// The position of a CTA: its tile block, the grid and its rank.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPosition {
+    /// The index of the tile block in the grid.
     pub index: [u32; 3],
+    /// Tile blocks per dimension.
     pub grid: [u32; 3],
     /// The rank among the CTAs that share the tile block.
     pub rank: u32,
@@ -103,63 +105,71 @@ pub struct BlockPosition {
 }
 
 impl BlockPosition {
-    pub(crate) fn new(linear: u64, grid: [u32; 3], ranks: u32) -> BlockPosition {
+    pub(crate) fn new(linear: u64, grid: [u32; 3], ctas_per_tile_block: u32) -> BlockPosition {
         let [x, y, _] = grid.map(u64::from);
-        let (tile, rank) = (linear / u64::from(ranks), (linear % u64::from(ranks)) as u32);
-        let index = [tile % x, tile / x % y, tile / x / y].map(|i| i as u32);
+        let (tile_block, rank) = (linear / u64::from(ctas_per_tile_block), (linear % u64::from(ctas_per_tile_block)) as u32);
+        let index = [tile_block % x, tile_block / x % y, tile_block / x / y].map(|i| i as u32);
         BlockPosition { index, grid, rank, linear }
     }
 }
 
 /// The execution environment of an op.
 pub(crate) struct Env<'a> {
-    pub(crate) state: &'a mut State,
+    pub(crate) state: &'a mut CtaState,
     pub(crate) world: &'a mut dyn World,
     pub(crate) observer: &'a mut dyn Observer,
 }
 
-/// The state of a CTA that outlives a step.
-pub(crate) struct State {
+/// The state of a CTA between ops.
+pub(crate) struct CtaState {
     pub(crate) block_position: BlockPosition,
     /// The indices of the tile blocks that the CTA processes, its own first.
-    pub(crate) stolen_blocks: Vec<[u32; 3]>,
+    pub(crate) processed_blocks: Vec<[u32; 3]>,
+    /// The value of each SSA value, `None` before its definition.
     values: Vec<Option<Value>>,
     /// Text that the CTA printed and the scheduler has not yet collected.
     pub(crate) printed: String,
-    /// Set by an access that may synchronise with other tile blocks; cleared at the next scheduling point.
+    /// Whether the current `loop` iteration contained an access that may synchronise with other tile blocks.
     pub(crate) synchronised: bool,
-    /// The current warp role.
+    /// The index of the current warp role.
     pub(crate) warp_role: usize,
+    /// The seed of the warp-role scheduler.
     seed: u64,
-    /// Remaining op budget.
+    /// Number of ops that the CTA may still execute.
     ops_left: u64,
     deadline: Option<Instant>,
-    /// Nesting depth of the reduction bodies that are running.
-    pub(crate) depth: u32,
+    /// Number of nested reductions that are running.
+    pub(crate) reduction_depth: u32,
     /// Shared memory and hazard checker, for the formats that have them.
     pub(crate) hazards: Option<Box<Hazards>>,
     /// Arrivals from other CTAs of the cluster that this CTA has not received yet.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
 }
 
-/// Ops between two looks at the clock.
+/// Number of ops between two checks of the deadline.
 const DEADLINE_PERIOD: u64 = 64;
-/// Limit on nested reduction bodies. Each level recurses on the host stack.
-const MOST_NESTED_BODIES: u32 = 64;
+/// Limit on nested reductions. Reason: each level recurses on the host stack.
+const MAX_NESTED_BODIES: u32 = 64;
 
-impl State {
-    pub(crate) fn new(block_position: BlockPosition, values: usize, limit: u64, deadline: Option<Instant>, seed: u64) -> State {
-        State {
+impl CtaState {
+    pub(crate) fn new(
+        block_position: BlockPosition,
+        value_count: usize,
+        max_ops: u64,
+        deadline: Option<Instant>,
+        seed: u64,
+    ) -> CtaState {
+        CtaState {
             block_position,
-            stolen_blocks: vec![block_position.index],
-            values: vec![None; values],
+            processed_blocks: vec![block_position.index],
+            values: vec![None; value_count],
             printed: String::new(),
             synchronised: false,
             warp_role: 0,
             seed,
-            ops_left: limit,
+            ops_left: max_ops,
             deadline,
-            depth: 0,
+            reduction_depth: 0,
             hazards: None,
             remote_arrivals: Vec::new(),
         }
@@ -172,9 +182,10 @@ impl State {
 }
 
 impl Env<'_> {
-    /// Reports a use of undetermined elements: a load without padding left them, outside the tensor or masked out.
-    pub(crate) fn report_undetermined(&mut self, loc: base::Loc, does: &str) {
-        let message = format!("{does} elements that a load without padding left undetermined (outside the tensor or masked out)");
+    /// Reports a use of elements that a load without padding left undetermined. `use_text` is the subject and verb of the message.
+    pub(crate) fn report_undetermined(&mut self, loc: base::Loc, use_text: &str) {
+        let message =
+            format!("{use_text} elements that a load without padding left undetermined (outside the tensor or masked out)");
         self.world.report(crate::check::Check::Padding, loc, message);
     }
     pub(crate) fn value(&self, id: Id) -> &Value {
@@ -201,25 +212,26 @@ impl Env<'_> {
     pub(crate) fn tiles(&self, ids: &[Id]) -> Vec<Tile> {
         ids.iter().map(|id| self.tile(*id).clone()).collect()
     }
-    fn set(&mut self, id: Id, value: Value) {
+    fn set_value(&mut self, id: Id, value: Value) {
         self.state.values[id.0 as usize] = Some(value);
     }
-    fn set_all(&mut self, ids: &[Id], values: impl IntoIterator<Item = Value>) {
-        ids.iter().zip(values).for_each(|(id, value)| self.set(*id, value));
+    fn set_values(&mut self, ids: &[Id], values: impl IntoIterator<Item = Value>) {
+        ids.iter().zip(values).for_each(|(id, value)| self.set_value(*id, value));
     }
     fn clone_values(&self, ids: &[Id]) -> Vec<Value> {
         ids.iter().map(|id| self.value(*id).clone()).collect()
     }
 }
 
-/// The outcome of running a CTA.
-pub(crate) enum Status {
+/// The reason for which an interpreter returned.
+pub(crate) enum InterpreterStatus {
+    /// The region ended with these values.
     Done(Vec<Value>),
-    /// The CTA reached a loop iteration that polls other tile blocks, and yields to them.
+    /// The CTA ended a loop iteration with an access that may synchronise with other tile blocks. It yields to them.
     Waiting,
-    /// The CTA cannot continue before another warp role makes progress.
+    /// The CTA waits, for this reason, until another warp role or CTA makes progress.
     Blocked(String),
-    /// The CTA used up its time slice.
+    /// The warp role used up its time slice.
     SliceEnd,
 }
 
@@ -228,69 +240,76 @@ enum FrameKind {
     Outermost,
     If,
     For {
-        next: i128,
+        /// The induction variable of the current or next iteration.
+        counter: i128,
         upper: i128,
         step: i128,
     },
     Loop,
 }
 
-/// An active region on the control stack.
+/// A region on the control stack that has not ended.
 struct Frame {
     block: Block,
-    next: usize,
+    /// The index of the next op in the block.
+    next_op: usize,
     kind: FrameKind,
     /// The op that owns the region.
     owner: Option<Op>,
-    /// Allocation mark at region entry; region exit releases later allocations.
-    mark: usize,
+    /// The allocation mark at region entry. Region exit frees later allocations.
+    allocation_mark: usize,
 }
 
-/// Interprets one region, step by step.
-pub(crate) struct Machine<'p, P: Program> {
+/// Interprets one region op by op: a function, the body of a warp role, or the body of a reduction.
+pub(crate) struct RegionInterpreter<'p, P: Program> {
     program: &'p P,
     frames: Vec<Frame>,
     /// The scheduler of the active warp roles, until all of them are done.
     scheduler: Option<RoleScheduler<'p, P>>,
 }
 
-impl<'p, P: Program> Machine<'p, P> {
+impl<'p, P: Program> RegionInterpreter<'p, P> {
     /// Starts a region whose only block takes the given arguments.
     pub(crate) fn new(program: &'p P, region: Region, arguments: impl IntoIterator<Item = Value>, env: &mut Env<'_>) -> Self {
         let block = program.body().block_of(region);
-        env.set_all(&program.body().blocks[block].args, arguments);
-        let mark = env.world.mark();
-        Machine { program, frames: vec![Frame { block, next: 0, kind: FrameKind::Outermost, owner: None, mark }], scheduler: None }
+        env.set_values(&program.body().blocks[block].args, arguments);
+        let allocation_mark = env.world.allocation_mark();
+        RegionInterpreter {
+            program,
+            frames: vec![Frame { block, next_op: 0, kind: FrameKind::Outermost, owner: None, allocation_mark }],
+            scheduler: None,
+        }
     }
 
-    /// Runs until the region ends or the tile block waits for other tile blocks.
-    pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
+    /// Runs until the region ends or the CTA yields to other tile blocks. A blocked region is a deadlock.
+    pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<InterpreterStatus> {
         match self.advance(env)? {
-            // No other warp role exists that could unblock this one.
-            Status::Blocked(waits) => Err(Diagnostic::invalid("RUN021", format!("deadlock: {waits}"))),
+            // No other warp role can unblock the region.
+            InterpreterStatus::Blocked(wait_reason) => Err(Diagnostic::invalid("RUN021", format!("deadlock: {wait_reason}"))),
             status => Ok(status),
         }
     }
 
-    /// Runs until the region ends or blocks.
-    pub(crate) fn advance(&mut self, env: &mut Env<'_>) -> Result<Status> {
+    /// Runs until the region ends, blocks, or yields to other tile blocks.
+    pub(crate) fn advance(&mut self, env: &mut Env<'_>) -> Result<InterpreterStatus> {
         self.run_for(u64::MAX, env)
     }
 
-    fn run_for(&mut self, max_ops: u64, env: &mut Env<'_>) -> Result<Status> {
-        let end = env.state.ops_left.saturating_sub(max_ops);
+    /// Like `advance`, but returns after `max_ops` ops at the latest.
+    fn run_for(&mut self, max_ops: u64, env: &mut Env<'_>) -> Result<InterpreterStatus> {
+        let slice_end = env.state.ops_left.saturating_sub(max_ops);
         loop {
-            if env.state.ops_left == end && max_ops < u64::MAX {
-                return Ok(Status::SliceEnd);
+            if env.state.ops_left == slice_end && max_ops < u64::MAX {
+                return Ok(InterpreterStatus::SliceEnd);
             }
             if let Some(scheduler) = &mut self.scheduler {
                 match scheduler.run(env)? {
                     SchedulerStatus::Done => self.scheduler = None,
-                    SchedulerStatus::Waiting => return Ok(Status::Waiting),
-                    SchedulerStatus::Blocked(waits) => return Ok(Status::Blocked(waits)),
+                    SchedulerStatus::Waiting => return Ok(InterpreterStatus::Waiting),
+                    SchedulerStatus::Blocked(wait_reason) => return Ok(InterpreterStatus::Blocked(wait_reason)),
                 }
             }
-            let frame = self.frames.last_mut().expect("a machine that is done is not run again");
+            let frame = self.frames.last_mut().expect("an interpreter that is done is not run again");
             env.state.ops_left = env.state.ops_left.checked_sub(1).ok_or_else(|| {
                 let message = format!("block {} exceeds the op limit of --max-ops", env.state.block_position.linear);
                 Diagnostic::invalid("RUN014", message)
@@ -301,23 +320,23 @@ impl<'p, P: Program> Machine<'p, P> {
                 return Err(Diagnostic::invalid("RUN015", "the launch exceeds its time limit"));
             }
             let body = self.program.body();
-            let ended = match body.blocks[frame.block].ops.get(frame.next) {
+            let ended = match body.blocks[frame.block].ops.get(frame.next_op) {
                 None => self.end_block(&[], env)?,
                 Some(op) => {
-                    if let Some(waits) = self.program.wait_reason(*op, env) {
-                        return Ok(Status::Blocked(waits));
+                    if let Some(wait_reason) = self.program.wait_reason(*op, env) {
+                        return Ok(InterpreterStatus::Blocked(wait_reason));
                     }
-                    frame.next += 1;
+                    frame.next_op += 1;
                     let node = &body.ops[*op];
-                    self.notify(*op, env, |observer, moment| observer.before(moment))?;
+                    self.notify(*op, env, |observer, moment| observer.before_op(moment))?;
                     let result = match self.program.control(&node.kind) {
-                        Control::None => self.compute(*op, env).map(|()| None),
+                        Control::None => self.execute_op(*op, env).map(|()| None),
                         control => self.enter_control_flow(*op, control, env),
                     };
                     result.map_err(|error| {
                         let error = error.at_loc(self.program.debug(), node.loc);
                         let _ = self.notify(*op, env, |observer, moment| {
-                            observer.failed(moment, &error);
+                            observer.op_failed(moment, &error);
                             Ok(())
                         });
                         error
@@ -330,54 +349,67 @@ impl<'p, P: Program> Machine<'p, P> {
         }
     }
 
-    fn compute(&self, op: Op, env: &mut Env<'_>) -> Result<()> {
+    /// Executes an op without control flow and stores its results.
+    fn execute_op(&self, op: Op, env: &mut Env<'_>) -> Result<()> {
         let body = self.program.body();
         let results = self.program.execute(op, env)?;
         let ids = &body.ops[op].results;
         if env.world.checks(crate::check::Check::Nan) && self.program.may_create_nan(&body.ops[op].kind) {
             crate::check::nan::report_new_nan(&body.ops[op].kind, &results, body.ops[op].loc, env);
         }
-        env.set_all(ids, results.iter().cloned());
-        self.notify(op, env, |observer, moment| observer.after(moment, &results))
+        env.set_values(ids, results.iter().cloned());
+        self.notify(op, env, |observer, moment| observer.after_op(moment, &results))
     }
 
-    /// Notifies an active observer.
-    fn notify(&self, op: Op, env: &mut Env<'_>, what: impl FnOnce(&mut dyn Observer, &Moment<'_>) -> Result<()>) -> Result<()> {
+    /// Sends an event to the observer if it is active.
+    fn notify(
+        &self,
+        op: Op,
+        env: &mut Env<'_>,
+        send_event: impl FnOnce(&mut dyn Observer, &Moment<'_>) -> Result<()>,
+    ) -> Result<()> {
         if !env.observer.is_active() {
             return Ok(());
         }
-        what(env.observer, &Moment::new(op, self.program, env.state, env.world))
+        send_event(env.observer, &Moment::new(op, self.program, env.state, env.world))
     }
 
-    /// Starts all adjacent warp roles when the first one is reached.
+    /// Starts the warp role that the current op begins, and all adjacent warp roles after it.
     fn start_roles(&mut self, env: &mut Env<'_>) {
         let body = self.program.body();
         let frame = self.frames.last_mut().expect("a body is reached in an active block");
-        let ops = &body.blocks[frame.block].ops[frame.next - 1..];
+        let ops = &body.blocks[frame.block].ops[frame.next_op - 1..];
         let bodies = ops.iter().map_while(|op| match self.program.control(&body.ops[*op].kind) {
-            Control::WarpRole { number, body } => Some((number, body)),
+            Control::WarpRole { index, body } => Some((index, body)),
             _ => None,
         });
         let bodies: Vec<(usize, Region)> = bodies.collect();
-        frame.next += bodies.len() - 1;
-        let members = bodies.into_iter().map(|(number, body)| (number, Machine::new(self.program, body, [], env)));
-        self.scheduler = Some(RoleScheduler::new(members.collect::<Vec<_>>(), env.state.seed));
+        frame.next_op += bodies.len() - 1;
+        let roles = bodies.into_iter().map(|(index, body)| (index, RegionInterpreter::new(self.program, body, [], env)));
+        self.scheduler = Some(RoleScheduler::new(roles.collect::<Vec<_>>(), env.state.seed));
     }
 
-    fn enter(&mut self, region: Region, kind: FrameKind, owner: Op, env: &Env<'_>) -> bool {
+    /// Pushes a frame for a region. Returns false if the region is empty.
+    fn enter_region(&mut self, region: Region, kind: FrameKind, owner: Op, env: &Env<'_>) -> bool {
         let Some(block) = self.program.body().regions[region].blocks.first() else { return false };
-        self.frames.push(Frame { block: *block, next: 0, kind, owner: Some(owner), mark: env.world.mark() });
+        self.frames.push(Frame {
+            block: *block,
+            next_op: 0,
+            kind,
+            owner: Some(owner),
+            allocation_mark: env.world.allocation_mark(),
+        });
         true
     }
 
-    fn enter_control_flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<Status>> {
+    fn enter_control_flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         if env.world.checks(crate::check::Check::Padding) {
-            let decides = match control {
+            let control_operands = match control {
                 Control::If { cond, .. } => vec![cond],
                 Control::For { lower, upper, step, .. } => vec![lower, upper, step],
                 _ => Vec::new(),
             };
-            if decides.iter().any(|id| env.tile(*id).undetermined().is_some()) {
+            if control_operands.iter().any(|id| env.tile(*id).undetermined().is_some()) {
                 env.report_undetermined(self.program.body().ops[op].loc, "control flow depends on");
             }
         }
@@ -385,7 +417,7 @@ impl<'p, P: Program> Machine<'p, P> {
             Control::None => unreachable!("computed by the program"),
             Control::If { cond, then, otherwise } => {
                 let region = if env.tile(cond).is_true() { then } else { otherwise };
-                self.enter(region, FrameKind::If, op, env);
+                self.enter_region(region, FrameKind::If, op, env);
                 Ok(None)
             }
             Control::For { lower, upper, step, init, unsigned, body } => {
@@ -399,15 +431,15 @@ impl<'p, P: Program> Machine<'p, P> {
                 }
                 let carried = env.clone_values(init);
                 let block = self.program.body().block_of(body);
-                env.set_all(&self.program.body().blocks[block].args[1..], carried);
-                self.enter(body, FrameKind::For { next: lower, upper, step }, op, env);
-                self.iterate(env)
+                env.set_values(&self.program.body().blocks[block].args[1..], carried);
+                self.enter_region(body, FrameKind::For { counter: lower, upper, step }, op, env);
+                self.begin_iteration(env)
             }
             Control::Loop { init, body } => {
                 let carried = env.clone_values(init);
                 let block = self.program.body().block_of(body);
-                env.set_all(&self.program.body().blocks[block].args, carried);
-                self.enter(body, FrameKind::Loop, op, env);
+                env.set_values(&self.program.body().blocks[block].args, carried);
+                self.enter_region(body, FrameKind::Loop, op, env);
                 Ok(None)
             }
             Control::Yield(values) => self.end_block(values, env),
@@ -418,7 +450,7 @@ impl<'p, P: Program> Machine<'p, P> {
             Control::Break(values) => {
                 self.unwind(|kind| matches!(kind, FrameKind::Loop), env)?;
                 let values = env.clone_values(values);
-                self.finish(values, env)
+                self.finish_region(values, env)
             }
             Control::WarpRole { .. } => {
                 self.start_roles(env);
@@ -431,39 +463,39 @@ impl<'p, P: Program> Machine<'p, P> {
         }
     }
 
-    /// Pops the frames inside the innermost frame of a kind.
-    fn unwind(&mut self, wanted: impl Fn(&FrameKind) -> bool, env: &mut Env<'_>) -> Result<()> {
+    /// Pops frames until the innermost frame satisfies the predicate.
+    fn unwind(&mut self, is_target: impl Fn(&FrameKind) -> bool, env: &mut Env<'_>) -> Result<()> {
         while let Some(frame) = self.frames.last() {
-            if wanted(&frame.kind) {
+            if is_target(&frame.kind) {
                 return Ok(());
             }
             if matches!(frame.kind, FrameKind::Outermost) {
                 break;
             }
-            env.world.release(frame.mark);
+            env.world.release_allocations(frame.allocation_mark);
             self.frames.pop();
         }
         Err(Diagnostic::invalid("RUN011", "a 'break' or 'continue' outside any loop"))
     }
 
     /// Handles the terminator of the innermost block: continues its loop or returns to the enclosing region.
-    fn end_block(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<Status>> {
+    fn end_block(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         let values = env.clone_values(values);
         let frame = self.frames.last_mut().expect("a frame is left while it runs");
-        env.world.release(frame.mark);
+        env.world.release_allocations(frame.allocation_mark);
         match &mut frame.kind {
-            FrameKind::Outermost => return Ok(Some(Status::Done(values))),
-            FrameKind::If => return self.finish(values, env),
-            FrameKind::For { next, step, .. } => {
-                *next += *step;
-                env.set_all(&self.program.body().blocks[frame.block].args[1..], values);
-                return self.iterate(env);
+            FrameKind::Outermost => return Ok(Some(InterpreterStatus::Done(values))),
+            FrameKind::If => return self.finish_region(values, env),
+            FrameKind::For { counter, step, .. } => {
+                *counter += *step;
+                env.set_values(&self.program.body().blocks[frame.block].args[1..], values);
+                return self.begin_iteration(env);
             }
             FrameKind::Loop => {
-                frame.next = 0;
-                env.set_all(&self.program.body().blocks[frame.block].args, values);
+                frame.next_op = 0;
+                env.set_values(&self.program.body().blocks[frame.block].args, values);
                 if std::mem::take(&mut env.state.synchronised) {
-                    return Ok(Some(Status::Waiting));
+                    return Ok(Some(InterpreterStatus::Waiting));
                 }
             }
         }
@@ -471,31 +503,31 @@ impl<'p, P: Program> Machine<'p, P> {
     }
 
     /// Starts the next iteration of the innermost `for`, or ends the loop.
-    fn iterate(&mut self, env: &mut Env<'_>) -> Result<Option<Status>> {
+    fn begin_iteration(&mut self, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         let frame = self.frames.last_mut().expect("a 'for' is running");
-        let FrameKind::For { next, upper, .. } = frame.kind else { unreachable!("only a 'for' iterates") };
+        let FrameKind::For { counter, upper, .. } = frame.kind else { unreachable!("only a 'for' iterates") };
         let args = &self.program.body().blocks[frame.block].args;
-        if next < upper {
-            frame.next = 0;
+        if counter < upper {
+            frame.next_op = 0;
             let elem = match frame.owner.map(|op| self.program.control(&self.program.body().ops[op].kind)) {
                 Some(Control::For { lower, .. }) => env.tile(lower).elem,
                 _ => unreachable!("a 'for' owns the frame"),
             };
-            env.set(args[0], Value::Tile(Tile::scalar(elem, next as u64 & elem.carrier().mask())));
+            env.set_value(args[0], Value::Tile(Tile::scalar(elem, counter as u64 & elem.carrier().mask())));
         } else {
             let carried = env.clone_values(&args[1..]);
-            return self.finish(carried, env);
+            return self.finish_region(carried, env);
         }
         Ok(None)
     }
 
     /// Pops the innermost frame and sets the results of its op.
-    fn finish(&mut self, values: Vec<Value>, env: &mut Env<'_>) -> Result<Option<Status>> {
+    fn finish_region(&mut self, values: Vec<Value>, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         let frame = self.frames.pop().expect("a frame ends while it runs");
-        env.world.release(frame.mark);
+        env.world.release_allocations(frame.allocation_mark);
         if let Some(owner) = frame.owner {
-            env.set_all(&self.program.body().ops[owner].results, values.iter().cloned());
-            self.notify(owner, env, |observer, moment| observer.after(moment, &values))?;
+            env.set_values(&self.program.body().ops[owner].results, values.iter().cloned());
+            self.notify(owner, env, |observer, moment| observer.after_op(moment, &values))?;
         }
         Ok(None)
     }
@@ -503,15 +535,15 @@ impl<'p, P: Program> Machine<'p, P> {
 
 /// Runs the body of a reduction to its end. Returns the yielded values.
 pub(crate) fn run_body<P: Program>(program: &P, region: Region, arguments: Vec<Value>, env: &mut Env<'_>) -> Result<Vec<Value>> {
-    if env.state.depth >= MOST_NESTED_BODIES {
-        return Err(Diagnostic::unsupported("RUN012", format!("reductions nested more than {MOST_NESTED_BODIES} deep")));
+    if env.state.reduction_depth >= MAX_NESTED_BODIES {
+        return Err(Diagnostic::unsupported("RUN012", format!("reductions nested more than {MAX_NESTED_BODIES} deep")));
     }
-    env.state.depth += 1;
-    let result = Machine::new(program, region, arguments, env).run(env);
-    env.state.depth -= 1;
+    env.state.reduction_depth += 1;
+    let result = RegionInterpreter::new(program, region, arguments, env).run(env);
+    env.state.reduction_depth -= 1;
     match result? {
-        Status::Done(values) => Ok(values),
-        Status::Waiting | Status::Blocked(_) | Status::SliceEnd => {
+        InterpreterStatus::Done(values) => Ok(values),
+        InterpreterStatus::Waiting | InterpreterStatus::Blocked(_) | InterpreterStatus::SliceEnd => {
             Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another tile block"))
         }
     }

@@ -1,6 +1,7 @@
-//! Schedules the warp roles of a CTA in turns. A blocked role is skipped. If all roles are blocked, the CTA waits for another CTA.
+//! Schedules the warp roles of a CTA in turns. The scheduler skips a blocked role. If all roles are blocked, the CTA waits for
+//! another CTA of its cluster.
 
-use super::{Env, Machine, Program, Status};
+use super::{Env, InterpreterStatus, Program, RegionInterpreter};
 use base::diag::Result;
 
 /// Upper bound on the ops of one time slice under a seeded schedule.
@@ -8,15 +9,15 @@ const MAX_SLICE: u64 = 16;
 
 struct ScheduledRole<'p, P: Program> {
     warp_role: usize,
-    machine: Machine<'p, P>,
-    /// Why the role is blocked; reset when another role makes progress.
-    waits: Option<String>,
+    interpreter: RegionInterpreter<'p, P>,
+    /// What the role waits for, if it is blocked. Reset when another role makes progress.
+    wait_reason: Option<String>,
 }
 
 /// The outcome of a scheduling pass.
 pub(super) enum SchedulerStatus {
     Done,
-    /// A role yields to other tile blocks.
+    /// A role yielded to other tile blocks.
     Waiting,
     /// All roles are blocked, for these reasons.
     Blocked(String),
@@ -24,60 +25,65 @@ pub(super) enum SchedulerStatus {
 
 pub(super) struct RoleScheduler<'p, P: Program> {
     role_states: Vec<ScheduledRole<'p, P>>,
-    next: usize,
-    /// Random state of a seeded schedule. `None`: each role runs as far as it can, in the order of the roles in the kernel.
-    random: Option<u64>,
+    /// The index in `role_states` of the role that runs next.
+    next_role: usize,
+    /// State of the random generator of a seeded schedule. `None`: each role runs as far as it can, in the order of the roles in
+    /// the kernel.
+    random_state: Option<u64>,
 }
 
 impl<'p, P: Program> RoleScheduler<'p, P> {
-    pub(super) fn new(role_states: impl IntoIterator<Item = (usize, Machine<'p, P>)>, seed: u64) -> Self {
-        let role_states = role_states.into_iter().map(|(warp_role, machine)| ScheduledRole { warp_role, machine, waits: None });
-        let random = (seed > 0).then(|| seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        RoleScheduler { role_states: role_states.collect(), next: 0, random }
+    pub(super) fn new(role_states: impl IntoIterator<Item = (usize, RegionInterpreter<'p, P>)>, seed: u64) -> Self {
+        let role_states =
+            role_states.into_iter().map(|(warp_role, interpreter)| ScheduledRole { warp_role, interpreter, wait_reason: None });
+        let random_state = (seed > 0).then(|| seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        RoleScheduler { role_states: role_states.collect(), next_role: 0, random_state }
     }
 
     /// Returns a pseudo-random number below a bound (xorshift64*, reproducible for a seed).
-    fn below(random: &mut u64, bound: u64) -> u64 {
-        *random ^= *random >> 12;
-        *random ^= *random << 25;
-        *random ^= *random >> 27;
-        (random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound.max(1)
+    fn random_below(random_state: &mut u64, bound: u64) -> u64 {
+        *random_state ^= *random_state >> 12;
+        *random_state ^= *random_state << 25;
+        *random_state ^= *random_state >> 27;
+        (random_state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound.max(1)
     }
 
     /// Runs until all roles are done or blocked.
     pub(super) fn run(&mut self, env: &mut Env<'_>) -> Result<SchedulerStatus> {
         while !self.role_states.is_empty() {
-            if self.role_states.iter().all(|role_state| role_state.waits.is_some()) {
-                let waits: Vec<String> = self.role_states.iter_mut().filter_map(|role_state| role_state.waits.take()).collect();
-                return Ok(SchedulerStatus::Blocked(waits.join("; ")));
+            if self.role_states.iter().all(|role_state| role_state.wait_reason.is_some()) {
+                let wait_reasons: Vec<String> =
+                    self.role_states.iter_mut().filter_map(|role_state| role_state.wait_reason.take()).collect();
+                return Ok(SchedulerStatus::Blocked(wait_reasons.join("; ")));
             }
-            let max_ops = match &mut self.random {
+            let max_ops = match &mut self.random_state {
                 None => u64::MAX,
-                Some(random) => {
-                    self.next = Self::below(random, self.role_states.len() as u64) as usize;
-                    1 + Self::below(random, MAX_SLICE)
+                Some(random_state) => {
+                    self.next_role = Self::random_below(random_state, self.role_states.len() as u64) as usize;
+                    1 + Self::random_below(random_state, MAX_SLICE)
                 }
             };
-            self.next %= self.role_states.len();
-            let role_state = &mut self.role_states[self.next];
+            self.next_role %= self.role_states.len();
+            let role_state = &mut self.role_states[self.next_role];
             env.state.warp_role = role_state.warp_role;
-            let before = env.state.ops_left;
-            let status = role_state.machine.run_for(max_ops, env)?;
-            let made_progress = before - env.state.ops_left > u64::from(matches!(status, Status::Blocked(_)));
+            let ops_left_before = env.state.ops_left;
+            let status = role_state.interpreter.run_for(max_ops, env)?;
+            // The attempt to execute a blocked op counts as an op.
+            let made_progress = ops_left_before - env.state.ops_left > u64::from(matches!(status, InterpreterStatus::Blocked(_)));
             if made_progress {
-                self.role_states.iter_mut().for_each(|role_state| role_state.waits = None);
+                self.role_states.iter_mut().for_each(|role_state| role_state.wait_reason = None);
             }
             match status {
-                Status::Done(_) => {
-                    self.role_states.remove(self.next);
+                InterpreterStatus::Done(_) => {
+                    self.role_states.remove(self.next_role);
                 }
-                Status::Blocked(waits) => {
-                    self.role_states[self.next].waits = Some(waits);
-                    self.next += 1;
+                InterpreterStatus::Blocked(wait_reason) => {
+                    self.role_states[self.next_role].wait_reason = Some(wait_reason);
+                    self.next_role += 1;
                 }
-                Status::SliceEnd => {}
-                Status::Waiting => {
-                    self.next += 1;
+                InterpreterStatus::SliceEnd => {}
+                InterpreterStatus::Waiting => {
+                    self.next_role += 1;
                     return Ok(SchedulerStatus::Waiting);
                 }
             }

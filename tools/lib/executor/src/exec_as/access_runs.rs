@@ -1,74 +1,77 @@
 //! Accesses to many elements of a buffer, coalesced into byte runs.
 //!
-//! The elements that a warp accesses are mostly contiguous, in some permuted order. Each run is checked and copied at once. Offsets
-//! depend only on the op, so the runs are computed once. If a run faults, the caller repeats the access element by element to find
-//! the first faulting element. The repetition is safe because accesses of one op execution never race with each other.
+//! The elements that a warp accesses are mostly contiguous, in some permuted order. The hazard checker checks a run at once, not
+//! each element. The offsets depend only on the op, so each op computes its runs once. If a run faults, the caller repeats the
+//! access element by element to find the first faulting element. It may repeat the access because accesses of one op execution do
+//! not race with each other.
 
-use super::hazards::{Fault, Hazards};
+use super::hazards::{AccessFault, Hazards};
 
 /// A byte range of a buffer that one warp accesses.
-struct Run {
+struct AccessRun {
     warp: usize,
     start: usize,
     end: usize,
 }
 
-/// An access to elements of `size` bytes. Each element has its own position in the result of a load, or in the data of a store.
+/// An access to elements of a buffer. Each element has a position in the data: in the result of a load, or in the operand of a
+/// store.
 pub(super) struct AccessRuns {
-    runs: Vec<Run>,
-    /// The buffer offset of each element, in result order; `None` for elements without an access.
-    places: Vec<Option<u32>>,
-    size: usize,
-    /// End of the last accessed byte.
+    runs: Vec<AccessRun>,
+    /// For each position in the data, the byte offset of its element in the buffer; `None` without an access.
+    offsets: Vec<Option<u32>>,
+    element_bytes: usize,
+    /// The offset after the last accessed byte.
     end: usize,
 }
 
 impl AccessRuns {
-    /// `accesses` yields the warp, the buffer offset and the result position of each element.
-    pub(super) fn new(accesses: impl Iterator<Item = (usize, usize, usize)>, count: usize, size: usize) -> AccessRuns {
-        let mut places = vec![None; count];
-        let mut all: Vec<(usize, usize)> = Vec::new();
-        for (warp, byte, place) in accesses {
-            all.push((warp, byte));
-            places[place] = Some(byte as u32);
+    /// `accesses` yields for each element its warp, its byte offset in the buffer and its position in the data, of `count`
+    /// positions.
+    pub(super) fn new(accesses: impl Iterator<Item = (usize, usize, usize)>, count: usize, element_bytes: usize) -> AccessRuns {
+        let mut offsets = vec![None; count];
+        let mut warp_offsets: Vec<(usize, usize)> = Vec::new();
+        for (warp, offset, position) in accesses {
+            warp_offsets.push((warp, offset));
+            offsets[position] = Some(offset as u32);
         }
-        all.sort_unstable();
-        all.dedup();
-        let mut runs: Vec<Run> = Vec::new();
-        for (warp, start) in all {
+        warp_offsets.sort_unstable();
+        warp_offsets.dedup();
+        let mut runs: Vec<AccessRun> = Vec::new();
+        for (warp, start) in warp_offsets {
             match runs.last_mut() {
-                Some(run) if run.warp == warp && run.end == start => run.end += size,
-                _ => runs.push(Run { warp, start, end: start + size }),
+                Some(run) if run.warp == warp && run.end == start => run.end += element_bytes,
+                _ => runs.push(AccessRun { warp, start, end: start + element_bytes }),
             }
         }
         let end = runs.iter().map(|run| run.end).max().unwrap_or(0);
-        AccessRuns { runs, places, size, end }
+        AccessRuns { runs, offsets, element_bytes, end }
     }
 
-    /// Reads the elements in result order. Elements without an access are zero.
-    pub(super) fn read(&self, buffer: usize, hazards: &mut Hazards) -> Result<Vec<u8>, Fault> {
-        let mut image = vec![0; self.end];
+    /// Returns the data of the elements, by position. Elements without an access are zero.
+    pub(super) fn read(&self, buffer: usize, hazards: &mut Hazards) -> Result<Vec<u8>, AccessFault> {
+        let mut buffer_bytes = vec![0; self.end];
         for run in &self.runs {
-            hazards.read(buffer, run.start, &mut image[run.start..run.end], run.warp)?;
+            hazards.read(buffer, run.start, &mut buffer_bytes[run.start..run.end], run.warp)?;
         }
-        let mut data = vec![0; self.places.len() * self.size];
-        for (element, place) in data.chunks_exact_mut(self.size).zip(&self.places) {
-            if let Some(place) = place {
-                element.copy_from_slice(&image[*place as usize..*place as usize + self.size]);
+        let mut data = vec![0; self.offsets.len() * self.element_bytes];
+        for (element, offset) in data.chunks_exact_mut(self.element_bytes).zip(&self.offsets) {
+            if let Some(offset) = offset {
+                element.copy_from_slice(&buffer_bytes[*offset as usize..*offset as usize + self.element_bytes]);
             }
         }
         Ok(data)
     }
 
-    /// Writes elements that are given in result order.
-    pub(super) fn write(&self, buffer: usize, data: &[u8], hazards: &mut Hazards) -> Result<(), Fault> {
-        let mut image = vec![0; self.end];
-        for (element, place) in data.chunks_exact(self.size).zip(&self.places) {
-            if let Some(place) = place {
-                image[*place as usize..*place as usize + self.size].copy_from_slice(element);
+    /// Writes the elements. `data` holds them by position.
+    pub(super) fn write(&self, buffer: usize, data: &[u8], hazards: &mut Hazards) -> Result<(), AccessFault> {
+        let mut buffer_bytes = vec![0; self.end];
+        for (element, offset) in data.chunks_exact(self.element_bytes).zip(&self.offsets) {
+            if let Some(offset) = offset {
+                buffer_bytes[*offset as usize..*offset as usize + self.element_bytes].copy_from_slice(element);
             }
         }
-        self.runs.iter().try_for_each(|run| hazards.write(buffer, run.start, &image[run.start..run.end], run.warp))
+        self.runs.iter().try_for_each(|run| hazards.write(buffer, run.start, &buffer_bytes[run.start..run.end], run.warp))
     }
 }
 
@@ -78,12 +81,13 @@ mod tests {
 
     #[test]
     fn contiguous_elements_of_one_warp_are_one_run() {
-        // One warp reads eight elements in reverse order. A second warp reads two of them that are not contiguous.
-        let first = (0..8).map(|place| (0, 14 - 2 * place, place));
-        let second = [(1, 14, 0), (1, 0, 7)];
-        let joined = AccessRuns::new(first.chain(second), 9, 2);
-        let runs: Vec<(usize, usize, usize)> = joined.runs.iter().map(|run| (run.warp, run.start, run.end)).collect();
+        // One warp reads eight elements of two bytes in reverse order. A second warp reads two of them that are not contiguous.
+        // Position 8 has no access.
+        let first_warp = (0..8).map(|position| (0, 14 - 2 * position, position));
+        let second_warp = [(1, 14, 0), (1, 0, 7)];
+        let access = AccessRuns::new(first_warp.chain(second_warp), 9, 2);
+        let runs: Vec<(usize, usize, usize)> = access.runs.iter().map(|run| (run.warp, run.start, run.end)).collect();
         assert_eq!(runs, [(0, 0, 16), (1, 0, 2), (1, 14, 16)]);
-        assert_eq!((joined.places[0], joined.places[7], joined.places[8]), (Some(14), Some(0), None));
+        assert_eq!((access.offsets[0], access.offsets[7], access.offsets[8]), (Some(14), Some(0), None));
     }
 }

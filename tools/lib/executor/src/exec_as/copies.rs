@@ -1,9 +1,9 @@
-//! Asynchronous copies from global memory to buffers. If the program has waits, the data arrives as late as the waits permit
-//! ([`super::in_flight`]); otherwise it arrives immediately.
+//! Asynchronous copies: `cp.async` and TMA loads from global memory to buffers, and TMA stores. If the hazard checker is active,
+//! loaded data arrives as late as the waits permit ([`super::in_flight`]). Otherwise it arrives immediately.
 
 use super::distribution::Distribution;
-use super::global::Transfer;
-use super::{DistributedProgram, Plan, Step, Tma};
+use super::global::GlobalTransfer;
+use super::{DistributedOp, DistributedProgram, OpPlan, TmaOrder};
 use crate::check::Check;
 use crate::exec::access::{self, end_access};
 use crate::exec::{Env, Results};
@@ -17,98 +17,106 @@ use std::sync::Arc;
 use tileas::tensor_memory::CTA_PAIR;
 use tileas::{Buffer, CopyAtom, Layout, Op, tma_tiles};
 
-/// Elements of a tile that are contiguous on both sides of a copy, from the element of a slot on.
+/// A run of bytes that is contiguous in global memory and in the buffer of a copy.
 struct CopiedRun {
+    /// The slot of the first element.
     slot: usize,
     /// The byte offset in the buffer.
-    place: usize,
-    /// `None` outside the tensor.
+    offset: usize,
+    /// The address in global memory; `None` outside the tensor.
     address: Option<u64>,
     bytes: usize,
 }
 
-impl<O: Step> DistributedProgram<'_, O> {
+impl<O: DistributedOp> DistributedProgram<'_, O> {
+    /// Copies the tile of a view with `cp.async`.
     pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::CopyView { view, index, token, order, in_bounds, whole, buffer, layout, atom, .. } = kind else {
             unreachable!("handles copies only")
         };
         let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "with this atom")) };
-        env.begin(self.access_attrs(op, *token, *order));
+        env.begin_access(self.access_attrs(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
         let distribution = self.distributions.get(layout.0 as usize).and_then(Option::as_deref);
         let distribution = distribution.ok_or_else(|| self.invalid_op(op, "names a layout that the module does not define"))?;
-        let spots = self.view_spots(op, distribution, &view, index, env)?;
-        if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
+        let addresses = self.view_addresses(op, distribution, &view, index, env)?;
+        if self.element_offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
             return Err(self.invalid_op(op, format!("copies to {buffer}, whose size differs from the view's tile")));
         }
         let ty = self.buffer_info(*buffer).elem.carrier();
-        let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
+        let transfer = GlobalTransfer { op, order: *order, distribution, addresses, ty, width: 1 };
         self.copy_chunks(&transfer, *buffer, (bytes, *whole), 0..usize::MAX, env)?;
         Ok(end_access(None, env))
     }
 
-    pub(super) fn plan_tma(&self, buffer: Buffer) -> std::result::Result<Tma, String> {
+    /// Plans the order in which a TMA op accesses a buffer.
+    pub(super) fn plan_tma(&self, buffer: Buffer) -> std::result::Result<TmaOrder, String> {
         let bits = self.buffer_info(buffer).offsets.len() as u32;
         let order: Vec<u32> = (0..bits).collect();
         // One elected thread of the first warp issues TMA copies.
         let distribution = Distribution::new(&Layout::blocked(&order, 0, 0), bits, 1)?;
-        let offsets = &self.offsets[buffer.0 as usize];
-        let is_leader = |slot: &u32| distribution.is_leader[distribution.thread(*slot as usize)];
-        let mut by_place: Vec<u32> = (0..distribution.slots() as u32).filter(is_leader).collect();
-        by_place.sort_by_key(|slot| offsets.get(distribution.elements[*slot as usize] as usize));
-        Ok(Tma { distribution, by_place })
+        let offsets = &self.element_offsets[buffer.0 as usize];
+        let is_leader = |slot: &u32| distribution.is_leader[distribution.thread_of(*slot as usize)];
+        let mut slots_by_offset: Vec<u32> = (0..distribution.slot_count() as u32).filter(is_leader).collect();
+        slots_by_offset.sort_by_key(|slot| offsets.get(distribution.elements[*slot as usize] as usize));
+        Ok(TmaOrder { distribution, slots_by_offset })
     }
 
-    /// Copies the tile that the view describes and ignores the tensor map. The verifier and `tile-sim` check that both agree.
+    /// Copies the tile that the view describes, and ignores the tensor map. The verifier and `tile-sim` check that the tensor map
+    /// describes the same tile.
     pub(super) fn tma_load(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TmaLoad { view, index, token, order, in_bounds, buffer, .. } = kind else { unreachable!("handles TMA loads only") };
-        let Plan::Tma(Tma { distribution, by_place }) = &self.plans[op.0 as usize] else { unreachable!("planned in advance") };
-        env.begin(self.access_attrs(op, *token, *order));
+        let OpPlan::Tma(TmaOrder { distribution, slots_by_offset }) = &self.plans[op.0 as usize] else {
+            unreachable!("planned in advance")
+        };
+        env.begin_access(self.access_attrs(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
-        if let Some(dim) = tma_tiles::halved(&view.tile, &self.buffer_info(*buffer).shape).filter(|_| self.source.attrs.cta_pair) {
+        if let Some(dim) =
+            tma_tiles::halved_dim(&view.tile, &self.buffer_info(*buffer).shape).filter(|_| self.source.attrs.cta_pair)
+        {
             return self.copy_halves(op, kind, dim, env);
         }
-        if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
+        if self.element_offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
             return Err(self.invalid_op(op, format!("copies to {buffer}, whose size differs from the view's tile")));
         }
-        let spots = self.view_spots(op, distribution, &view, index, env)?;
+        let addresses = self.view_addresses(op, distribution, &view, index, env)?;
         let ty = self.buffer_info(*buffer).elem.carrier();
-        let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
-        let part = self.own_part(*buffer, env);
-        if self.copy_in_runs(&transfer, *buffer, by_place, &part, env)? {
+        let transfer = GlobalTransfer { op, order: *order, distribution, addresses, ty, width: 1 };
+        let own_range = self.own_byte_range(*buffer, env);
+        if self.copy_in_runs(&transfer, *buffer, slots_by_offset, &own_range, env)? {
             return Ok(end_access(None, env));
         }
-        self.copy_chunks(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), part, env)?;
+        self.copy_chunks(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), own_range, env)?;
         Ok(end_access(None, env))
     }
 
-    /// Loads a tile of which each CTA of a pair loads one half. The interpreter also copies the peer's half to this CTA's memory,
-    /// from which the MMA of the pair reads it. Reason: the peer loads its half in the same iteration.
+    /// Loads a tile of which each CTA of a pair loads one half. The MMA of the pair reads both halves, so the interpreter also
+    /// copies the peer's half to memory of this CTA. The peer loads its half in the same iteration.
     fn copy_halves(&self, op: OpId, kind: &Op, dim: usize, env: &mut Env<'_>) -> Result<Results> {
-        let (Op::TmaLoad { view, index, order, buffer, .. }, Plan::Tma(Tma { distribution, by_place })) =
+        let (Op::TmaLoad { view, index, order, buffer, .. }, OpPlan::Tma(TmaOrder { distribution, slots_by_offset })) =
             (kind, &self.plans[op.0 as usize])
         else {
             unreachable!("handles TMA loads only")
         };
-        let (gathered, info) = (env.view(*view), self.buffer_info(*buffer));
+        let (full_view, info) = (env.view(*view), self.buffer_info(*buffer));
         let (rank, ty) = (env.state.block_position.rank, info.elem.carrier());
-        let steps: Vec<u32> = (0..gathered.tile.len()).map(|t| gathered.kind.step(&gathered.tile, t)).collect();
-        for block in 0..CTA_PAIR {
+        let steps: Vec<u32> = (0..full_view.tile.len()).map(|t| full_view.kind.step(&full_view.tile, t)).collect();
+        for half_rank in 0..CTA_PAIR {
             let mut half =
-                View { tile: info.shape.clone(), kind: ViewKind::Strided { steps: steps.clone() }, ..(*gathered).clone() };
-            let (along, half_start) = (half.dim_map[dim], i64::from(block * info.shape[dim]));
+                View { tile: info.shape.clone(), kind: ViewKind::Strided { steps: steps.clone() }, ..(*full_view).clone() };
+            let (tensor_dim, half_start) = (half.dim_map[dim], i64::from(half_rank * info.shape[dim]));
             let tensor = Arc::make_mut(&mut half.tensor);
-            tensor.sizes[along] -= half_start;
-            let bytes = half_start.wrapping_mul(tensor.strides[along]).wrapping_mul(i64::from(info.elem.bytes()));
+            tensor.sizes[tensor_dim] -= half_start;
+            let bytes = half_start.wrapping_mul(tensor.strides[tensor_dim]).wrapping_mul(i64::from(info.elem.bytes()));
             tensor.base = tensor.base.wrapping_add(bytes as u64);
-            let spots = self.view_spots(op, distribution, &half, index, env)?;
-            let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
-            self.hazards(env).shared.select_half(block != rank);
-            let copied = match self.copy_in_runs(&transfer, *buffer, by_place, &(0..usize::MAX), env) {
+            let addresses = self.view_addresses(op, distribution, &half, index, env)?;
+            let transfer = GlobalTransfer { op, order: *order, distribution, addresses, ty, width: 1 };
+            self.hazards(env).shared.select_half(half_rank != rank);
+            let copied = match self.copy_in_runs(&transfer, *buffer, slots_by_offset, &(0..usize::MAX), env) {
                 Ok(false) => self.copy_chunks(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), 0..usize::MAX, env),
-                joined => joined.map(|_| ()),
+                result => result.map(|_| ()),
             };
             self.hazards(env).shared.select_half(false);
             copied?;
@@ -116,168 +124,177 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(end_access(None, env))
     }
 
-    /// Returns the byte range that this CTA loads: the complete buffer, or its part if the CTAs of a cluster multicast to each
-    /// other.
-    fn own_part(&self, buffer: Buffer, env: &Env<'_>) -> Range<usize> {
-        let config = self.source.pipelines.iter().find(|config| config.multicast.contains(&(buffer.0 as usize)));
+    /// Returns the byte range of a buffer that this CTA loads: the complete buffer, or one part of it if the CTAs of a cluster
+    /// multicast their parts to each other.
+    fn own_byte_range(&self, buffer: Buffer, env: &Env<'_>) -> Range<usize> {
+        let config = self.source.pipelines.iter().find(|config| config.multicast_buffers.contains(&(buffer.0 as usize)));
         let bytes = self.buffer_info(buffer).bytes() as usize;
         let parts = config.map_or(1, |config| config.ctas as usize);
-        let own = if parts > 1 { env.state.block_position.rank as usize } else { 0 };
-        bytes / parts * own..bytes / parts * (own + 1)
+        let own_part = if parts > 1 { env.state.block_position.rank as usize } else { 0 };
+        bytes / parts * own_part..bytes / parts * (own_part + 1)
     }
 
-    /// Stores a buffer to the view, element by element.
+    /// Stores a buffer to the view, or combines it with memory if the op has a reduction mode. Proceeds element by element.
     pub(super) fn tma_store(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TmaStore { view, index, token, order, in_bounds, buffer, mode, .. } = kind else {
             unreachable!("handles TMA stores only")
         };
-        let Plan::Tma(Tma { distribution, .. }) = &self.plans[op.0 as usize] else { unreachable!("planned in advance") };
-        env.begin(self.access_attrs(op, *token, *order));
+        let OpPlan::Tma(TmaOrder { distribution, .. }) = &self.plans[op.0 as usize] else { unreachable!("planned in advance") };
+        env.begin_access(self.access_attrs(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
-        let offsets = &self.offsets[buffer.0 as usize];
+        let offsets = &self.element_offsets[buffer.0 as usize];
         if offsets.len() != view.tile.iter().product::<u32>() as usize {
             return Err(self.invalid_op(op, format!("stores from {buffer}, whose size differs from the view's tile")));
         }
-        let spots = self.view_spots(op, distribution, &view, index, env)?;
+        let addresses = self.view_addresses(op, distribution, &view, index, env)?;
         let ty = self.buffer_info(*buffer).elem.carrier();
-        let size = memory_bits(ty).div_ceil(8) as usize;
-        let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
-        self.begin(op, env)?;
-        let mut data = vec![0; size];
-        for slot in (0..distribution.slots()).filter(|slot| distribution.is_leader[distribution.thread(*slot)]) {
-            let byte = offsets[distribution.elements[slot] as usize] as usize * size;
-            let read = self.hazards(env).read(buffer.0 as usize, byte, &mut data, distribution.warp(slot));
-            read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
-            let Some((address, _)) = transfer.spots[slot] else { continue };
+        let element_bytes = memory_bits(ty).div_ceil(8) as usize;
+        let transfer = GlobalTransfer { op, order: *order, distribution, addresses, ty, width: 1 };
+        self.begin_op(op, env)?;
+        let mut data = vec![0; element_bytes];
+        for slot in (0..distribution.slot_count()).filter(|slot| distribution.is_leader[distribution.thread_of(*slot)]) {
+            let byte = offsets[distribution.elements[slot] as usize] as usize * element_bytes;
+            let read = self.hazards(env).read(buffer.0 as usize, byte, &mut data, distribution.warp_of(slot));
+            read.map_err(|fault| self.fault_error(op, Some(*buffer), fault, false))?;
+            let Some((address, _)) = transfer.addresses[slot] else { continue };
             self.record_access(&transfer, address, slot, true, env)?;
             match mode {
                 None => env.world.write(address, &data)?,
                 Some(mode) => {
-                    let own = data.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-                    access::combine_element(*mode, address, ty, own, env)?;
+                    let operand = data.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+                    access::combine_element(*mode, address, ty, operand, env)?;
                 }
             }
         }
         Ok(end_access(None, env))
     }
 
+    /// Copies the elements at pointers with `cp.async`.
     pub(super) fn copy_pointers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::Copy { ptr, mask, token, order, buffer, atom, .. } = kind else { unreachable!("handles copies only") };
         let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "with this atom")) };
-        env.begin(self.access_attrs(op, *token, *order));
-        let spots = self.pointer_spots(op, *ptr, *ptr, *mask, env)?;
+        env.begin_access(self.access_attrs(op, *token, *order));
+        let addresses = self.pointer_addresses(op, *ptr, *ptr, *mask, env)?;
         let ty = self.buffer_info(*buffer).elem.carrier();
-        let transfer = Transfer { op, order: *order, distribution: self.distribution(*ptr), spots, ty, width: 1 };
+        let transfer = GlobalTransfer { op, order: *order, distribution: self.distribution(*ptr), addresses, ty, width: 1 };
         self.copy_chunks(&transfer, *buffer, (bytes, true), 0..usize::MAX, env)?;
         Ok(end_access(None, env))
     }
 
-    /// Copies a tile in runs that are contiguous in memory and in the buffer. Returns false and copies nothing if a check is active
-    /// or something faults. The caller then copies element by element and finds the first fault.
+    /// Copies the elements in the byte range `part` of a buffer, in runs that are contiguous in global memory and in the buffer.
+    /// Returns false and copies nothing if `--check` is active or an access faults. The caller then copies element by element to
+    /// find the first fault.
     fn copy_in_runs(
         &self,
-        transfer: &Transfer<'_>,
+        transfer: &GlobalTransfer<'_>,
         buffer: Buffer,
-        by_place: &[u32],
+        slots_by_offset: &[u32],
         part: &Range<usize>,
         env: &mut Env<'_>,
     ) -> Result<bool> {
-        let Transfer { op, distribution, spots, ty, .. } = transfer;
-        let (bits, offsets) = (memory_bits(*ty) as usize, &self.offsets[buffer.0 as usize]);
-        if Check::USUAL.iter().any(|check| env.world.checks(*check)) || !bits.is_multiple_of(8) {
+        let GlobalTransfer { op, distribution, addresses, ty, .. } = transfer;
+        let (bits, offsets) = (memory_bits(*ty) as usize, &self.element_offsets[buffer.0 as usize]);
+        if Check::DEFAULTS.iter().any(|check| env.world.checks(*check)) || !bits.is_multiple_of(8) {
             return Ok(false);
         }
-        let size = bits / 8;
+        let element_bytes = bits / 8;
         let mut runs: Vec<CopiedRun> = Vec::new();
-        for slot in by_place.iter().map(|slot| *slot as usize) {
-            let (place, address) =
-                (offsets[distribution.elements[slot] as usize] as usize * size, spots[slot].map(|(address, _)| address));
-            if !part.contains(&place) {
+        for slot in slots_by_offset.iter().map(|slot| *slot as usize) {
+            let (offset, address) = (
+                offsets[distribution.elements[slot] as usize] as usize * element_bytes,
+                addresses[slot].map(|(address, _)| address),
+            );
+            if !part.contains(&offset) {
                 continue;
             }
-            if address.is_some_and(|address| !address.is_multiple_of(size as u64)) {
+            if address.is_some_and(|address| !address.is_multiple_of(element_bytes as u64)) {
                 return Ok(false);
             }
             let follows = |run: &CopiedRun| {
-                let ahead = run.address.map(|address| address.wrapping_add(run.bytes as u64));
-                run.place + run.bytes == place && ahead == address && distribution.warp(run.slot) == distribution.warp(slot)
+                let next_address = run.address.map(|address| address.wrapping_add(run.bytes as u64));
+                run.offset + run.bytes == offset
+                    && next_address == address
+                    && distribution.warp_of(run.slot) == distribution.warp_of(slot)
             };
             match runs.last_mut() {
-                Some(run) if follows(run) => run.bytes += size,
-                _ => runs.push(CopiedRun { slot, place, address, bytes: size }),
+                Some(run) if follows(run) => run.bytes += element_bytes,
+                _ => runs.push(CopiedRun { slot, offset, address, bytes: element_bytes }),
             }
         }
-        self.begin(*op, env)?;
-        let mut all = Vec::with_capacity(runs.len());
-        for CopiedRun { slot, place, address, bytes } in runs {
-            let (warp, mut data) = (distribution.warp(slot), vec![0; bytes]);
+        self.begin_op(*op, env)?;
+        let mut copies = Vec::with_capacity(runs.len());
+        for CopiedRun { slot, offset, address, bytes } in runs {
+            let (warp, mut data) = (distribution.warp_of(slot), vec![0; bytes]);
             if let Some(address) = address
                 && (self.record_bytes(transfer, address, bytes, slot, false, env).is_err()
                     || env.world.peek(address, &mut data).is_err())
             {
                 return Ok(false);
             }
-            if self.hazards(env).may_copy(buffer.0 as usize, place, bytes, warp).is_err() {
+            if self.hazards(env).check_copy(buffer.0 as usize, offset, bytes, warp).is_err() {
                 return Ok(false);
             }
-            all.push((place, data, warp));
+            copies.push((offset, data, warp));
         }
-        for (place, data, warp) in all {
-            let copied = self.hazards(env).copy(buffer.0 as usize, place, &data, warp);
-            copied.map_err(|fault| self.fault(*op, Some(buffer), fault, true))?;
+        for (offset, data, warp) in copies {
+            let copied = self.hazards(env).copy(buffer.0 as usize, offset, &data, warp);
+            copied.map_err(|fault| self.fault_error(*op, Some(buffer), fault, true))?;
         }
         Ok(true)
     }
 
-    /// Copies the chunks of all threads that begin in a part of the buffer. Chunks outside memory become zero.
+    /// Copies the chunks of `bytes` bytes of all threads, if their first byte is in the byte range `part` of the buffer. Elements
+    /// without an address become zero. `whole`: the elements of a chunk must all have an address, or none of them.
     fn copy_chunks(
         &self,
-        transfer: &Transfer<'_>,
+        transfer: &GlobalTransfer<'_>,
         buffer: Buffer,
-        (bytes, gathered): (u32, bool),
+        (bytes, whole): (u32, bool),
         part: Range<usize>,
         env: &mut Env<'_>,
     ) -> Result<()> {
-        let Transfer { op, distribution, spots, ty, .. } = transfer;
-        let (op, offsets, size) = (*op, &self.offsets[buffer.0 as usize], memory_bits(*ty).div_ceil(8) as usize);
-        let width = bytes as usize / size.max(1);
-        if width == 0 || !distribution.registers.is_multiple_of(width) {
+        let GlobalTransfer { op, distribution, addresses, ty, .. } = transfer;
+        let (op, offsets, element_bytes) = (*op, &self.element_offsets[buffer.0 as usize], memory_bits(*ty).div_ceil(8) as usize);
+        let width = bytes as usize / element_bytes.max(1);
+        if width == 0 || !distribution.registers_per_thread.is_multiple_of(width) {
             return Err(
                 self.invalid_op(op, format!("copies chunks of {bytes} bytes to {buffer}, whose size is not a multiple of it"))
             );
         }
-        self.begin(op, env)?;
-        for first in (0..distribution.slots()).step_by(width).filter(|first| distribution.is_leader[distribution.thread(*first)]) {
-            let place = |slot: usize| offsets[distribution.elements[slot] as usize] as usize * size;
-            if !part.contains(&place(first)) {
+        self.begin_op(op, env)?;
+        for first in
+            (0..distribution.slot_count()).step_by(width).filter(|first| distribution.is_leader[distribution.thread_of(*first)])
+        {
+            let offset = |slot: usize| offsets[distribution.elements[slot] as usize] as usize * element_bytes;
+            if !part.contains(&offset(first)) {
                 continue;
             }
-            if let Some(i) = (1..width).find(|i| place(first + i) != place(first) + i * size) {
-                let (first, other) = (place(first), place(first + i));
+            if let Some(i) = (1..width).find(|i| offset(first + i) != offset(first) + i * element_bytes) {
+                let (first, other) = (offset(first), offset(first + i));
                 return Err(self.invalid_op(op, format!("treats bytes {first} and {other} of {buffer} as adjacent")));
             }
-            let inside = spots[first..first + width].iter().take_while(|spot| spot.is_some()).count();
-            let outside = spots[first..first + width].iter().filter(|spot| spot.is_none()).count();
-            if inside + outside != width || gathered && inside != 0 && outside != 0 {
+            let in_bounds = addresses[first..first + width].iter().take_while(|address| address.is_some()).count();
+            let out_of_bounds = addresses[first..first + width].iter().filter(|address| address.is_none()).count();
+            if in_bounds + out_of_bounds != width || whole && in_bounds != 0 && out_of_bounds != 0 {
                 return Err(self.invalid_op(op, "copies a chunk that is only partly in bounds"));
             }
             let mut data = vec![0; bytes as usize];
-            for i in 0..inside {
-                let (address, _) = spots[first + i].expect("it is inside");
-                let start = spots[first].expect("it is inside").0;
-                if address != start.wrapping_add((i * size) as u64) || !start.is_multiple_of(u64::from(bytes)) {
+            for i in 0..in_bounds {
+                let (address, _) = addresses[first + i].expect("it is in bounds");
+                let start = addresses[first].expect("it is in bounds").0;
+                if address != start.wrapping_add((i * element_bytes) as u64) || !start.is_multiple_of(u64::from(bytes)) {
                     return Err(
                         self.invalid_op(op, format!("copies {bytes} bytes at {start:#x}, which is not aligned or not contiguous"))
                     );
                 }
             }
-            if let Some((start, _)) = transfer.spots[first].filter(|_| inside > 0) {
-                self.record_bytes(transfer, start, inside * size, first, false, env)?;
-                env.world.read(start, &mut data[..inside * size])?;
+            if let Some((start, _)) = transfer.addresses[first].filter(|_| in_bounds > 0) {
+                self.record_bytes(transfer, start, in_bounds * element_bytes, first, false, env)?;
+                env.world.read(start, &mut data[..in_bounds * element_bytes])?;
             }
-            let written = self.hazards(env).copy(buffer.0 as usize, place(first), &data, distribution.warp(first));
-            written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
+            let written = self.hazards(env).copy(buffer.0 as usize, offset(first), &data, distribution.warp_of(first));
+            written.map_err(|fault| self.fault_error(op, Some(buffer), fault, true))?;
         }
         Ok(())
     }

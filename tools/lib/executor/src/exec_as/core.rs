@@ -1,10 +1,10 @@
-//! Executes core ops on the register slots of every thread.
+//! Executes core ops on the slots of every thread.
 
-use super::{DistributedProgram, Plan, Step, StepKind, rename};
-use crate::check::stride_assumptions::{self, Use};
+use super::{DistributedOp, DistributedProgram, OpClass, OpPlan, rename};
+use crate::check::stride_assumptions::{self, StrideUse};
 use crate::check::{Check, assume};
 use crate::exec::{Env, Results, effects};
-use crate::exec_core::{self, Context, Typed};
+use crate::exec_core::{self, CoreType, OpContext};
 use crate::tile::Tile;
 use crate::tile::shape::{from_bytes, to_bytes};
 use crate::value::Value;
@@ -18,7 +18,7 @@ use smallvec::smallvec;
 use tileas::layout::Strides;
 use tileas::{Op, Route, Type};
 
-impl Typed for Type {
+impl CoreType for Type {
     fn tile(&self) -> Option<(Elem, Shape)> {
         self.elem().map(|elem| (elem, self.shape().into()))
     }
@@ -30,25 +30,30 @@ impl Typed for Type {
     }
 }
 
-/// Classifies how an op uses strides.
-pub(super) fn stride_use<O: Step>(op: &O) -> Use<'_> {
-    if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::stride_use(core) } else { Use::Other }
+/// Returns how an op uses its operands, with respect to strides.
+pub(super) fn stride_use<O: DistributedOp>(op: &O) -> StrideUse<'_> {
+    if let OpClass::As(Op::Core(core)) = op.op_class() { exec_core::stride_use(core) } else { StrideUse::Other }
 }
 
-impl<O: Step> DistributedProgram<'_, O> {
-    pub(super) fn plan_core(&self, op: OpId, core: &Core) -> Result<Plan, String> {
+impl<O: DistributedOp> DistributedProgram<'_, O> {
+    /// Plans a core op. Checks that the operands of an element-wise op have the layout of its result.
+    pub(super) fn plan_core(&self, op: OpId, core: &Core) -> Result<OpPlan, String> {
         let results = &self.source.body.ops[op].results;
         match core {
-            Core::Constant { value } => Ok(Plan::Computed(self.constant(results[0], value))),
+            Core::Constant { value } => Ok(OpPlan::Computed(self.constant_tile(results[0], value))),
             Core::Iota {} => {
                 let elem = self.elem(results[0]);
                 let computed =
                     self.distribution(results[0]).elements.iter().map(|element| u64::from(*element) & elem.carrier().mask());
-                Ok(Plan::Computed(Tile::new(self.distribution(results[0]).shape(), elem, Lanes::collect(elem.carrier(), computed))))
+                Ok(OpPlan::Computed(Tile::new(
+                    self.distribution(results[0]).shape(),
+                    elem,
+                    Lanes::collect(elem.carrier(), computed),
+                )))
             }
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => {
                 let (from, to) = (self.shape(*x), self.shape(results[0]));
-                self.plan_rename(*x, results[0], Route::Registers, rename::source(core, &from, &to))
+                self.plan_rename(*x, results[0], Route::Registers, rename::operand_element(core, &from, &to))
             }
             Core::Unary { .. }
             | Core::Binary { .. }
@@ -64,7 +69,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                 let mismatch =
                     core.operands().into_iter().find(|id| !self.is_scalar(*id) && !self.have_same_layout(*id, results[0]));
                 mismatch
-                    .map_or(Ok(Plan::None), |id| Err(format!("has a result whose layout differs from that of its operand {id}")))
+                    .map_or(Ok(OpPlan::None), |id| Err(format!("has a result whose layout differs from that of its operand {id}")))
             }
             Core::Cat { .. }
             | Core::Extract { .. }
@@ -95,7 +100,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             | Core::Yield { .. }
             | Core::Continue { .. }
             | Core::Break { .. }
-            | Core::Return {} => Ok(Plan::None),
+            | Core::Return {} => Ok(OpPlan::None),
         }
     }
 
@@ -103,14 +108,22 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.distribution(a).layout == self.distribution(b).layout
     }
 
-    pub(super) fn plan_rename(&self, x: Id, result: Id, route: Route, source: impl Fn(u32) -> u32) -> Result<Plan, String> {
+    /// Plans an op that only moves elements. `operand_element` maps an element of the result to an element of the operand.
+    pub(super) fn plan_rename(
+        &self,
+        x: Id,
+        result: Id,
+        route: Route,
+        operand_element: impl Fn(u32) -> u32,
+    ) -> Result<OpPlan, String> {
         match self.is_scalar(x) {
-            true => Ok(Plan::None),
-            false => rename::plan(self.distribution(x), self.distribution(result), route, source).map(Plan::Slots),
+            true => Ok(OpPlan::None),
+            false => rename::plan_slots(self.distribution(x), self.distribution(result), route, operand_element).map(OpPlan::Slots),
         }
     }
 
-    fn constant(&self, id: Id, value: &Dense) -> Tile {
+    /// Returns the slots of a constant, or the scalar.
+    fn constant_tile(&self, id: Id, value: &Dense) -> Tile {
         let elem = self.elem(id);
         if self.is_scalar(id) {
             return Tile::scalar(elem, value.at(0));
@@ -119,19 +132,21 @@ impl<O: Step> DistributedProgram<'_, O> {
         Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), elements))
     }
 
+    /// Returns for each slot the coordinate of its element along a dimension.
     pub(super) fn coordinates(&self, id: Id, dim: u32) -> Tile {
         let (elem, strides) = (self.elem(id), Strides::of(self.ty(id).shape()));
         let computed = self.distribution(id).elements.iter().map(|element| strides.coordinate(*element, dim as usize).into());
         Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), computed))
     }
 
-    pub(super) fn rename(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
+    /// Executes an op that only moves elements, according to its plan.
+    pub(super) fn execute_rename(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let tile = env.tile(x);
         let elem = self.elem(self.result(op));
         self.single_result(
             op,
             match &self.plans[op.0 as usize] {
-                Plan::Slots(slots) => {
+                OpPlan::Slots(slots) => {
                     let lanes = tile.lanes().gather(slots.iter().map(|slot| *slot as usize));
                     Tile::new([slots.len() as u32].into_iter().collect(), elem, lanes)
                 }
@@ -140,14 +155,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         )
     }
 
-    pub(super) fn core(&self, op: OpId, core: &Core, env: &mut Env<'_>) -> Result<Results> {
+    pub(super) fn execute_core_op(&self, op: OpId, core: &Core, env: &mut Env<'_>) -> Result<Results> {
         let node = &self.source.body.ops[op];
         match core {
             Core::Constant { .. } | Core::Iota {} => match &self.plans[op.0 as usize] {
-                Plan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
+                OpPlan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
                 _ => unreachable!("planned in advance"),
             },
-            Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.rename(op, *x, env),
+            Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.execute_rename(op, *x, env),
             Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => {
                 self.execute_slice_op(op, core, env)
             }
@@ -169,18 +184,17 @@ impl<O: Step> DistributedProgram<'_, O> {
             }
             _ => {
                 let types = node.results.iter().map(|id| self.ty(*id)).collect();
-                let context = Context { types, loc: node.loc, debug: self.source.debug, globals: &self.globals };
+                let context = OpContext { types, loc: node.loc, debug: self.source.debug, globals: &self.globals };
                 let results = exec_core::execute(core, &context, env)?;
                 if let (Core::MakeMemRef { strides, .. }, Some(Value::Tensor(tensor))) = (core, results.first()) {
                     self.check_strides(op, strides, &tensor.sizes, env);
                 }
-                // A result computed from scalars has one element. In the body of a reduction, this element is the result for all
-                // pairs of combined elements.
-                let settled = |(id, value): (&Id, Value)| match value {
+                // In the body of a reduction, a result computed from scalars has one element. It is the result for all slots.
+                let to_slots = |(id, value): (&Id, Value)| match value {
                     Value::Tile(tile) if !self.is_scalar(*id) => self.value_from_slots(*id, tile).map(Value::Tile),
                     other => Ok(other),
                 };
-                node.results.iter().zip(results).map(settled).collect()
+                node.results.iter().zip(results).map(to_slots).collect()
             }
         }
     }
@@ -189,8 +203,9 @@ impl<O: Step> DistributedProgram<'_, O> {
     fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
         let Some(memref) = self.ty(self.result(op)).memref() else { return };
         for stride in exec_core::strides_in_use(memref, strides, sizes) {
-            for (assumption, _) in stride_assumptions::chain(self.source.body, &self.stride_assumes, stride, stride_use::<O>) {
-                if let StepKind::Program(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.step() {
+            for (assumption, _) in stride_assumptions::assume_chain(self.source.body, &self.stride_assumes, stride, stride_use::<O>)
+            {
+                if let OpClass::As(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.op_class() {
                     self.check_assumption(assumption, *value, fact, env);
                 }
             }
@@ -209,41 +224,42 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    /// Executes ops that compute their result from parts of tiles. A thread must hold all the parts that it needs.
+    /// Executes `cat`, `extract`, `insert` and `reinterpret`. Each thread must hold all operand elements of its result elements.
     fn execute_slice_op(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
         let to = self.distribution(result);
-        let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
-        let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
-        let held = |id: Id, slot: usize, element: u32| {
-            let thread = to.thread(slot);
-            let from = self.distribution(id).slot(thread, element);
+        let slice_index = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
+        let outside_tile = || Diagnostic::invalid("RUN032", "a slice outside the tile");
+        let operand_slot = |id: Id, slot: usize, element: u32| {
+            let thread = to.thread_of(slot);
+            let from = self.distribution(id).slot_of(thread, element);
             from.ok_or_else(|| self.invalid_op(op, format!("needs element {element} of {id}, which thread {thread} does not hold")))
         };
-        let mut lanes = Lanes::splat(self.elem(result).carrier(), 0, to.slots());
+        let mut lanes = Lanes::splat(self.elem(result).carrier(), 0, to.slot_count());
         match core {
             Core::Extract { x, indices } => {
-                let (gathered, slice) = (self.shape(*x), self.shape(result));
-                let start = rename::slice_start(&gathered, &slice, &numbers(indices)).ok_or_else(outside)?;
+                let (tile_shape, slice) = (self.shape(*x), self.shape(result));
+                let start = rename::slice_start(&tile_shape, &slice, &slice_index(indices)).ok_or_else(outside_tile)?;
                 let from = self.slots(*x, env);
-                for slot in 0..to.slots() {
-                    let element = start + rename::element_in_tile(&gathered, &slice, to.elements[slot]);
-                    lanes.set(slot, from.lanes().get(held(*x, slot, element)?));
+                for slot in 0..to.slot_count() {
+                    let element = start + rename::element_in_tile(&tile_shape, &slice, to.elements[slot]);
+                    lanes.set(slot, from.lanes().get(operand_slot(*x, slot, element)?));
                 }
             }
             Core::Insert { x, into, indices } => {
-                let (gathered, slice) = (self.shape(*into), self.shape(*x));
-                let start = rename::slice_start(&gathered, &slice, &numbers(indices)).ok_or_else(outside)?;
-                let (chunk, rest) = (self.slots(*x, env), self.slots(*into, env));
-                let (outer, inner) = (Strides::of(&gathered), Strides::of(&slice));
-                for slot in 0..to.slots() {
+                let (tile_shape, slice) = (self.shape(*into), self.shape(*x));
+                let start = rename::slice_start(&tile_shape, &slice, &slice_index(indices)).ok_or_else(outside_tile)?;
+                let (slice_slots, tile_slots) = (self.slots(*x, env), self.slots(*into, env));
+                let (tile_strides, slice_strides) = (Strides::of(&tile_shape), Strides::of(&slice));
+                for slot in 0..to.slot_count() {
                     let element = to.elements[slot];
-                    let at = |dim: usize| outer.coordinate(element, dim).wrapping_sub(outer.coordinate(start, dim));
-                    let bits = if (0..slice.len()).all(|dim| at(dim) < slice[dim]) {
-                        let element = (0..slice.len()).map(|dim| at(dim) << inner.shift[dim]).sum();
-                        chunk.lanes().get(held(*x, slot, element)?)
+                    let slice_coordinate =
+                        |dim: usize| tile_strides.coordinate(element, dim).wrapping_sub(tile_strides.coordinate(start, dim));
+                    let bits = if (0..slice.len()).all(|dim| slice_coordinate(dim) < slice[dim]) {
+                        let element = (0..slice.len()).map(|dim| slice_coordinate(dim) << slice_strides.shift[dim]).sum();
+                        slice_slots.lanes().get(operand_slot(*x, slot, element)?)
                     } else {
-                        rest.lanes().get(held(*into, slot, element)?)
+                        tile_slots.lanes().get(operand_slot(*into, slot, element)?)
                     };
                     lanes.set(slot, bits);
                 }
@@ -253,16 +269,16 @@ impl<O: Step> DistributedProgram<'_, O> {
                 let (strides, parts) = (Strides::of(self.ty(result).shape()), [*lhs, *rhs]);
                 let shapes = parts.map(|part| self.shape(part));
                 let tiles = parts.map(|part| self.slots(part, env));
-                for slot in 0..to.slots() {
+                for slot in 0..to.slot_count() {
                     let along = strides.coordinate(to.elements[slot], dim);
                     let part = usize::from(along >= shapes[0][dim]);
-                    let own = Strides::of(&shapes[part]);
+                    let part_strides = Strides::of(&shapes[part]);
                     let coordinate = |d: usize| match d == dim {
                         true => along - part as u32 * shapes[0][dim],
                         false => strides.coordinate(to.elements[slot], d),
                     };
-                    let element = (0..shapes[part].len()).map(|d| coordinate(d) << own.shift[d]).sum();
-                    lanes.set(slot, tiles[part].lanes().get(held(parts[part], slot, element)?));
+                    let element = (0..shapes[part].len()).map(|d| coordinate(d) << part_strides.shift[d]).sum();
+                    lanes.set(slot, tiles[part].lanes().get(operand_slot(parts[part], slot, element)?));
                 }
             }
             Core::Reinterpret { x } => return self.reinterpret(op, *x, env),
@@ -271,26 +287,33 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.single_result(op, Tile::new(to.shape(), self.elem(result), lanes))
     }
 
-    /// Reinterprets bytes. Each thread computes its elements from bytes that it holds.
+    /// Reinterprets the bytes of a tile as elements of another width. Each thread must hold all operand elements of its result
+    /// elements.
     fn reinterpret(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
         let (from, to) = (self.distribution(x), self.distribution(result));
-        let (narrow, wide) = (self.elem(x), self.elem(result));
+        let (operand_elem, result_elem) = (self.elem(x), self.elem(result));
         let tile = self.slots(x, env);
-        let held = |slot: usize, element: u32| {
-            let message = || format!("needs element {element} of {x}, which thread {} does not hold", to.thread(slot));
-            from.slot(to.thread(slot), element).ok_or_else(|| self.invalid_op(op, message()))
+        let operand_slot = |slot: usize, element: u32| {
+            let message = || format!("needs element {element} of {x}, which thread {} does not hold", to.thread_of(slot));
+            from.slot_of(to.thread_of(slot), element).ok_or_else(|| self.invalid_op(op, message()))
         };
-        let mut lanes = Lanes::splat(wide.carrier(), 0, to.slots());
-        for slot in 0..to.slots() {
+        let mut lanes = Lanes::splat(result_elem.carrier(), 0, to.slot_count());
+        for slot in 0..to.slot_count() {
             let element = to.elements[slot];
-            // If the operand elements are narrower, a result combines several of them; otherwise it is a part of one.
-            let many = (wide.bits() / narrow.bits()).max(1);
-            let part = (narrow.bits() / wide.bits()).max(1);
-            let sources = (0..many).map(|i| held(slot, element / part * many + i)).collect::<Result<Vec<usize>>>()?;
-            let bytes = to_bytes(&Tile::new([many].into_iter().collect(), narrow, tile.lanes().gather(sources.into_iter())));
-            lanes.set(slot, from_bytes(wide, &bytes).get((element % part) as usize));
+            // If the operand elements are narrower, a result element consists of several of them; otherwise it is a part of one.
+            let operand_count = (result_elem.bits() / operand_elem.bits()).max(1);
+            let part_count = (operand_elem.bits() / result_elem.bits()).max(1);
+            let operand_slots = (0..operand_count)
+                .map(|i| operand_slot(slot, element / part_count * operand_count + i))
+                .collect::<Result<Vec<usize>>>()?;
+            let bytes = to_bytes(&Tile::new(
+                [operand_count].into_iter().collect(),
+                operand_elem,
+                tile.lanes().gather(operand_slots.into_iter()),
+            ));
+            lanes.set(slot, from_bytes(result_elem, &bytes).get((element % part_count) as usize));
         }
-        self.single_result(op, Tile::new(to.shape(), wide, lanes))
+        self.single_result(op, Tile::new(to.shape(), result_elem, lanes))
     }
 }

@@ -1,9 +1,9 @@
 //! Executes `.as` (TileAS) and `.sched` programs thread by thread: every thread executes each op on its own registers.
 //!
 //! A distributed tile is the flat list of its slots ([`distribution`]), so a wrong layout gives a wrong result. An op that would
-//! need another thread's registers is an error. Threads run in lockstep, one op at a time. This hides no race: after barrier
-//! placement, [`shared`] and [`hazards`] record which warp touched each byte since the last barrier. They reject accesses that only
-//! a missing barrier could order.
+//! need another thread's registers is an error. Threads run in lockstep, one op at a time. Lockstep hides no race: after barrier
+//! placement, [`shared`] and [`hazards`] record which warps accessed each byte since the last barrier. They reject conflicting
+//! accesses of different warps without a barrier between them.
 
 mod access_runs;
 mod copies;
@@ -21,7 +21,7 @@ mod shared;
 
 pub(crate) use hazards::Hazards;
 pub(crate) use pipelines::{BarrierSide, PipelineConfig, RemoteArrival};
-pub(crate) use shared::{BufferPlacement, COLUMN, separate_placements, stage_bytes};
+pub(crate) use shared::{BufferPlacement, COLUMN_BYTES, separate_placements, stage_bytes};
 
 use crate::check::stride_assumptions;
 use crate::exec::{Control, Env, Program, Results};
@@ -35,189 +35,185 @@ use core_dialect::core_ops::Core;
 use core_dialect::rules::MiddleOp;
 use core_dialect::tile::{Elem, Shape};
 use distribution::Distribution;
-use reduction_plans::{Exchange, Groups, Lines};
+use reduction_plans::{LaneExchange, RegisterGroups, ScanLines};
 use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use tileas::effects::{AccessKind, BufferAccess, Effects, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
 
-/// An op of `.as`, or of `.sched`, which extends it. `step` classifies the op for this interpreter.
-pub(crate) trait Step: MiddleOp + Sync {
-    fn step(&self) -> StepKind<'_>;
+/// An op of `.as` or `.sched`.
+pub(crate) trait DistributedOp: MiddleOp + Sync {
+    /// Returns the behaviour of the op in this interpreter.
+    fn op_class(&self) -> OpClass<'_>;
 }
 
-pub(crate) enum StepKind<'a> {
-    Program(&'a Op),
-    Barrier {
-        threads: u32,
-    },
+/// The behaviour of an op of `.as` or `.sched`.
+pub(crate) enum OpClass<'a> {
+    /// An op of `.as`.
+    As(&'a Op),
+    /// Waits until this number of threads has arrived.
+    Barrier { threads: u32 },
     /// Commits the open copy group.
     CommitCopies,
     /// Waits until at most `pending` copy groups are in flight.
-    WaitForCopies {
-        pending: u32,
-    },
-    WaitForMmas {
-        pending: u32,
-    },
+    WaitForCopies { pending: u32 },
+    /// Waits until at most `pending` MMA groups are in flight.
+    WaitForMmas { pending: u32 },
+    /// A proxy fence.
     Fence,
-    /// An op that only affects the hardware.
+    /// An op without an effect in this interpreter.
     Nothing,
     /// The body of a warp role.
-    WarpRole {
-        number: usize,
-        body: Region,
-    },
-    /// Waits until a stage is filled or free: until the phase of this parity is complete at its barrier.
-    WaitForPipeline {
-        pipeline: usize,
-        stage: Option<Id>,
-        side: BarrierSide,
-        phase: Id,
-    },
-    ArriveAtPipeline {
-        pipeline: usize,
-        stage: Option<Id>,
-        side: BarrierSide,
-    },
+    WarpRole { index: usize, body: Region },
+    /// Waits until the full or the empty barrier of a stage has completed the phase of this parity.
+    WaitForPipeline { pipeline: usize, stage: Option<Id>, side: BarrierSide, phase: Id },
+    /// Arrives at the full or the empty barrier of a stage.
+    ArriveAtPipeline { pipeline: usize, stage: Option<Id>, side: BarrierSide },
 }
 
-/// A warp role: the warps that run its body.
+/// A warp role, with the warps that execute its body.
 pub(crate) struct WarpRole {
     pub(crate) name: String,
     pub(crate) first_warp: usize,
     pub(crate) warps: usize,
 }
 
-impl Step for Op {
-    fn step(&self) -> StepKind<'_> {
-        StepKind::Program(self)
+impl DistributedOp for Op {
+    fn op_class(&self) -> OpClass<'_> {
+        OpClass::As(self)
     }
 }
 
-/// Precomputed data for an op.
-enum Plan {
+/// The part of an op's execution that does not depend on values. It is computed before the run.
+enum OpPlan {
     None,
+    /// The result of an op without operands.
     Computed(Tile),
     /// For each slot of the result, the operand slot that it reads.
     Slots(Vec<u32>),
-    Groups(Groups),
-    Exchange(Exchange),
-    Lines(Lines),
-    Tma(Tma),
+    RegisterReduction(RegisterGroups),
+    LaneReduction(LaneExchange),
+    Scan(ScanLines),
+    Tma(TmaOrder),
 }
 
-/// Precomputed order in which a TMA op visits a tile.
-struct Tma {
-    /// The thread that acts for each element: a lane of the issuing warp.
+/// The order in which a TMA op accesses the elements of a tile.
+struct TmaOrder {
+    /// Assigns each element to a lane of the warp that issues the op.
     distribution: Distribution,
-    /// The elements of the distribution in the order of the buffer's bytes.
-    by_place: Vec<u32>,
+    /// The slots of the distribution, sorted by the offset of their elements in the buffer.
+    slots_by_offset: Vec<u32>,
 }
 
-/// A function of either format, with its memory layout.
-pub(crate) struct Source<'a, O> {
+/// A function of `.as` or `.sched`, with the placement of its buffers.
+pub(crate) struct SourceFunction<'a, O> {
     pub(crate) body: &'a Body<O, Type>,
     pub(crate) region: Region,
     pub(crate) attrs: &'a FunctionAttrs,
     pub(crate) layouts: &'a Arena<LayoutId, Layout>,
     pub(crate) debug: &'a DebugInfo,
-    /// The placement of each buffer.
+    /// The placement of each buffer, by buffer number.
     pub(crate) placements: Vec<BufferPlacement>,
-    /// Whether only barriers order the threads, so that the hazard checker is active.
-    pub(crate) races: bool,
-    /// Empty if all warps run the same code.
+    /// Whether the hazard checker is active. Before the scheduler has placed barriers, it would report races between lockstep
+    /// threads.
+    pub(crate) checks_races: bool,
+    /// The warp roles; empty if all warps execute the same code.
     pub(crate) warp_roles: Vec<WarpRole>,
     pub(crate) pipelines: Vec<PipelineConfig>,
 }
 
 /// Maps each value to the warp role that computes it. Values outside all roles map to the number of roles.
-fn computed_by<O: Step>(source: &Source<'_, O>) -> Vec<usize> {
+fn roles_of_values<O: DistributedOp>(source: &SourceFunction<'_, O>) -> Vec<usize> {
     let body = source.body;
-    let mut computed = vec![source.warp_roles.len(); body.values.len()];
+    let mut roles = vec![source.warp_roles.len(); body.values.len()];
     for op in body.walk(source.region) {
-        let StepKind::WarpRole { number, body: region } = body.ops[op].kind.step() else { continue };
+        let OpClass::WarpRole { index: role, body: region } = body.ops[op].kind.op_class() else { continue };
         for inner in body.walk(region) {
-            body.ops[inner].results.iter().for_each(|value| computed[value.0 as usize] = number);
+            body.ops[inner].results.iter().for_each(|value| roles[value.0 as usize] = role);
             for region in body.ops[inner].kind.regions() {
-                body.blocks[body.block_of(region)].args.iter().for_each(|value| computed[value.0 as usize] = number);
+                body.blocks[body.block_of(region)].args.iter().for_each(|value| roles[value.0 as usize] = role);
             }
         }
     }
-    computed
+    roles
 }
 
-pub(crate) fn source<'a>(module: &'a tileas::Module, function: &'a tileas::Function, debug: &'a DebugInfo) -> Source<'a, Op> {
-    Source {
+/// Returns a function with its buffers placed without overlap.
+pub(crate) fn source_function<'a>(
+    module: &'a tileas::Module,
+    function: &'a tileas::Function,
+    debug: &'a DebugInfo,
+) -> SourceFunction<'a, Op> {
+    SourceFunction {
         body: &function.body,
         region: function.region,
         attrs: &function.attrs,
         layouts: &module.layouts,
         debug,
         placements: separate_placements(function.attrs.buffers.values()),
-        races: false,
+        checks_races: false,
         warp_roles: Vec::new(),
         pipelines: Vec::new(),
     }
 }
 
 pub(crate) struct DistributedProgram<'a, O> {
-    source: Source<'a, O>,
+    source: SourceFunction<'a, O>,
     distributions: Vec<Option<Arc<Distribution>>>,
-    /// The layouts of scalars, which every thread holds: one per warp role, then one for code outside roles.
-    uniform: Vec<Arc<Distribution>>,
-    /// Maps each value to the warp role that computes it, or to the number of roles.
-    computed_by: Vec<usize>,
-    plans: Vec<Plan>,
-    /// The coalesced buffer accesses of each op, set by its first execution. An MMA has one per operand and one, the last, for its
-    /// accumulator.
+    /// The distributions of scalars, which every thread holds: one per warp role, then one for code outside roles.
+    scalar_distributions: Vec<Arc<Distribution>>,
+    /// Maps each value to the warp role that computes it, or to the number of roles for code outside roles.
+    role_of_value: Vec<usize>,
+    plans: Vec<OpPlan>,
+    /// The buffer accesses of each op, coalesced into runs at its first execution. An MMA has four: the loads of A, B and the
+    /// accumulator, and the store of the accumulator. Any other op uses only the first.
     access_runs: Vec<[OnceLock<AccessRuns>; 4]>,
-    /// The `assume` ops whose results only strides of tensor views use.
+    /// The `assume` ops whose results are used only as strides of tensor views.
     stride_assumes: BTreeSet<OpId>,
-    /// The offset of every element of each buffer.
-    offsets: Vec<Vec<u32>>,
+    /// For each buffer, the offset of every element, in elements.
+    element_offsets: Vec<Vec<u32>>,
     globals: BTreeMap<String, u64>,
 }
 
 /// Limit on the warps per CTA.
 const MAX_WARPS: usize = 32;
 
-impl<'a, O: Step> DistributedProgram<'a, O> {
-    pub(crate) fn new(source: Source<'a, O>, globals: BTreeMap<String, u64>) -> Result<Self> {
+impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
+    pub(crate) fn new(source: SourceFunction<'a, O>, globals: BTreeMap<String, u64>) -> Result<Self> {
         let warps = source.attrs.warps as usize;
         if !(1..=MAX_WARPS).contains(&warps) {
             return Err(Diagnostic::unsupported("RUN070", format!("a CTA of {warps} warps")));
         }
-        let uniform = |warps: usize| {
+        let scalar_distribution = |warps: usize| {
             let bits = warps.checked_ilog2().unwrap_or(0) as usize;
             Distribution::new(&Layout::uniform(bits), 0, 1 << bits)
                 .map(Arc::new)
                 .map_err(|message| Diagnostic::invalid("RUN071", message))
         };
-        let most = source.warp_roles.iter().map(|warp_role| warp_role.warps).max().unwrap_or(warps);
-        let all = source.warp_roles.iter().map(|warp_role| warp_role.warps).chain([most]);
-        let uniform = all.map(uniform).collect::<Result<Vec<_>>>()?;
-        let computed_by = computed_by(&source);
-        let offsets = source.attrs.buffers.values().map(shared::offsets).collect::<Result<_>>()?;
-        let stride_assumes = stride_assumptions::assumptions(source.body, core::stride_use);
+        let max_role_warps = source.warp_roles.iter().map(|warp_role| warp_role.warps).max().unwrap_or(warps);
+        let warp_counts = source.warp_roles.iter().map(|warp_role| warp_role.warps).chain([max_role_warps]);
+        let scalar_distributions = warp_counts.map(scalar_distribution).collect::<Result<Vec<_>>>()?;
+        let role_of_value = roles_of_values(&source);
+        let element_offsets = source.attrs.buffers.values().map(shared::element_offsets).collect::<Result<_>>()?;
+        let stride_assumes = stride_assumptions::stride_only_assumes(source.body, core::stride_use);
         let mut program = DistributedProgram {
             distributions: Vec::new(),
-            uniform,
-            computed_by,
+            scalar_distributions,
+            role_of_value,
             plans: Vec::new(),
             access_runs: Vec::new(),
             stride_assumes,
-            offsets,
+            element_offsets,
             globals,
             source,
         };
         program.expand_layouts()?;
-        let mut plans: Vec<Plan> = program.source.body.ops.ids().map(|_| Plan::None).collect();
+        let mut plans: Vec<OpPlan> = program.source.body.ops.ids().map(|_| OpPlan::None).collect();
         for op in program.source.body.walk(program.source.region) {
             let node = &program.source.body.ops[op];
             let plan =
-                program.plan(op).map_err(|message| program.invalid_op(op, message).at_loc(program.source.debug, node.loc))?;
+                program.plan_op(op).map_err(|message| program.invalid_op(op, message).at_loc(program.source.debug, node.loc))?;
             plans[op.0 as usize] = plan;
         }
         program.access_runs = plans.iter().map(|_| Default::default()).collect();
@@ -225,30 +221,30 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         Ok(program)
     }
 
-    /// Expands the layouts of the function's values.
+    /// Expands the layouts of the function's values and of the tiles that its copies move.
     fn expand_layouts(&mut self) -> Result<()> {
         let source = &self.source;
         let mut distributions: Vec<Option<Arc<Distribution>>> = vec![None; source.layouts.len()];
         for (value, node) in source.body.values.iter() {
             let Some(layout) = node.ty.layout() else { continue };
             let bits = node.ty.shape().iter().map(|extent| extent.trailing_zeros()).sum();
-            let place = &mut distributions[layout.0 as usize];
-            if place.is_none() {
+            let entry = &mut distributions[layout.0 as usize];
+            if entry.is_none() {
                 let distribution = Distribution::new(&source.layouts[layout], bits, source.layouts[layout].warps());
-                *place = Some(Arc::new(
+                *entry = Some(Arc::new(
                     distribution.map_err(|message| Diagnostic::unsupported("RUN071", format!("{value}: {message}")))?,
                 ));
             }
         }
         for op in source.body.walk(source.region) {
-            // A copied tile is not an SSA value, but its layout still assigns elements to threads.
-            let StepKind::Program(Op::CopyView { buffer, layout, .. }) = source.body.ops[op].kind.step() else { continue };
-            let (Some(info), Some(place)) = (source.attrs.buffers.get(*buffer), distributions.get_mut(layout.0 as usize)) else {
+            // A copied tile is not an SSA value. Its layout determines which thread copies which element.
+            let OpClass::As(Op::CopyView { buffer, layout, .. }) = source.body.ops[op].kind.op_class() else { continue };
+            let (Some(info), Some(entry)) = (source.attrs.buffers.get(*buffer), distributions.get_mut(layout.0 as usize)) else {
                 return Err(self.invalid_op(op, "names an undefined buffer or layout"));
             };
             let distribution =
                 Distribution::new(&source.layouts[*layout], info.offsets.len() as u32, source.layouts[*layout].warps());
-            *place = Some(Arc::new(distribution.map_err(|message| self.invalid_op(op, message))?));
+            *entry = Some(Arc::new(distribution.map_err(|message| self.invalid_op(op, message))?));
         }
         self.distributions = distributions;
         Ok(())
@@ -258,9 +254,9 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         let name = self.source.body.ops[op].kind.mnemonic();
         Diagnostic::invalid("RUN072", format!("'{name}' {message}"))
     }
-    fn unsupported(&self, op: OpId, what: &str) -> Box<Diagnostic> {
+    fn unsupported(&self, op: OpId, feature: &str) -> Box<Diagnostic> {
         let name = self.source.body.ops[op].kind.mnemonic();
-        Diagnostic::unsupported("RUN073", format!("'{name}' {what} is not supported"))
+        Diagnostic::unsupported("RUN073", format!("'{name}' {feature} is not supported"))
     }
 
     fn ty(&self, id: Id) -> &Type {
@@ -278,8 +274,8 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
     /// Returns the distribution of a value over threads.
     fn distribution(&self, id: Id) -> &Arc<Distribution> {
         match self.ty(id).layout() {
-            Some(layout) => self.distributions[layout.0 as usize].as_ref().expect("written out for every value"),
-            None => &self.uniform[self.computed_by[id.0 as usize]],
+            Some(layout) => self.distributions[layout.0 as usize].as_ref().expect("expanded for every value"),
+            None => &self.scalar_distributions[self.role_of_value[id.0 as usize]],
         }
     }
     fn is_scalar(&self, id: Id) -> bool {
@@ -292,8 +288,8 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         if self.is_scalar(id) { Tile::splat(self.distribution(id).shape(), tile.elem, tile.first()) } else { tile.clone() }
     }
 
-    /// Returns the slots of a value. A scalar is replicated to the slots of `like`.
-    fn registers_like(&self, id: Id, like: Id, env: &Env<'_>) -> Tile {
+    /// Returns the slots of a value. A scalar is replicated to all slots of the value `like`.
+    fn slots_like(&self, id: Id, like: Id, env: &Env<'_>) -> Tile {
         if !self.is_scalar(id) {
             return self.slots(id, env);
         }
@@ -321,7 +317,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         }
     }
 
-    /// Converts slots to the value of an op's result. All threads must hold the same value of a scalar, which keeps one element.
+    /// Converts slots to the value of a result. For a scalar, all slots must be equal, and the value is one element.
     fn value_from_slots(&self, id: Id, slots: Tile) -> Result<Tile> {
         let distribution = self.distribution(id);
         if self.is_scalar(id) {
@@ -332,38 +328,43 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             };
         }
         match slots.count() {
-            count if count == distribution.slots() => Ok(slots),
+            count if count == distribution.slot_count() => Ok(slots),
             1 => Ok(Tile::splat(distribution.shape(), slots.elem, slots.first())),
-            count => Err(Diagnostic::invalid("RUN072", format!("{id} has {count} registers instead of {}", distribution.slots()))),
+            count => {
+                Err(Diagnostic::invalid("RUN072", format!("{id} has {count} registers instead of {}", distribution.slot_count())))
+            }
         }
     }
 
+    /// Converts slots to the only result of an op.
     fn single_result(&self, op: OpId, slots: Tile) -> Result<Results> {
         Ok(smallvec![Value::Tile(self.value_from_slots(self.result(op), slots)?)])
     }
 
-    fn plan(&self, op: OpId) -> Result<Plan, String> {
+    /// Computes the part of an op that does not depend on values. The error is a message without the op name.
+    fn plan_op(&self, op: OpId) -> Result<OpPlan, String> {
         let node = &self.source.body.ops[op];
-        let StepKind::Program(kind) = node.kind.step() else { return Ok(Plan::None) };
+        let OpClass::As(kind) = node.kind.op_class() else { return Ok(OpPlan::None) };
         match kind {
             Op::Core(core) => self.plan_core(op, core),
-            Op::Coordinate { dim } => Ok(Plan::Computed(self.coordinates(self.result(op), *dim))),
+            Op::Coordinate { dim } => Ok(OpPlan::Computed(self.coordinates(self.result(op), *dim))),
             Op::ConvertLayout { x, route } => self.plan_rename(*x, self.result(op), *route, |element| element),
-            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduce(op, kind),
-            Op::Mma { .. } => self.check_mma(kind).map(|()| Plan::None),
-            Op::TmaLoad { buffer, .. } | Op::TmaStore { buffer, .. } => self.plan_tma(*buffer).map(Plan::Tma),
-            _ => Ok(Plan::None),
+            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduction(op, kind),
+            Op::Mma { .. } => self.check_mma(kind).map(|()| OpPlan::None),
+            Op::TmaLoad { buffer, .. } | Op::TmaStore { buffer, .. } => self.plan_tma(*buffer).map(OpPlan::Tma),
+            _ => Ok(OpPlan::None),
         }
     }
 
-    fn program_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+    /// Executes an op of `.as`.
+    fn execute_as_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
-            Op::Core(core) => self.core(op, core, env),
+            Op::Core(core) => self.execute_core_op(op, core, env),
             Op::Coordinate { .. } => match &self.plans[op.0 as usize] {
-                Plan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
+                OpPlan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
                 _ => unreachable!("planned in advance"),
             },
-            Op::ConvertLayout { x, .. } => self.rename(op, *x, env),
+            Op::ConvertLayout { x, .. } => self.execute_rename(op, *x, env),
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
             Op::CopyView { .. } => self.copy_view(op, kind, env),
             Op::TmaLoad { .. } => self.tma_load(op, kind, env),
@@ -379,17 +380,17 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             | Op::TmemLoad { .. }
             | Op::TmemStore { .. } => self.shared_access(op, kind, env),
             Op::TmemScale { .. } => self.tmem_scale(op, kind, env),
-            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.reduce(op, kind, env),
+            Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.execute_reduction(op, kind, env),
             Op::Mma { .. } => self.mma(op, kind, env),
         }
     }
 
-    /// Returns whether tile blocks may synchronise or observe each other's writes, so that they must run in turns.
+    /// Returns whether tile blocks may synchronise or observe each other's writes. If so, they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
         use core_dialect::memory::MemoryOrdering::Weak;
-        self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.step() {
-            StepKind::Program(Op::Core(Core::Alloca { shareable, .. })) => *shareable,
-            StepKind::Program(kind) => {
+        self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.op_class() {
+            OpClass::As(Op::Core(Core::Alloca { shareable, .. })) => *shareable,
+            OpClass::As(kind) => {
                 let strong = |access: GlobalAccess<'_>| access.access_kind == AccessKind::Changes || access.order.semantics != Weak;
                 kind.effects().global.is_some_and(strong)
             }
@@ -398,51 +399,52 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
     }
 
     /// Begins one execution of an op. Later accesses belong to it.
-    fn begin(&self, op: OpId, env: &mut Env<'_>) -> Result<()> {
-        let Effects { buffers, completes, .. } = match self.source.body.ops[op].kind.step() {
-            StepKind::Program(kind) => kind.effects(),
+    fn begin_op(&self, op: OpId, env: &mut Env<'_>) -> Result<()> {
+        let Effects { buffers, completes, .. } = match self.source.body.ops[op].kind.op_class() {
+            OpClass::As(kind) => kind.effects(),
             _ => Effects::default(),
         };
         for BufferAccess { buffer, stage, .. } in &buffers {
             let stage = stage.map_or(0, |stage| env.tile(stage).first());
-            self.hazards(env).shared.select(buffer.0 as usize, stage).map_err(|message| self.invalid_op(op, message))?;
+            self.hazards(env).shared.select_stage(buffer.0 as usize, stage).map_err(|message| self.invalid_op(op, message))?;
         }
-        self.hazards(env).begin(op, buffers, completes);
+        self.hazards(env).begin_op(op, buffers, completes);
         Ok(())
     }
 
     /// Returns the hazard state. The first call of each CTA creates it.
     fn hazards<'e>(&self, env: &'e mut Env<'_>) -> &'e mut Hazards {
         let (warp_role, remote_arrivals) = (env.state.warp_role, std::mem::take(&mut env.state.remote_arrivals));
-        let Source { placements, races, warp_roles, pipelines, .. } = &self.source;
-        let hazards = env.state.hazards.get_or_insert_with(|| Box::new(Hazards::new(placements, *races, warp_roles, pipelines)));
-        remote_arrivals.into_iter().for_each(|remote_arrivals| hazards.receive_arrival(remote_arrivals));
+        let SourceFunction { placements, checks_races, warp_roles, pipelines, .. } = &self.source;
+        let hazards =
+            env.state.hazards.get_or_insert_with(|| Box::new(Hazards::new(placements, *checks_races, warp_roles, pipelines)));
+        remote_arrivals.into_iter().for_each(|arrival| hazards.receive_arrival(arrival));
         hazards.switch_role(warp_role);
         hazards
     }
 
-    /// Returns the thread count of the current warp role.
-    fn threads(&self, env: &Env<'_>) -> usize {
+    /// Returns the number of threads of the current warp role, or of the CTA outside roles.
+    fn thread_count(&self, env: &Env<'_>) -> usize {
         match self.source.warp_roles.get(env.state.warp_role) {
             Some(warp_role) => warp_role.warps * 32,
             None => self.source.attrs.warps as usize * 32,
         }
     }
 
-    /// Returns the stage number that a pipeline op selects.
+    /// Returns the number of the stage that a pipeline op selects. Reports a protocol violation by an arrival from another CTA.
     fn pipeline_stage(&self, op: OpId, pipeline: usize, stage: Option<Id>, env: &mut Env<'_>) -> Result<usize> {
         let number = stage.map_or(0, |stage| env.tile(stage).first());
         let hazards = self.hazards(env);
-        if let Some(broken) = hazards.first_violation() {
-            return Err(Diagnostic::invalid("RUN077", broken.to_string()));
+        if let Some(violation) = hazards.first_violation() {
+            return Err(Diagnostic::invalid("RUN077", violation.to_string()));
         }
         let depth = hazards.pipelines.depth(pipeline);
-        let known = usize::try_from(number).ok().filter(|number| *number < depth);
-        known.ok_or_else(|| self.invalid_op(op, format!("selects stage {number} of pipeline{pipeline}, whose depth is {depth}")))
+        let valid = usize::try_from(number).ok().filter(|number| *number < depth);
+        valid.ok_or_else(|| self.invalid_op(op, format!("selects stage {number} of pipeline{pipeline}, whose depth is {depth}")))
     }
 }
 
-impl<O: Step> Program for DistributedProgram<'_, O> {
+impl<O: DistributedOp> Program for DistributedProgram<'_, O> {
     type Op = O;
     type Ty = Type;
 
@@ -452,19 +454,19 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
     fn debug(&self) -> &DebugInfo {
         self.source.debug
     }
-    fn ranks(&self) -> u32 {
+    fn ctas_per_tile_block(&self) -> u32 {
         self.source.attrs.cluster.unwrap_or(1)
     }
     fn uses_clc(&self) -> bool {
         core_dialect::rules::uses_clc(self.source.body)
     }
-    fn cluster_ctas(&self) -> u32 {
+    fn synchronised_ctas(&self) -> u32 {
         self.source.pipelines.iter().map(|config| config.ctas).max().unwrap_or(1)
     }
     fn control<'b>(&self, op: &'b O) -> Control<'b> {
-        match op.step() {
-            StepKind::Program(Op::Core(core)) => exec_core::control(core),
-            StepKind::WarpRole { number, body } => Control::WarpRole { number, body },
+        match op.op_class() {
+            OpClass::As(Op::Core(core)) => exec_core::control_flow(core),
+            OpClass::WarpRole { index, body } => Control::WarpRole { index, body },
             _ => Control::None,
         }
     }
@@ -472,11 +474,13 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
         if self.source.pipelines.is_empty() {
             return None;
         }
-        let StepKind::WaitForPipeline { pipeline, stage, side, phase } = self.source.body.ops[op].kind.step() else { return None };
+        let OpClass::WaitForPipeline { pipeline, stage, side, phase } = self.source.body.ops[op].kind.op_class() else {
+            return None;
+        };
         // If the stage does not exist, executing the op reports the error.
         let stage = self.pipeline_stage(op, pipeline, stage, env).ok()?;
         let phase = env.tile(phase).first() & 1;
-        let (parity, wanted) = match side {
+        let (parity, awaited_state) = match side {
             BarrierSide::Full => (phase, "filled"),
             BarrierSide::Empty => (phase ^ 1, "free"),
         };
@@ -486,63 +490,63 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
         let waiter =
             self.source.warp_roles.get(env.state.warp_role).map_or("the CTA".into(), |role| format!("warp role '{}'", role.name));
         let name = self.source.body.ops[op].kind.mnemonic();
-        Some(format!("{waiter} waits in '{name}' until stage {stage} of pipeline{pipeline} is {wanted}, phase {phase}"))
+        Some(format!("{waiter} waits in '{name}' until stage {stage} of pipeline{pipeline} is {awaited_state}, phase {phase}"))
     }
     fn is_elementwise(&self, op: &O) -> bool {
-        matches!(op.step(), StepKind::Program(Op::Core(core)) if exec_core::is_elementwise(core))
+        matches!(op.op_class(), OpClass::As(Op::Core(core)) if exec_core::is_elementwise(core))
     }
     /// Returns the gathered tile. If threads hold different values of an element, it returns the slots unchanged.
-    fn shown(&self, id: Id, value: &Value) -> Value {
+    fn display_value(&self, id: Id, value: &Value) -> Value {
         match value {
-            Value::Tile(tile) if !self.is_scalar(id) && tile.count() == self.distribution(id).slots() => {
+            Value::Tile(tile) if !self.is_scalar(id) && tile.count() == self.distribution(id).slot_count() => {
                 Value::Tile(self.distribution(id).gather(tile, self.shape(id)).unwrap_or_else(|_| tile.clone()))
             }
             other => other.clone(),
         }
     }
     fn may_create_nan(&self, op: &O) -> bool {
-        matches!(op.step(), StepKind::Program(kind) if kind.is_pure())
+        matches!(op.op_class(), OpClass::As(kind) if kind.is_pure())
     }
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
-        match self.source.body.ops[op].kind.step() {
-            StepKind::Program(kind) => self.program_op(op, kind, env),
-            StepKind::Barrier { threads } if threads as usize == self.threads(env) => {
-                self.hazards(env).barrier();
+        match self.source.body.ops[op].kind.op_class() {
+            OpClass::As(kind) => self.execute_as_op(op, kind, env),
+            OpClass::Barrier { threads } if threads as usize == self.thread_count(env) => {
+                self.hazards(env).pass_barrier();
                 Ok(Results::new())
             }
-            // Lanes of a warp run in lockstep in this interpreter.
-            StepKind::Barrier { threads: 32 } => Ok(Results::new()),
-            StepKind::Barrier { threads } => Err(self.unsupported(op, &format!("of {threads} threads"))),
-            StepKind::CommitCopies => {
-                self.hazards(env).in_flight.commit();
+            // A barrier of one warp has no effect, because the lanes of a warp run in lockstep in this interpreter.
+            OpClass::Barrier { threads: 32 } => Ok(Results::new()),
+            OpClass::Barrier { threads } => Err(self.unsupported(op, &format!("of {threads} threads"))),
+            OpClass::CommitCopies => {
+                self.hazards(env).in_flight.commit_copies();
                 Ok(Results::new())
             }
-            StepKind::WaitForCopies { pending } => {
+            OpClass::WaitForCopies { pending } => {
                 self.hazards(env).wait_for_copies(pending as usize);
                 Ok(Results::new())
             }
-            StepKind::WaitForMmas { pending } => {
+            OpClass::WaitForMmas { pending } => {
                 self.hazards(env).wait_for_mmas(pending as usize);
                 Ok(Results::new())
             }
-            StepKind::Fence => {
+            OpClass::Fence => {
                 self.hazards(env).fence();
                 Ok(Results::new())
             }
-            StepKind::Nothing => Ok(Results::new()),
-            StepKind::WaitForPipeline { pipeline, stage, side, .. } => {
+            OpClass::Nothing => Ok(Results::new()),
+            OpClass::WaitForPipeline { pipeline, stage, side, .. } => {
                 let stage = self.pipeline_stage(op, pipeline, stage, env)?;
                 self.hazards(env).pass_pipeline_barrier(pipeline, stage, side);
                 Ok(Results::new())
             }
-            StepKind::ArriveAtPipeline { pipeline, stage, side } => {
+            OpClass::ArriveAtPipeline { pipeline, stage, side } => {
                 let stage = self.pipeline_stage(op, pipeline, stage, env)?;
-                let threads = self.threads(env) as u32;
+                let threads = self.thread_count(env) as u32;
                 self.hazards(env).arrive_at_pipeline(pipeline, stage, side, threads);
                 Ok(Results::new())
             }
-            StepKind::WarpRole { .. } => unreachable!("the interpreter runs its body"),
+            OpClass::WarpRole { .. } => unreachable!("the interpreter runs its body"),
         }
     }
 }

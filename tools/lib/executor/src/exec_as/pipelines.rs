@@ -1,34 +1,37 @@
-//! Pipeline barriers with the semantics of hardware mbarriers: each counts arrivals, and waiters test the parity of its phase. Data
+//! Pipeline barriers with the semantics of mbarriers: a barrier counts arrivals, and a waiter tests the parity of its phase. Data
 //! of asynchronous copies arrives as late as possible: when the first waiter passes the barrier.
 //!
-//! If CTAs of a cluster fill stages together, each arrival is forwarded to the peers with its TMA copies.
+//! If CTAs of a cluster fill stages together, each CTA forwards its arrivals, with their TMA copies, to its peers.
 
 use super::in_flight::CopyChunk;
 
-/// A vector clock: for each warp role, the last event that happens before the clock's owner. A missing entry means zero.
+/// A vector clock: for each warp role, the last event that happens before the next event of the clock's owner. The entries of the
+/// threads come first, then the entries of the completed MMAs. A missing entry means zero.
 pub(super) type VectorClock = Vec<u32>;
 
 /// The static configuration of a pipeline.
 #[derive(Clone)]
 pub(crate) struct PipelineConfig {
     pub(crate) depth: usize,
-    /// Arrivals that complete a phase, for filled and for empty stages.
-    pub(crate) counts: [u32; 2],
-    /// Whether asynchronous copies fill a stage, and whether these are TMA copies.
-    pub(crate) copies: bool,
-    pub(crate) tma_copies: bool,
+    /// For each side (full, empty), the number of arrivals that complete a phase.
+    pub(crate) arrival_counts: [u32; 2],
+    /// Whether asynchronous copies fill a stage: `cp.async` or TMA copies.
+    pub(crate) filled_by_copies: bool,
+    /// Whether TMA copies fill a stage.
+    pub(crate) filled_by_tma: bool,
     /// For each side, whether a single thread arrives.
     pub(crate) single_arrival: [bool; 2],
     /// Whether one thread per warp releases a stage.
-    pub(crate) by_warps: bool,
-    /// For each side, whether the arrival is the completion of MMAs.
-    pub(crate) mmas: [bool; 2],
-    /// CTAs that fill the pipeline together, and the buffers that they multicast.
+    pub(crate) released_by_warps: bool,
+    /// For each side, whether the completion of MMAs arrives.
+    pub(crate) arrived_at_by_mmas: [bool; 2],
+    /// Number of CTAs that fill the pipeline together.
     pub(crate) ctas: u32,
-    pub(crate) multicast: Vec<usize>,
+    /// The buffers of which each CTA multicasts a part to all CTAs.
+    pub(crate) multicast_buffers: Vec<usize>,
 }
 
-/// A message to the peer CTAs: `threads` threads arrived at a stage of a pipeline and filled it with `chunks`.
+/// A message to the peer CTAs: `threads` threads arrived at a stage of a pipeline, and `chunks` are the TMA copies to it.
 #[derive(Clone)]
 pub(crate) struct RemoteArrival {
     pub(super) pipeline: usize,
@@ -38,32 +41,38 @@ pub(crate) struct RemoteArrival {
     pub(super) chunks: Vec<CopyChunk>,
 }
 
-/// The two barriers of a stage.
+/// Selects one of the two barriers of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BarrierSide {
+    /// The barrier that signals a filled stage.
     Full,
+    /// The barrier that signals a free stage.
     Empty,
 }
 
+/// A barrier of a stage, as an mbarrier.
 #[derive(Default)]
 struct Barrier {
-    /// Number of completed phases.
-    completed: u64,
+    completed_phases: u64,
+    /// Number of arrivals in the current phase.
     arrived: u32,
-    /// All arrivals of this CTA's threads, and all arrivals of other CTAs.
-    own: u64,
-    others: u64,
-    /// Merged vector clocks of the arrivals in the current phase, and in all completed phases.
-    pending: VectorClock,
-    vector_clock: VectorClock,
-    /// Copies attached to the current phase, and copies of completed phases that no waiter has picked up.
-    expected: Vec<CopyChunk>,
-    landing: Vec<CopyChunk>,
+    /// Number of arrivals of this CTA in all phases.
+    own_arrivals: u64,
+    /// Number of arrivals of other CTAs in all phases.
+    remote_arrivals: u64,
+    /// Merged vector clocks of the arrivals in the current phase.
+    pending_clock: VectorClock,
+    /// Merged vector clocks of the arrivals in all completed phases.
+    completed_clock: VectorClock,
+    /// Copies that the current phase completes.
+    pending_copies: Vec<CopyChunk>,
+    /// Copies of completed phases that are not visible yet, because no waiter has passed the barrier since.
+    completed_copies: Vec<CopyChunk>,
 }
 
 pub(super) struct Pipelines {
     configs: Vec<PipelineConfig>,
-    /// By pipeline, stage and side.
+    /// The barriers, indexed by pipeline, stage and side.
     barriers: Vec<Vec<[Barrier; 2]>>,
 }
 
@@ -76,11 +85,11 @@ impl Pipelines {
     pub(super) fn depth(&self, pipeline: usize) -> usize {
         self.barriers[pipeline].len()
     }
-    pub(super) fn by_copies(&self, pipeline: usize) -> bool {
-        self.configs[pipeline].copies
+    pub(super) fn is_filled_by_copies(&self, pipeline: usize) -> bool {
+        self.configs[pipeline].filled_by_copies
     }
-    pub(super) fn by_tma(&self, pipeline: usize) -> bool {
-        self.configs[pipeline].tma_copies
+    pub(super) fn is_filled_by_tma(&self, pipeline: usize) -> bool {
+        self.configs[pipeline].filled_by_tma
     }
     /// Returns whether several CTAs fill a pipeline.
     pub(super) fn is_cross_cta(&self, pipeline: usize) -> bool {
@@ -88,20 +97,21 @@ impl Pipelines {
     }
     /// Returns whether the CTAs that fill a pipeline multicast a buffer.
     pub(super) fn is_multicast(&self, pipeline: usize, buffer: usize) -> bool {
-        self.configs[pipeline].multicast.contains(&buffer)
+        self.configs[pipeline].multicast_buffers.contains(&buffer)
     }
-    pub(super) fn by_mma(&self, pipeline: usize, side: BarrierSide) -> bool {
-        self.configs[pipeline].mmas[side as usize]
+    /// Returns whether the completion of MMAs arrives at the barriers of this side.
+    pub(super) fn is_arrived_at_by_mmas(&self, pipeline: usize, side: BarrierSide) -> bool {
+        self.configs[pipeline].arrived_at_by_mmas[side as usize]
     }
 
     fn barrier(&mut self, pipeline: usize, stage: usize, side: BarrierSide) -> &mut Barrier {
         &mut self.barriers[pipeline][stage][side as usize]
     }
 
-    /// Returns whether the phase of this parity is complete. At the start, the phase of parity 1 counts as complete, as for an
-    /// mbarrier.
+    /// Returns whether the phase of this parity is complete. Before the first arrival, the phase of parity 1 counts as complete, as
+    /// for an mbarrier.
     pub(super) fn is_phase_complete(&mut self, pipeline: usize, stage: usize, side: BarrierSide, parity: u64) -> bool {
-        self.barrier(pipeline, stage, side).completed & 1 != parity & 1
+        self.barrier(pipeline, stage, side).completed_phases & 1 != parity & 1
     }
 
     /// Threads of this CTA arrive, with their vector clock and attached copies.
@@ -114,76 +124,79 @@ impl Pipelines {
         vector_clock: &VectorClock,
         copies: Vec<CopyChunk>,
     ) {
-        let threads = self.arrivals(pipeline, side, threads);
-        self.barrier(pipeline, stage, side).own += u64::from(threads);
-        self.complete(pipeline, stage, side, threads, vector_clock, copies);
+        let arrivals = self.arrival_count(pipeline, side, threads);
+        self.barrier(pipeline, stage, side).own_arrivals += u64::from(arrivals);
+        self.add_arrivals(pipeline, stage, side, arrivals, vector_clock, copies);
     }
 
-    /// Threads of another CTA arrive. A remote fill is valid only if this CTA has released the stage as often as it was filled
+    /// Threads of another CTA arrive. It is an error if they fill a stage that this CTA has not released as often as it was filled
     /// before.
     pub(super) fn remote_arrive(
         &mut self,
         RemoteArrival { pipeline, stage, side, threads, chunks }: RemoteArrival,
     ) -> Result<(), String> {
-        let threads = self.arrivals(pipeline, side, threads);
-        let (ctas, counts) = (u64::from(self.configs[pipeline].ctas), self.configs[pipeline].counts);
-        let left =
-            self.barrier(pipeline, stage, BarrierSide::Empty).own * ctas / u64::from(counts[BarrierSide::Empty as usize]).max(1);
-        let filled = self.barrier(pipeline, stage, BarrierSide::Full).others / (ctas - 1).max(1);
-        let may = side == BarrierSide::Empty || filled <= left;
-        self.barrier(pipeline, stage, side).others += u64::from(threads);
-        self.complete(pipeline, stage, side, threads, &VectorClock::new(), chunks);
-        may.then_some(())
+        let arrivals = self.arrival_count(pipeline, side, threads);
+        let (ctas, arrival_counts) = (u64::from(self.configs[pipeline].ctas), self.configs[pipeline].arrival_counts);
+        let releases = self.barrier(pipeline, stage, BarrierSide::Empty).own_arrivals * ctas
+            / u64::from(arrival_counts[BarrierSide::Empty as usize]).max(1);
+        let fills = self.barrier(pipeline, stage, BarrierSide::Full).remote_arrivals / (ctas - 1).max(1);
+        let is_valid = side == BarrierSide::Empty || fills <= releases;
+        self.barrier(pipeline, stage, side).remote_arrivals += u64::from(arrivals);
+        self.add_arrivals(pipeline, stage, side, arrivals, &VectorClock::new(), chunks);
+        is_valid
+            .then_some(())
             .ok_or_else(|| format!("stage {stage} of pipeline{pipeline} was filled by another CTA before this one released it"))
     }
 
-    /// Returns the arrivals with which `threads` threads count.
-    fn arrivals(&self, pipeline: usize, side: BarrierSide, threads: u32) -> u32 {
+    /// Returns how many arrivals a barrier counts if `threads` threads arrive.
+    fn arrival_count(&self, pipeline: usize, side: BarrierSide, threads: u32) -> u32 {
         let config = &self.configs[pipeline];
         match side {
             _ if config.single_arrival[side as usize] => 1,
-            BarrierSide::Empty if config.by_warps => threads / 32,
+            BarrierSide::Empty if config.released_by_warps => threads / 32,
             _ => threads,
         }
     }
 
-    fn complete(
+    /// Counts arrivals. Completes the phase if the arrivals suffice.
+    fn add_arrivals(
         &mut self,
         pipeline: usize,
         stage: usize,
         side: BarrierSide,
-        threads: u32,
+        arrivals: u32,
         vector_clock: &VectorClock,
         copies: Vec<CopyChunk>,
     ) {
-        let count = self.configs[pipeline].counts[side as usize];
+        let required = self.configs[pipeline].arrival_counts[side as usize];
         let barrier = self.barrier(pipeline, stage, side);
-        merge_clocks(&mut barrier.pending, vector_clock);
-        barrier.expected.extend(copies);
-        barrier.arrived += threads;
-        while barrier.arrived >= count {
-            barrier.arrived -= count;
-            barrier.completed += 1;
-            let pending = barrier.pending.clone();
-            merge_clocks(&mut barrier.vector_clock, &pending);
-            barrier.landing.append(&mut barrier.expected);
+        merge_vector_clock(&mut barrier.pending_clock, vector_clock);
+        barrier.pending_copies.extend(copies);
+        barrier.arrived += arrivals;
+        while barrier.arrived >= required {
+            barrier.arrived -= required;
+            barrier.completed_phases += 1;
+            let pending_clock = barrier.pending_clock.clone();
+            merge_vector_clock(&mut barrier.completed_clock, &pending_clock);
+            barrier.completed_copies.append(&mut barrier.pending_copies);
         }
     }
 
-    /// Returns the clock that a waiter merges and the copies that become visible.
+    /// Returns the clock that a waiter merges, and the copies that become visible when it passes the barrier.
     pub(super) fn take_completed(&mut self, pipeline: usize, stage: usize, side: BarrierSide) -> (VectorClock, Vec<CopyChunk>) {
         let barrier = self.barrier(pipeline, stage, side);
-        (barrier.vector_clock.clone(), std::mem::take(&mut barrier.landing))
+        (barrier.completed_clock.clone(), std::mem::take(&mut barrier.completed_copies))
     }
 
-    /// Records the event of a warp role at which copies became visible.
-    pub(super) fn copies_completed(&mut self, pipeline: usize, stage: usize, warp_role: usize, event: u32) {
-        let vector_clock = &mut self.barrier(pipeline, stage, BarrierSide::Full).vector_clock;
-        vector_clock[warp_role] = vector_clock[warp_role].max(event);
+    /// Records the event of a warp role at which its copies to a stage became visible.
+    pub(super) fn record_copy_completion(&mut self, pipeline: usize, stage: usize, warp_role: usize, event: u32) {
+        let completed_clock = &mut self.barrier(pipeline, stage, BarrierSide::Full).completed_clock;
+        completed_clock[warp_role] = completed_clock[warp_role].max(event);
     }
 }
 
-pub(super) fn merge_clocks(own: &mut VectorClock, other: &VectorClock) {
+/// Takes the maximum of each entry.
+pub(super) fn merge_vector_clock(own: &mut VectorClock, other: &VectorClock) {
     own.resize(own.len().max(other.len()), 0);
     own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
 }
@@ -193,20 +206,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phase_completes_when_all_have_arrived() {
-        let by_threads = PipelineConfig {
+    fn a_phase_completes_when_all_threads_have_arrived() {
+        let config = PipelineConfig {
             depth: 2,
-            counts: [64, 32],
-            copies: false,
-            tma_copies: false,
+            arrival_counts: [64, 32],
+            filled_by_copies: false,
+            filled_by_tma: false,
             single_arrival: [false; 2],
-            by_warps: false,
-            mmas: [false; 2],
+            released_by_warps: false,
+            arrived_at_by_mmas: [false; 2],
             ctas: 1,
-            multicast: Vec::new(),
+            multicast_buffers: Vec::new(),
         };
-        let mut pipelines = Pipelines::new(&[by_threads]);
-        // A newly initialised barrier behaves as if a phase of parity 1 were complete.
+        let mut pipelines = Pipelines::new(&[config]);
+        // An initialised barrier behaves as if a phase of parity 1 were complete.
         assert!(
             pipelines.is_phase_complete(0, 1, BarrierSide::Empty, 1) && !pipelines.is_phase_complete(0, 1, BarrierSide::Empty, 0)
         );

@@ -1,6 +1,6 @@
-//! Reductions within threads and over lanes, and scans. Each step combines all groups at once.
+//! Reductions over the registers of a thread and over lanes, and scans. Each step combines all pairs of elements at once.
 
-use super::{DistributedProgram, Plan, Step, reduction_plans};
+use super::{DistributedOp, DistributedProgram, OpPlan, reduction_plans};
 use crate::exec::combine::CombinerBody;
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
@@ -13,7 +13,7 @@ use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 use tileas::Op;
 
-fn operands_dim_body(kind: &Op) -> (&[Id], usize, Region) {
+fn operands_dim_and_body(kind: &Op) -> (&[Id], usize, Region) {
     match kind {
         Op::ReduceRegisters { operands, dim, body }
         | Op::ReduceLanes { operands, dim, body }
@@ -22,26 +22,28 @@ fn operands_dim_body(kind: &Op) -> (&[Id], usize, Region) {
     }
 }
 
+/// Returns a one-dimensional tile with the element type of `like`.
 fn flat_tile(like: &Tile, lanes: Lanes) -> Tile {
     Tile::new(Shape::from_slice(&[lanes.len() as u32]), like.elem, lanes)
 }
 
-fn pick_slots(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
+fn gather_slots(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
     flat_tile(tile, tile.lanes().gather(slots))
 }
 
 fn concatenated(tiles: &[&Tile]) -> Lanes {
-    fn all<W: Word>(first: &[W], tiles: &[&Tile]) -> Lanes {
+    fn concatenate<W: Word>(first: &[W], tiles: &[&Tile]) -> Lanes {
         let mut out = Vec::with_capacity(first.len() * tiles.len());
         tiles.iter().for_each(|tile| out.extend_from_slice(W::of(tile.lanes()).expect("a body's results have one type")));
         W::lanes(out)
     }
-    each_lanes!(tiles[0].lanes(), words => all(words, tiles))
+    each_lanes!(tiles[0].lanes(), words => concatenate(words, tiles))
 }
 
-impl<O: Step> DistributedProgram<'_, O> {
-    pub(super) fn plan_reduce(&self, op: OpId, kind: &Op) -> Result<Plan, String> {
-        let (operands, dim, body) = operands_dim_body(kind);
+impl<O: DistributedOp> DistributedProgram<'_, O> {
+    /// Plans a reduction or a scan.
+    pub(super) fn plan_reduction(&self, op: OpId, kind: &Op) -> Result<OpPlan, String> {
+        let (operands, dim, body) = operands_dim_and_body(kind);
         let results = &self.source.body.ops[op].results;
         let (Some(&x), Some(&result)) = (operands.first(), results.first()) else {
             return Err("has no operands or results".into());
@@ -59,73 +61,75 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
         let shape = self.shape(x);
         match kind {
-            Op::ReduceRegisters { .. } => reduction_plans::registers(from, to, &shape, dim).map(Plan::Groups),
-            Op::ReduceLanes { .. } => reduction_plans::lanes(from, to, &shape, dim).map(Plan::Exchange),
-            _ => reduction_plans::lines(from, to, &shape, dim).map(Plan::Lines),
+            Op::ReduceRegisters { .. } => reduction_plans::plan_registers(from, to, &shape, dim).map(OpPlan::RegisterReduction),
+            Op::ReduceLanes { .. } => reduction_plans::plan_lanes(from, to, &shape, dim).map(OpPlan::LaneReduction),
+            _ => reduction_plans::plan_scan(from, to, &shape, dim).map(OpPlan::Scan),
         }
     }
 
-    pub(super) fn reduce(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let (operands, _, body) = operands_dim_body(kind);
+    /// Executes a reduction or a scan according to its plan.
+    pub(super) fn execute_reduction(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let (operands, _, body) = operands_dim_and_body(kind);
         let tiles: Vec<Tile> = operands.iter().map(|id| self.slots(*id, env)).collect();
         let results = match &self.plans[op.0 as usize] {
-            Plan::Groups(groups) => self.reduce_registers(&tiles, groups, body, env)?,
-            Plan::Exchange(exchange) => self.reduce_lanes(tiles, exchange, body, env)?,
-            Plan::Lines(lines) => self.scan(&tiles, lines, matches!(kind, Op::Scan { reverse: true, .. }), body, env)?,
+            OpPlan::RegisterReduction(groups) => self.reduce_registers(&tiles, groups, body, env)?,
+            OpPlan::LaneReduction(exchange) => self.reduce_lanes(tiles, exchange, body, env)?,
+            OpPlan::Scan(lines) => self.execute_scan(&tiles, lines, matches!(kind, Op::Scan { reverse: true, .. }), body, env)?,
             _ => unreachable!("planned in advance"),
         };
         let ids = &self.source.body.ops[op].results;
         ids.iter().zip(results).map(|(id, tile)| Ok(Value::Tile(self.value_from_slots(*id, tile)?))).collect()
     }
 
-    /// Combines neighbouring registers pairwise, then neighbouring results. If the format requires it, even and odd registers are
-    /// reduced separately first.
+    /// Combines neighbouring registers pairwise, then neighbouring results. For some combiners (`combines_evens_separately`), it
+    /// first reduces the registers at even and at odd positions separately.
     fn reduce_registers(
         &self,
         tiles: &[Tile],
-        groups: &reduction_plans::Groups,
+        groups: &reduction_plans::RegisterGroups,
         body: Region,
         env: &mut Env<'_>,
     ) -> Result<Vec<Tile>> {
-        let slots = || groups.slots.iter().map(|slot| *slot as usize);
-        let mut all: Vec<Tile> = tiles.iter().map(|tile| pick_slots(tile, slots())).collect();
+        let group_slots = || groups.slots.iter().map(|slot| *slot as usize);
+        let mut tiles: Vec<Tile> = tiles.iter().map(|tile| gather_slots(tile, group_slots())).collect();
         let evens_separately = combining::combines_evens_separately(combining::single_commutative_op(self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
-            // If evens and odds are combined separately, the first of four elements is combined with the third, and the first of
-            // two with the second.
+            // If even and odd positions are combined separately, the partner of an element is at distance 2 until two elements are
+            // left.
             let distance = if evens_separately && size > 2 { 2 } else { 1 };
-            let firsts = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
-            let sides = |tile: &Tile, far: usize| pick_slots(tile, firsts(tile.count()).map(|at| at + far));
-            all = self.combine(body, all.iter().flat_map(|tile| [sides(tile, 0), sides(tile, distance)]).collect(), env)?;
+            let left_positions = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
+            let side = |tile: &Tile, offset: usize| gather_slots(tile, left_positions(tile.count()).map(|at| at + offset));
+            tiles = self.combine(body, tiles.iter().flat_map(|tile| [side(tile, 0), side(tile, distance)]).collect(), env)?;
             size /= 2;
         }
-        Ok(all)
+        Ok(tiles)
     }
 
-    /// Reduces over lanes. In each step both partners compute the same value.
+    /// Reduces over lanes. In each step, an element and its partner are combined, and both lanes hold the result.
     fn reduce_lanes(
         &self,
         tiles: Vec<Tile>,
-        exchange: &reduction_plans::Exchange,
+        exchange: &reduction_plans::LaneExchange,
         body: Region,
         env: &mut Env<'_>,
     ) -> Result<Vec<Tile>> {
-        let mut all = tiles;
+        let mut tiles = tiles;
         for step in &exchange.steps {
-            let side = |tile: &Tile, of: fn(usize, usize) -> usize| {
-                pick_slots(tile, step.iter().enumerate().map(|(own, met)| of(own, *met as usize)))
+            let side = |tile: &Tile, select: fn(usize, usize) -> usize| {
+                gather_slots(tile, step.iter().enumerate().map(|(slot, partner)| select(slot, *partner as usize)))
             };
-            all =
-                self.combine(body, all.iter().flat_map(|tile| [side(tile, usize::min), side(tile, usize::max)]).collect(), env)?;
+            tiles =
+                self.combine(body, tiles.iter().flat_map(|tile| [side(tile, usize::min), side(tile, usize::max)]).collect(), env)?;
         }
-        Ok(all.iter().map(|tile| pick_slots(tile, exchange.results.iter().map(|slot| *slot as usize))).collect())
+        Ok(tiles.iter().map(|tile| gather_slots(tile, exchange.results.iter().map(|slot| *slot as usize))).collect())
     }
 
-    fn scan(
+    /// Combines each element with the prefix of its line, in the order of the coordinates or in reverse.
+    fn execute_scan(
         &self,
         tiles: &[Tile],
-        lines: &reduction_plans::Lines,
+        lines: &reduction_plans::ScanLines,
         reverse: bool,
         body: Region,
         env: &mut Env<'_>,
@@ -134,25 +138,25 @@ impl<O: Step> DistributedProgram<'_, O> {
         let order: Box<dyn Iterator<Item = &Vec<u32>>> =
             if reverse { Box::new(lines.steps.iter().rev()) } else { Box::new(lines.steps.iter()) };
         for step in order {
-            let elements = tiles.iter().map(|tile| pick_slots(tile, step.iter().map(|slot| *slot as usize)));
-            let now = match steps.last() {
+            let elements = tiles.iter().map(|tile| gather_slots(tile, step.iter().map(|slot| *slot as usize)));
+            let combined = match steps.last() {
                 None => elements.collect(),
-                Some(before) => {
-                    let pairs = before.iter().zip(elements).flat_map(|(before, element)| [before.clone(), element]);
+                Some(prefix) => {
+                    let pairs = prefix.iter().zip(elements).flat_map(|(prefix, element)| [prefix.clone(), element]);
                     self.combine(body, pairs.collect(), env)?
                 }
             };
-            steps.push(now);
+            steps.push(combined);
         }
         if reverse {
             steps.reverse();
         }
-        let width = lines.steps[0].len();
+        let line_count = lines.steps[0].len();
         let result = |i: usize| {
-            let all = concatenated(&steps.iter().map(|step| &step[i]).collect::<Vec<_>>());
-            let line_coordinates =
-                lines.line_coordinates.iter().map(|(coordinate, line)| *coordinate as usize * width + *line as usize);
-            flat_tile(&tiles[i], all.gather(line_coordinates))
+            let all_steps = concatenated(&steps.iter().map(|step| &step[i]).collect::<Vec<_>>());
+            let indices =
+                lines.line_coordinates.iter().map(|(coordinate, line)| *coordinate as usize * line_count + *line as usize);
+            flat_tile(&tiles[i], all_steps.gather(indices))
         };
         Ok((0..tiles.len()).map(result).collect())
     }

@@ -1,59 +1,71 @@
-//! Plans for ops that move elements between slots: for each result slot, the operand slot that it reads.
+//! Plans for ops that only move elements between slots: for each result slot, the operand slot that it reads.
 //!
-//! Moving within a thread needs no instruction, and lanes of a warp can exchange registers by shuffles. Everything else needs
-//! memory, so a layout that requires it is an error.
+//! A move within a thread needs no instruction, and lanes of a warp can exchange registers by shuffles. A layout that requires any
+//! other move is an error, because such a move needs memory.
 
 use super::distribution::Distribution;
 use core_dialect::core_ops::Core;
 use tileas::Route;
 use tileas::layout::{LANE_BITS, Strides};
 
-/// Returns the operand slot for each slot of the result.
-pub(crate) fn plan(from: &Distribution, to: &Distribution, route: Route, source: impl Fn(u32) -> u32) -> Result<Vec<u32>, String> {
-    (0..to.slots()).map(|slot| find(from, to.thread(slot), route, source(to.elements[slot])).map(|slot| slot as u32)).collect()
+/// Returns for each slot of the result the operand slot that it reads. `operand_element` maps an element of the result to an
+/// element of the operand.
+pub(crate) fn plan_slots(
+    from: &Distribution,
+    to: &Distribution,
+    route: Route,
+    operand_element: impl Fn(u32) -> u32,
+) -> Result<Vec<u32>, String> {
+    (0..to.slot_count())
+        .map(|slot| operand_slot(from, to.thread_of(slot), route, operand_element(to.elements[slot])).map(|slot| slot as u32))
+        .collect()
 }
 
-fn find(from: &Distribution, thread: usize, route: Route, element: u32) -> Result<usize, String> {
-    let other = || {
-        // All lanes that hold the element agree on its value, so the first one is used.
-        let first = thread >> LANE_BITS << LANE_BITS;
-        (first..first + (1 << LANE_BITS)).find_map(|thread| from.slot(thread, element))
+/// Returns the slot from which a thread reads an element.
+fn operand_slot(from: &Distribution, thread: usize, route: Route, element: u32) -> Result<usize, String> {
+    let slot_in_warp = || {
+        // All lanes that hold the element have the same value of it, so the function takes the first lane.
+        let first_thread = thread >> LANE_BITS << LANE_BITS;
+        (first_thread..first_thread + (1 << LANE_BITS)).find_map(|thread| from.slot_of(thread, element))
     };
-    match (from.slot(thread, element), route) {
+    match (from.slot_of(thread, element), route) {
         (Some(slot), _) => Ok(slot),
         (None, Route::Registers) => Err(format!("needs element {element}, which thread {thread} does not hold")),
-        (None, Route::Shuffle) => other().ok_or_else(|| format!("needs element {element}, missing in the warp of thread {thread}")),
+        (None, Route::Shuffle) => {
+            slot_in_warp().ok_or_else(|| format!("needs element {element}, missing in the warp of thread {thread}"))
+        }
     }
 }
 
-/// Returns a function from result elements to operand elements.
-pub(crate) fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
-    let (source, target) = (Strides::of(from), Strides::of(to));
+/// Returns the function that maps an element of the result to the element of the operand at its origin.
+pub(crate) fn operand_element<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
+    let (operand_strides, result_strides) = (Strides::of(from), Strides::of(to));
     move |element| match core {
         Core::Permute { order, .. } => {
-            (0..to.len()).map(|k| target.coordinate(element, k) << source.shift[order[k] as usize]).sum()
+            (0..to.len()).map(|k| result_strides.coordinate(element, k) << operand_strides.shift[order[k] as usize]).sum()
         }
         Core::Broadcast { .. } => {
-            (0..to.len()).filter(|d| from[*d] != 1).map(|d| target.coordinate(element, d) << source.shift[d]).sum()
+            (0..to.len()).filter(|d| from[*d] != 1).map(|d| result_strides.coordinate(element, d) << operand_strides.shift[d]).sum()
         }
         _ => element,
     }
 }
 
-/// Returns the first element of a slice of the given extents at the given slice index; `None` outside the tile.
-pub(crate) fn slice_start(gathered: &[u32], slice: &[u32], numbers: &[u64]) -> Option<u32> {
-    let strides = Strides::of(gathered);
+/// Returns the number of the first element of a slice in a tile, given the extents of both. `slice_index` counts slices along each
+/// dimension. Returns `None` if the slice is outside the tile.
+pub(crate) fn slice_start(tile: &[u32], slice: &[u32], slice_index: &[u64]) -> Option<u32> {
+    let strides = Strides::of(tile);
     let start = |dim: usize| {
-        let inside = numbers[dim] < u64::from(gathered[dim] / slice[dim]);
-        inside.then(|| (numbers[dim] as u32 * slice[dim]) << strides.shift[dim])
+        let in_tile = slice_index[dim] < u64::from(tile[dim] / slice[dim]);
+        in_tile.then(|| (slice_index[dim] as u32 * slice[dim]) << strides.shift[dim])
     };
-    (0..gathered.len()).map(start).sum()
+    (0..tile.len()).map(start).sum()
 }
 
-/// Maps an element of a slice to the complete tile, relative to the slice's start.
-pub(crate) fn element_in_tile(gathered: &[u32], slice: &[u32], element: u32) -> u32 {
-    let (outer, inner) = (Strides::of(gathered), Strides::of(slice));
-    (0..slice.len()).map(|dim| inner.coordinate(element, dim) << outer.shift[dim]).sum()
+/// Maps an element of a slice to the tile, relative to the first element of the slice, given the extents of both.
+pub(crate) fn element_in_tile(tile: &[u32], slice: &[u32], element: u32) -> u32 {
+    let (tile_strides, slice_strides) = (Strides::of(tile), Strides::of(slice));
+    (0..slice.len()).map(|dim| slice_strides.coordinate(element, dim) << tile_strides.shift[dim]).sum()
 }
 
 #[cfg(test)]
@@ -68,25 +80,25 @@ mod tests {
     }
 
     #[test]
-    fn renaming_stays_in_the_thread() {
+    fn only_a_shuffle_moves_elements_between_lanes() {
         let from = distribution(&[1, 2], [4, 8, 16, 32, 64], &[], 7);
         let to = distribution(&[2, 1], [4, 8, 16, 32, 64], &[], 7);
-        let slots = plan(&from, &to, Route::Registers, |element| element).unwrap();
+        let slots = plan_slots(&from, &to, Route::Registers, |element| element).unwrap();
         assert_eq!(slots[..4], [0, 2, 1, 3]);
-        let crossed = distribution(&[1, 2], [8, 4, 16, 32, 64], &[], 7);
-        assert!(plan(&from, &crossed, Route::Registers, |element| element).is_err());
-        assert!(plan(&from, &crossed, Route::Shuffle, |element| element).is_ok());
+        let swapped_lanes = distribution(&[1, 2], [8, 4, 16, 32, 64], &[], 7);
+        assert!(plan_slots(&from, &swapped_lanes, Route::Registers, |element| element).is_err());
+        assert!(plan_slots(&from, &swapped_lanes, Route::Shuffle, |element| element).is_ok());
     }
 
     #[test]
-    fn a_shuffle_stays_in_the_warp() {
+    fn a_shuffle_cannot_move_elements_between_warps() {
         let from = distribution(&[1], [2, 4, 8, 16, 32], &[64], 7);
         let to = distribution(&[1], [2, 4, 8, 16, 64], &[32], 7);
-        assert!(plan(&from, &to, Route::Shuffle, |element| element).unwrap_err().contains("missing in the warp"));
+        assert!(plan_slots(&from, &to, Route::Shuffle, |element| element).unwrap_err().contains("missing in the warp"));
     }
 
     #[test]
-    fn slices_are_in_bounds() {
+    fn slices_start_at_their_index_or_are_rejected() {
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[3, 2]), Some(6 * 16 + 8));
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[4, 0]), None);
         assert_eq!(element_in_tile(&[8, 16], &[2, 4], 5), 17);

@@ -1,10 +1,10 @@
-//! Buffers in the shared memory and tensor memory of a CTA, and the ops that access them.
+//! Buffers in the shared memory and tensor memory of a CTA, and the ops that access them. One byte array models both memories.
 
 use super::access_runs::AccessRuns;
 use super::distribution::Distribution;
-use super::hazards::{Fault, HazardClock, MarkNumber, MarkTable};
+use super::hazards::{AccessFault, HazardClock, HistoryIndex, HistoryTable};
 use super::in_flight::CopyChunk;
-use super::{DistributedProgram, Step};
+use super::{DistributedOp, DistributedProgram};
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
 use crate::tile::shape::{from_bytes, to_bytes};
@@ -20,114 +20,129 @@ use tileas::{Buffer, BufferInfo, CopyAtom, Op, Space};
 /// The placement of a buffer in the CTA's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferPlacement {
+    /// The address of the first stage.
     pub(crate) base: usize,
-    /// Bytes of one stage of the multi-stage buffer.
-    pub(crate) bytes: usize,
+    /// Bytes of one stage.
+    pub(crate) stage_bytes: usize,
+    /// Number of stages.
     pub(crate) depth: usize,
     pub(crate) space: Space,
-    /// Address of a copy of the peer CTA's half, for a buffer of a CTA pair. This CTA's MMA reads its operands there.
+    /// For a buffer that holds half of an operand of a CTA pair: the address of a copy of the peer CTA's half. This CTA's MMA reads
+    /// the peer's half there.
     pub(crate) peer_base: usize,
 }
 
 impl BufferPlacement {
     pub(crate) fn end(&self) -> usize {
-        self.base.max(self.peer_base) + self.bytes * self.depth
+        self.base.max(self.peer_base) + self.stage_bytes * self.depth
     }
 }
 
 /// Returns the bytes of one element in a buffer.
-pub(super) fn bytes(elem: Elem) -> usize {
+pub(super) fn element_bytes(elem: Elem) -> usize {
     elem.bytes() as usize
 }
 
 /// Places buffers one after another, without overlap.
 pub(crate) fn separate_placements<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<BufferPlacement> {
     let mut base = 0;
-    let place = |info: &BufferInfo| {
-        let place = BufferPlacement { base, bytes: stage_bytes(info), depth: 1, space: info.space, peer_base: base };
-        base = place.end().next_multiple_of(1024);
-        place
+    let place_buffer = |info: &BufferInfo| {
+        let placement = BufferPlacement { base, stage_bytes: stage_bytes(info), depth: 1, space: info.space, peer_base: base };
+        base = placement.end().next_multiple_of(1024);
+        placement
     };
-    buffers.map(place).collect()
+    buffers.map(place_buffer).collect()
 }
 
-/// Returns the bytes of one stage of a buffer. Tensor memory is modelled as bytes, column by column.
+/// Returns the bytes of one stage of a buffer. Tensor memory is an array of bytes, column by column.
 pub(crate) fn stage_bytes(info: &BufferInfo) -> usize {
     match info.space {
         Space::Shared => info.bytes() as usize,
-        Space::Tensor => info.columns() as usize * COLUMN,
+        Space::Tensor => info.columns() as usize * COLUMN_BYTES,
     }
 }
 
 /// Bytes per TMEM column.
-pub(crate) const COLUMN: usize = (tensor_memory::LANES * tensor_memory::WORD) as usize;
+pub(crate) const COLUMN_BYTES: usize = (tensor_memory::LANES * tensor_memory::WORD_BYTES) as usize;
 
-/// Number of warps that together reach all TMEM lanes.
-const WARPS_OF_LANES: usize = 4;
-/// Limit on the elements of one buffer, as a power of two.
-const MOST_ELEMENTS: u32 = 24;
+/// Number of consecutive warps that together can access all TMEM lanes.
+const WARPS_OF_ALL_LANES: usize = 4;
+/// Log2 of the limit on the elements of one buffer.
+const MAX_ELEMENT_BITS: u32 = 24;
 
-/// Returns the offset of each element, in elements.
-pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
+/// Returns the offset of each element of a buffer, in elements.
+pub(super) fn element_offsets(info: &BufferInfo) -> Result<Vec<u32>> {
     let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
-    if bits > MOST_ELEMENTS {
-        return Err(Diagnostic::unsupported("RUN075", format!("a buffer of more than {} elements", 1 << MOST_ELEMENTS)));
+    if bits > MAX_ELEMENT_BITS {
+        return Err(Diagnostic::unsupported("RUN075", format!("a buffer of more than {} elements", 1 << MAX_ELEMENT_BITS)));
     }
-    let unit = |element: u32| match info.space {
+    let basis_offset = |element: u32| match info.space {
         Space::Shared => solve(&info.offsets, element).map(|offset| offset as u32),
-        Space::Tensor => info.spot(element).map(|spot| {
+        Space::Tensor => info.tmem_position(element).map(|spot| {
             let word = spot.column * tensor_memory::LANES + spot.lane;
-            word * tensor_memory::WORD / info.elem.bytes() + spot.part
+            word * tensor_memory::WORD_BYTES / info.elem.bytes() + spot.part
         }),
     };
-    let units: Option<Vec<u32>> = (0..bits).map(|bit| unit(1 << bit)).collect();
-    let units = units.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not map every element to one offset"))?;
-    Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&units, element)).collect())
+    let basis_offsets: Option<Vec<u32>> = (0..bits).map(|bit| basis_offset(1 << bit)).collect();
+    let basis_offsets =
+        basis_offsets.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not map every element to one offset"))?;
+    Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&basis_offsets, element)).collect())
 }
 
-/// The shared memory of a CTA.
+/// The shared memory and tensor memory of a CTA.
 pub(crate) struct SharedMemory {
     placements: Vec<BufferPlacement>,
     /// For each buffer, the stage that the current op selects.
-    stages: Vec<usize>,
-    /// Whether accesses go to the peer CTA's half of a buffer.
+    selected_stages: Vec<usize>,
+    /// Whether accesses go to the copy of the peer CTA's half of an operand.
     in_peer_half: bool,
     data: Vec<u8>,
-    /// For each byte, the buffer through which it was last written, counted from 1; 0 means never.
-    owners: Vec<u16>,
-    /// Empty if the hazard checker is inactive.
-    marks: Vec<MarkNumber>,
-    table: MarkTable,
-    /// For each byte, the warp role that wrote it without a fence since, counted from 1. Empty if the hazard checker is inactive.
-    unfenced: Vec<u8>,
+    /// For each byte, the number of the buffer through which it was last written, plus 1; 0 if it was never written.
+    writer_buffers: Vec<u16>,
+    /// For each byte, its access history. Empty if the hazard checker is inactive.
+    histories: Vec<HistoryIndex>,
+    history_table: HistoryTable,
+    /// For each byte, the index of the warp role that wrote it without a fence since, plus 1; 0 without such a write. Empty if the
+    /// hazard checker is inactive.
+    unfenced_roles: Vec<u8>,
 }
 
 impl SharedMemory {
-    pub(super) fn new(placements: &[BufferPlacement], races: bool) -> SharedMemory {
+    pub(super) fn new(placements: &[BufferPlacement], checks_races: bool) -> SharedMemory {
         let end = placements.iter().map(BufferPlacement::end).max().unwrap_or(0);
-        let marks = if races { vec![0; end] } else { Vec::new() };
-        let (stages, data, owners) = (vec![0; placements.len()], vec![0; end], vec![0; end]);
-        let (unfenced, table) = (vec![0; marks.len()], MarkTable::default());
-        SharedMemory { placements: placements.to_vec(), stages, in_peer_half: false, data, owners, unfenced, marks, table }
+        let histories = if checks_races { vec![0; end] } else { Vec::new() };
+        let (selected_stages, data, writer_buffers) = (vec![0; placements.len()], vec![0; end], vec![0; end]);
+        let (unfenced_roles, history_table) = (vec![0; histories.len()], HistoryTable::default());
+        SharedMemory {
+            placements: placements.to_vec(),
+            selected_stages,
+            in_peer_half: false,
+            data,
+            writer_buffers,
+            histories,
+            history_table,
+            unfenced_roles,
+        }
     }
 
-    pub(super) fn select(&mut self, buffer: usize, stage: u64) -> Result<(), String> {
+    /// Selects the stage of a buffer that later accesses use.
+    pub(super) fn select_stage(&mut self, buffer: usize, stage: u64) -> Result<(), String> {
         let depth = self.placements[buffer].depth;
         if stage >= depth as u64 {
             return Err(format!("selects stage {stage} of buffer{buffer}, whose depth is {depth}"));
         }
-        self.stages[buffer] = stage as usize;
+        self.selected_stages[buffer] = stage as usize;
         Ok(())
     }
 
-    /// Returns the address of a byte in the stage that the current op selects.
-    pub(super) fn start(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
-        let place = self.placements[buffer];
-        if byte + length > place.bytes {
-            return Err(Fault::Outside { byte, bytes: place.bytes });
+    /// Returns the address of a byte in the selected stage of a buffer. The error is an access of `length` bytes beyond the stage.
+    pub(super) fn address(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, AccessFault> {
+        let placement = self.placements[buffer];
+        if byte + length > placement.stage_bytes {
+            return Err(AccessFault::Outside { byte, bytes: placement.stage_bytes });
         }
-        let base = if self.in_peer_half { place.peer_base } else { place.base };
-        Ok(base + self.stages[buffer] * place.bytes + byte)
+        let base = if self.in_peer_half { placement.peer_base } else { placement.base };
+        Ok(base + self.selected_stages[buffer] * placement.stage_bytes + byte)
     }
 
     /// Selects whether later accesses go to this CTA's half or to the peer's half.
@@ -140,29 +155,30 @@ impl SharedMemory {
         self.placements[buffer].space == Space::Shared
     }
 
-    pub(super) fn visit(
+    /// Checks an access to consecutive bytes for races, and records it.
+    pub(super) fn record_access(
         &mut self,
         start: usize,
         length: usize,
         warp: usize,
         writes: bool,
         clock: &HazardClock,
-    ) -> Result<(), Fault> {
-        if self.marks.is_empty() {
+    ) -> Result<(), AccessFault> {
+        if self.histories.is_empty() {
             return Ok(());
         }
-        clock.access_all(&mut self.table, &mut self.marks[start..start + length], warp, writes)
+        clock.check_accesses(&mut self.history_table, &mut self.histories[start..start + length], warp, writes)
     }
 
     #[cfg(test)]
-    pub(super) fn mark_count(&self) -> usize {
-        self.table.mark_count()
+    pub(super) fn history_count(&self) -> usize {
+        self.history_table.history_count()
     }
 
-    /// If the mark table is full, removes the marks (access histories) that no byte refers to.
-    pub(super) fn compact_marks(&mut self) {
-        if self.table.is_full() {
-            self.table.compact(std::iter::once(&mut self.marks[..]));
+    /// If the history table is full, removes the histories that no byte refers to.
+    pub(super) fn compact_histories(&mut self) {
+        if self.history_table.is_full() {
+            self.history_table.compact(std::iter::once(&mut self.histories[..]));
         }
     }
 
@@ -173,119 +189,130 @@ impl SharedMemory {
         out: &mut [u8],
         warp: usize,
         clock: &HazardClock,
-    ) -> Result<(), Fault> {
-        let start = self.start(buffer, byte, out.len())?;
-        self.visit(start, out.len(), warp, false, clock)?;
-        let own = buffer as u16 + 1;
-        let owners = &self.owners[start..start + out.len()];
+    ) -> Result<(), AccessFault> {
+        let start = self.address(buffer, byte, out.len())?;
+        self.record_access(start, out.len(), warp, false, clock)?;
+        let reader_buffer = buffer as u16 + 1;
+        let writer_buffers = &self.writer_buffers[start..start + out.len()];
         // A branchless comparison of all bytes is much faster than a search for the first difference.
-        if owners.iter().fold(0, |others, owner| others | (owner ^ own)) != 0 {
-            let i = owners.iter().position(|owner| *owner != own).expect("at least one byte has another owner");
+        if writer_buffers.iter().fold(0, |differences, writer| differences | (writer ^ reader_buffer)) != 0 {
+            let i = writer_buffers.iter().position(|writer| *writer != reader_buffer).expect("at least one buffer differs");
             let byte = byte + i;
-            return Err(match owners[i] {
-                0 => Fault::Unwritten { byte },
-                other => Fault::Foreign { byte, buffer: other as usize - 1 },
+            return Err(match writer_buffers[i] {
+                0 => AccessFault::Unwritten { byte },
+                other => AccessFault::Foreign { byte, buffer: other as usize - 1 },
             });
         }
         out.copy_from_slice(&self.data[start..start + out.len()]);
         Ok(())
     }
 
-    /// A copied chunk arrives. The hazard check already happened when the copy was issued.
-    pub(super) fn arrive(&mut self, chunk: &CopyChunk, clock: &HazardClock) {
+    /// Writes the data of a copy that completes, and records the write again. The hazard checker checked the write when the copy
+    /// was issued.
+    pub(super) fn complete_copy(&mut self, chunk: &CopyChunk, clock: &HazardClock) {
         let (start, length) = (chunk.start, chunk.data.len());
-        let _ = self.visit(start, length, chunk.warp, true, clock);
+        let _ = self.record_access(start, length, chunk.warp, true, clock);
         self.data[start..start + length].copy_from_slice(&chunk.data);
-        self.owners[start..start + length].fill(chunk.buffer as u16 + 1);
+        self.writer_buffers[start..start + length].fill(chunk.buffer as u16 + 1);
         match chunk.by_tma {
-            true => self.unfenced[start..start + length].fill(0),
-            false => self.mark_unfenced(start, length, clock),
+            true => self.unfenced_roles[start..start + length].fill(0),
+            false => self.record_unfenced_write(start, length, clock),
         }
     }
 
-    pub(super) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize, clock: &HazardClock) -> Result<(), Fault> {
-        let start = self.start(buffer, byte, data.len())?;
-        self.visit(start, data.len(), warp, true, clock)?;
+    pub(super) fn write(
+        &mut self,
+        buffer: usize,
+        byte: usize,
+        data: &[u8],
+        warp: usize,
+        clock: &HazardClock,
+    ) -> Result<(), AccessFault> {
+        let start = self.address(buffer, byte, data.len())?;
+        self.record_access(start, data.len(), warp, true, clock)?;
         self.data[start..start + data.len()].copy_from_slice(data);
-        self.owners[start..start + data.len()].fill(buffer as u16 + 1);
-        self.mark_unfenced(start, data.len(), clock);
+        self.writer_buffers[start..start + data.len()].fill(buffer as u16 + 1);
+        self.record_unfenced_write(start, data.len(), clock);
         Ok(())
     }
 
-    /// Records that the current warp role wrote bytes that no proxy fence covers yet.
-    fn mark_unfenced(&mut self, start: usize, length: usize, clock: &HazardClock) {
-        if !self.unfenced.is_empty() {
-            self.unfenced[start..start + length].fill(clock.warp_role() as u8 + 1);
+    /// Records that the current warp role wrote bytes without a proxy fence since.
+    fn record_unfenced_write(&mut self, start: usize, length: usize, clock: &HazardClock) {
+        if !self.unfenced_roles.is_empty() {
+            self.unfenced_roles[start..start + length].fill(clock.warp_role() as u8 + 1);
         }
     }
 
+    /// Executes a proxy fence of a warp role.
     pub(super) fn fence(&mut self, warp_role: usize) {
-        self.unfenced.iter_mut().filter(|by| usize::from(**by) == warp_role + 1).for_each(|by| *by = 0);
+        self.unfenced_roles.iter_mut().filter(|role| usize::from(**role) == warp_role + 1).for_each(|role| *role = 0);
     }
 
-    pub(super) fn check_fenced(&self, start: usize, length: usize) -> Result<(), Fault> {
-        let written = self.unfenced[start..start + length].iter().fold(0, |all, by| all | by);
-        if written != 0 { Err(Fault::Unfenced) } else { Ok(()) }
+    /// Checks that no byte of a range was written without a proxy fence since.
+    pub(super) fn check_fenced(&self, start: usize, length: usize) -> Result<(), AccessFault> {
+        let roles = self.unfenced_roles[start..start + length].iter().fold(0, |all, role| all | role);
+        if roles != 0 { Err(AccessFault::Unfenced) } else { Ok(()) }
     }
 }
 
-/// One execution of a load from or a store to a buffer by all threads.
+/// One execution of a load from a buffer or a store to a buffer by all threads.
 struct BufferTransfer<'a> {
     op: OpId,
     buffer: Buffer,
+    /// The tile that the op loads or stores.
     tile: Id,
     distribution: &'a Distribution,
-    /// The buffer offset of each distributed element.
-    placements: Vec<usize>,
-    /// Bytes per element.
-    size: usize,
-    /// Registers per instruction.
+    /// For each slot, the byte offset of its element in the buffer.
+    offsets: Vec<usize>,
+    element_bytes: usize,
+    /// Registers that one instruction moves.
     width: usize,
 }
 
-/// Returns the elements in buffer format, where 4-bit elements occupy a byte each.
+/// Returns the bytes of elements as a buffer holds them: a 4-bit element occupies a byte.
 pub(super) fn buffer_bytes(slots: &Tile) -> Vec<u8> {
     if let Lanes::W8(words) = slots.lanes() { words.clone() } else { to_bytes(slots) }
 }
 
+/// Returns the elements that bytes of a buffer hold.
 pub(super) fn buffer_lanes(elem: Elem, data: Vec<u8>) -> Lanes {
     if elem.bits() == 4 { Lanes::W8(data) } else { from_bytes(elem, &data) }
 }
 
-impl<O: Step> DistributedProgram<'_, O> {
+impl<O: DistributedOp> DistributedProgram<'_, O> {
     pub(super) fn shared_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        self.begin(op, env)?;
-        let all = |id: Id| self.distribution(id).elements.iter().map(|element| u64::from(*element));
+        self.begin_op(op, env)?;
+        let tile_elements = |id: Id| self.distribution(id).elements.iter().map(|element| u64::from(*element));
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
                 let slots = self.slots(*x, env);
                 if self.store_cached(op, *buffer, &slots, env) {
                     return Ok(Results::new());
                 }
-                let width = self.width_of(op, *atom, *buffer, *x)?;
-                let transfer = self.buffer_transfer(op, *x, *buffer, all(*x), width)?;
-                self.store(&transfer, &slots, env)?;
+                let width = self.access_width(op, *atom, *buffer, *x)?;
+                let transfer = self.buffer_transfer(op, *x, *buffer, tile_elements(*x), width)?;
+                self.store_to_buffer(&transfer, &slots, env)?;
                 self.cache_runs(&transfer);
                 Ok(Results::new())
             }
             Op::SharedScatter { x, buffer, index, .. } => {
                 let index = self.slots(*index, env);
-                self.store(&self.buffer_transfer(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
+                self.store_to_buffer(&self.buffer_transfer(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
             }
             Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
                 if let Some(data) = self.load_cached(op, *buffer, env) {
                     return self.load_result(op, result, data);
                 }
-                let width = self.width_of(op, *atom, *buffer, result)?;
-                let transfer = self.buffer_transfer(op, result, *buffer, all(result), width)?;
-                let loaded = self.load(&transfer, env)?;
+                let width = self.access_width(op, *atom, *buffer, result)?;
+                let transfer = self.buffer_transfer(op, result, *buffer, tile_elements(result), width)?;
+                let loaded = self.load_from_buffer(&transfer, env)?;
                 self.cache_runs(&transfer);
                 Ok(loaded)
             }
             Op::SharedGather { buffer, index, .. } => {
                 let index = self.slots(*index, env);
-                self.load(&self.buffer_transfer(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
+                self.load_from_buffer(&self.buffer_transfer(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
             }
             Op::TmemLoad { buffer, from, .. } => {
                 let result = self.result(op);
@@ -294,7 +321,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                 }
                 let elements = self.tmem_elements(op, result, *buffer, *from, env)?;
                 let transfer = self.buffer_transfer(op, result, *buffer, elements, 1)?;
-                let loaded = self.load(&transfer, env)?;
+                let loaded = self.load_from_buffer(&transfer, env)?;
                 self.cache_runs(&transfer);
                 Ok(loaded)
             }
@@ -305,7 +332,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                 }
                 let elements = self.tmem_elements(op, *x, *buffer, *from, env)?;
                 let transfer = self.buffer_transfer(op, *x, *buffer, elements, 1)?;
-                self.store(&transfer, &slots, env)?;
+                self.store_to_buffer(&transfer, &slots, env)?;
                 self.cache_runs(&transfer);
                 Ok(Results::new())
             }
@@ -313,101 +340,106 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    /// Caches the byte runs of an access for later executions of its op. The first execution has checked the access.
+    /// Computes the runs of an access for later executions of its op. The first execution has checked the access element by
+    /// element.
     fn cache_runs(&self, transfer: &BufferTransfer<'_>) {
-        let BufferTransfer { op, tile, distribution, ref placements, size, width, .. } = *transfer;
-        let stores = self.source.body.ops[op].results.first() != Some(&tile);
-        let acts = |slot: &usize| !stores || distribution.is_leader[distribution.thread(slot - slot % width)];
-        let accesses = (0..placements.len()).filter(acts).map(|slot| (distribution.warp(slot), placements[slot], slot));
-        self.access_runs[op.0 as usize][0].get_or_init(|| AccessRuns::new(accesses, placements.len(), size));
+        let BufferTransfer { op, tile, distribution, ref offsets, element_bytes, width, .. } = *transfer;
+        let is_store = self.source.body.ops[op].results.first() != Some(&tile);
+        let accesses_buffer = |slot: &usize| !is_store || distribution.is_leader[distribution.thread_of(slot - slot % width)];
+        let accesses = (0..offsets.len()).filter(accesses_buffer).map(|slot| (distribution.warp_of(slot), offsets[slot], slot));
+        self.access_runs[op.0 as usize][0].get_or_init(|| AccessRuns::new(accesses, offsets.len(), element_bytes));
     }
 
-    /// Loads with cached runs. Returns `None` at the first execution or on a fault.
+    /// Loads with the cached runs of the op. Returns `None` if there are none yet, or on a fault.
     fn load_cached(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
         let runs = self.access_runs[op.0 as usize][0].get()?;
         runs.read(buffer.0 as usize, self.hazards(env)).ok()
     }
 
+    /// Converts the bytes of a load to the result of its op.
     fn load_result(&self, op: OpId, result: Id, data: Vec<u8>) -> Result<Results> {
         let elem = self.elem(result);
         self.single_result(op, Tile::new(self.distribution(result).shape(), elem, buffer_lanes(elem, data)))
     }
 
-    /// Stores with cached runs. Returns false at the first execution or on a fault.
+    /// Stores with the cached runs of the op. Returns false if there are none yet, or on a fault.
     fn store_cached(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
         let Some(runs) = self.access_runs[op.0 as usize][0].get() else { return false };
         runs.write(buffer.0 as usize, &buffer_bytes(slots), self.hazards(env)).is_ok()
     }
 
-    /// Scales accumulator rows in tensor memory, or zeros. Each thread multiplies its elements of a row by its factor for that row.
+    /// Multiplies each row of an accumulator in tensor memory by a factor. Each thread multiplies its elements of a row by its copy
+    /// of the factor. With `zero_init`, the elements count as zero.
     pub(super) fn tmem_scale(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TmemScale { by, buffer, zero_init, atom, .. } = kind else { unreachable!("handles scaled accumulators only") };
-        self.begin(op, env)?;
+        self.begin_op(op, env)?;
         let zero_init = env.tile(*zero_init).is_true();
         let missing = || self.invalid_op(op, format!("finds no rows of {buffer} for '{}'", atom.0.name));
         let info = self.source.attrs.buffers.get(*buffer).ok_or_else(missing)?;
-        let (rows, offsets) = (self.distribution(*by), &self.offsets[buffer.0 as usize]);
-        let (gathered, _) = atom.0.whole_and_rows(info, rows.layout.warp.len()).ok_or_else(missing)?;
+        let (row_distribution, offsets) = (self.distribution(*by), &self.element_offsets[buffer.0 as usize]);
+        let (layout, _) = atom.0.full_and_row_layouts(info, row_distribution.layout.warp.len()).ok_or_else(missing)?;
         let column_bits = info.shape.last().ok_or_else(missing)?.trailing_zeros();
-        let distribution = Distribution::new(&gathered, offsets.len().ilog2(), gathered.warps())
-            .map_err(|message| self.invalid_op(op, message))?;
-        let first = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
-        let (factors, size) = (self.slots(*by, env), bytes(info.elem));
+        let distribution =
+            Distribution::new(&layout, offsets.len().ilog2(), layout.warps()).map_err(|message| self.invalid_op(op, message))?;
+        let first_warp = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
+        let (factors, element_size) = (self.slots(*by, env), element_bytes(info.elem));
         let multiply = Binary::MulF { rounding: Rounding::NearestEven, ftz: false };
-        for slot in 0..distribution.slots() {
-            let (element, warp) = (distribution.elements[slot], distribution.warp(slot));
-            let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
-            if lane >> LANE_BITS != (warp + first) % WARPS_OF_LANES {
+        for slot in 0..distribution.slot_count() {
+            let (element, warp) = (distribution.elements[slot], distribution.warp_of(slot));
+            let lane = info.tmem_position(element).ok_or_else(missing)?.lane as usize;
+            if lane >> LANE_BITS != (warp + first_warp) % WARPS_OF_ALL_LANES {
                 return Err(self.invalid_op(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it")));
             }
-            let factor = rows.slot(distribution.thread(slot), element >> column_bits).ok_or_else(missing)?;
-            let (at, mut data) = (offsets[element as usize] as usize * size, [0; 4]);
+            let factor_slot = row_distribution.slot_of(distribution.thread_of(slot), element >> column_bits).ok_or_else(missing)?;
+            let (offset, mut data) = (offsets[element as usize] as usize * element_size, [0; 4]);
             if !zero_init {
-                let read = self.hazards(env).read(buffer.0 as usize, at, &mut data, warp);
-                read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
+                let read = self.hazards(env).read(buffer.0 as usize, offset, &mut data, warp);
+                read.map_err(|fault| self.fault_error(op, Some(*buffer), fault, false))?;
             }
-            let scaled = multiply.eval(Scalar::F32, u64::from(u32::from_le_bytes(data)), factors.lanes().get(factor));
-            let written = self.hazards(env).write(buffer.0 as usize, at, &(scaled as u32).to_le_bytes(), warp);
-            written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
+            let scaled = multiply.eval(Scalar::F32, u64::from(u32::from_le_bytes(data)), factors.lanes().get(factor_slot));
+            let written = self.hazards(env).write(buffer.0 as usize, offset, &(scaled as u32).to_le_bytes(), warp);
+            written.map_err(|fault| self.fault_error(op, Some(*buffer), fault, true))?;
         }
         Ok(Results::new())
     }
 
-    /// Returns the elements of a TMEM buffer that a tile's registers hold. Each must be in a TMEM lane that its warp can access.
+    /// Returns for each slot of a tile the element of a TMEM buffer that it holds. It is an error if a warp cannot access the TMEM
+    /// lane of an element.
     fn tmem_elements(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
         let missing = || self.invalid_op(op, format!("names a part of {buffer} that does not exist"));
         let info = self.source.attrs.buffers.get(buffer).ok_or_else(missing)?;
-        let part = TmemSlice::of(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
-        let first = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
+        let slice = TmemSlice::of(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
+        let first_warp = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
         let distribution = self.distribution(tile);
         let element = |slot: usize| {
-            let element = part.element(distribution.elements[slot]);
-            let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
-            let reached = (distribution.warp(slot) + first) % WARPS_OF_LANES;
-            match lane >> LANE_BITS == reached {
+            let element = slice.buffer_element(distribution.elements[slot]);
+            let lane = info.tmem_position(element).ok_or_else(missing)?.lane as usize;
+            let warp_lanes = (distribution.warp_of(slot) + first_warp) % WARPS_OF_ALL_LANES;
+            match lane >> LANE_BITS == warp_lanes {
                 true => Ok(u64::from(element)),
                 false => {
                     Err(self.invalid_op(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it")))
                 }
             }
         };
-        Ok((0..distribution.slots()).map(element).collect::<Result<Vec<u64>>>()?.into_iter())
+        Ok((0..distribution.slot_count()).map(element).collect::<Result<Vec<u64>>>()?.into_iter())
     }
 
-    /// Returns the registers per instruction of a buffer access. For `ldmatrix` atoms, each register has its own address.
-    fn width_of(&self, op: OpId, atom: CopyAtom, buffer: Buffer, tile: Id) -> Result<usize> {
+    /// Returns the registers that one instruction of a buffer access moves. The result for `ldmatrix` atoms is 1, because each
+    /// register has its own address.
+    fn access_width(&self, op: OpId, atom: CopyAtom, buffer: Buffer, tile: Id) -> Result<usize> {
         let distribution = self.distribution(tile);
-        let checked = match atom {
+        let outcome = match atom {
             CopyAtom::Matrix { trans } => self.check_matrices(buffer, distribution, trans),
             CopyAtom::ByteMatrix => self.check_byte_matrices(buffer, distribution),
-            _ => return self.width(op, atom),
+            _ => return self.vector_width(op, atom),
         };
-        checked.map_err(|why| self.invalid_op(op, why))?;
+        outcome.map_err(|message| self.invalid_op(op, message))?;
         Ok(1)
     }
 
-    /// Returns the registers per instruction of a vector atom.
-    pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
+    /// Returns the registers that one instruction of a vector atom moves.
+    pub(super) fn vector_width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
         match atom {
             CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
             _ => Err(self.unsupported(op, "with this atom")),
@@ -418,7 +450,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         &self.source.attrs.buffers[buffer]
     }
 
-    /// Prepares a buffer access of a tile whose registers map to the given elements.
+    /// Prepares a load or store. `elements` yields for each register of each thread the number of the buffer element that it holds.
     fn buffer_transfer(
         &self,
         op: OpId,
@@ -428,160 +460,175 @@ impl<O: Step> DistributedProgram<'_, O> {
         width: usize,
     ) -> Result<BufferTransfer<'_>> {
         let missing = || self.invalid_op(op, format!("names {buffer}, which the function does not define"));
-        let offsets = self.offsets.get(buffer.0 as usize).ok_or_else(missing)?;
-        let (distribution, size) = (&**self.distribution(tile), bytes(self.buffer_info(buffer).elem));
-        let place = |element: u64| {
+        let offsets = self.element_offsets.get(buffer.0 as usize).ok_or_else(missing)?;
+        let (distribution, size) = (&**self.distribution(tile), element_bytes(self.buffer_info(buffer).elem));
+        let byte_offset = |element: u64| {
             let offset = usize::try_from(element).ok().and_then(|element| offsets.get(element));
-            let outside =
+            let out_of_bounds =
                 || self.invalid_op(op, format!("accesses element {element} of {buffer}, whose size is {}", offsets.len()));
-            Ok(*offset.ok_or_else(outside)? as usize * size)
+            Ok(*offset.ok_or_else(out_of_bounds)? as usize * size)
         };
-        let placements = elements.map(place).collect::<Result<Vec<usize>>>()?;
-        if bytes(self.elem(tile)) != size {
-            return Err(
-                self.invalid_op(op, format!("moves {}-byte elements, but those of {buffer} have {size}", bytes(self.elem(tile))))
-            );
-        }
-        if placements.len() != distribution.slots() || !distribution.registers.is_multiple_of(width) {
+        let byte_offsets = elements.map(byte_offset).collect::<Result<Vec<usize>>>()?;
+        if element_bytes(self.elem(tile)) != size {
             return Err(self.invalid_op(
                 op,
-                format!("moves {} registers to {} offsets, {width} per instruction", distribution.slots(), placements.len()),
+                format!("moves {}-byte elements, but those of {buffer} have {size}", element_bytes(self.elem(tile))),
             ));
         }
-        Ok(BufferTransfer { op, buffer, tile, distribution, placements, size, width })
+        if byte_offsets.len() != distribution.slot_count() || !distribution.registers_per_thread.is_multiple_of(width) {
+            return Err(self.invalid_op(
+                op,
+                format!("moves {} registers to {} offsets, {width} per instruction", distribution.slot_count(), byte_offsets.len()),
+            ));
+        }
+        Ok(BufferTransfer { op, buffer, tile, distribution, offsets: byte_offsets, element_bytes: size, width })
     }
 
-    /// Checks that the registers of a vector are contiguous and that its address is aligned to its size.
+    /// Checks that the elements of a vector are contiguous in the buffer, and that its address is aligned to its size.
     fn check_vector(&self, transfer: &BufferTransfer<'_>, first: usize) -> Result<()> {
-        let BufferTransfer { op, buffer, size, width, .. } = *transfer;
-        let placements = &transfer.placements[first..first + width];
-        if let Some(i) = (1..width).find(|i| placements[*i] != placements[0] + i * size) {
-            let (first, other) = (placements[0], placements[i]);
+        let BufferTransfer { op, buffer, element_bytes, width, .. } = *transfer;
+        let offsets = &transfer.offsets[first..first + width];
+        if let Some(i) = (1..width).find(|i| offsets[*i] != offsets[0] + i * element_bytes) {
+            let (first, other) = (offsets[0], offsets[i]);
             return Err(self.invalid_op(op, format!("treats bytes {first} and {other} of {buffer} as adjacent")));
         }
-        let address = self.source.placements[buffer.0 as usize].base + placements[0];
-        if !address.is_multiple_of(size * width) {
-            return Err(self.invalid_op(op, format!("accesses {} bytes at misaligned shared address {address}", size * width)));
+        let address = self.source.placements[buffer.0 as usize].base + offsets[0];
+        if !address.is_multiple_of(element_bytes * width) {
+            return Err(
+                self.invalid_op(op, format!("accesses {} bytes at misaligned shared address {address}", element_bytes * width))
+            );
         }
         Ok(())
     }
 
-    /// Checks the registers and lanes against the fragment of `ldmatrix`: eight rows of 16 bytes, four bytes per register, four
-    /// lanes per row. Transposed, rows run along registers and lanes, and a row's elements run along the other lanes. Transposed
-    /// bytes move in pairs, and a register bit selects the byte of a pair.
+    /// Checks that a layout matches the fragment of `ldmatrix`: eight rows of 16 bytes, four bytes per register, four lanes per
+    /// row. In a transposed fragment, the registers of a word and the two lowest lane bits select the row, and the other lane bits
+    /// select the element of the row. Transposed 8-bit elements move in pairs, and a register bit selects the byte of a pair.
     fn check_matrices(&self, buffer: Buffer, distribution: &Distribution, trans: bool) -> Result<(), String> {
-        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
-        let size = bytes(self.buffer_info(buffer).elem);
-        let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
+        let offsets = self.element_offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
+        let size = element_bytes(self.buffer_info(buffer).elem);
+        let byte_offset = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
         let layout = &distribution.layout;
-        let mut registers: Vec<usize> = layout.register.iter().map(place).collect();
-        let mut unit = size;
+        let mut registers: Vec<usize> = layout.register.iter().map(byte_offset).collect();
+        let mut unit_bytes = size;
         if trans && size == 1 {
-            // The lowest register bits select the byte of a word. The pairs come from two words that one instruction loads.
+            // The two lowest register bits select the byte of a word. The pairs come from two words that one instruction loads, so
+            // a higher register bit selects the byte of a pair.
             let pair = (2..4).find(|bit| registers.get(*bit) == Some(&1));
             registers.remove(pair.ok_or_else(|| format!("does not read pairs of bytes of {buffer}"))?);
-            unit = 2;
+            unit_bytes = 2;
         }
-        let packed = (4 / unit.clamp(1, 4)).ilog2() as usize;
-        if registers.len() < packed || trans && unit != 2 {
-            return Err(format!("reads matrices of {size}-byte elements with {} registers", distribution.registers));
+        let word_bits = (4 / unit_bytes.clamp(1, 4)).ilog2() as usize;
+        if registers.len() < word_bits || trans && unit_bytes != 2 {
+            return Err(format!("reads matrices of {size}-byte elements with {} registers", distribution.registers_per_thread));
         }
-        let others = registers.split_off(packed);
-        let along: Vec<usize> = registers.into_iter().chain(layout.lane[..2].iter().map(place)).collect();
-        let across: Vec<usize> = layout.lane[2..].iter().map(place).collect();
-        let (in_row, rows) = if trans { (across, along) } else { (along, across) };
-        let neighbours = in_row.iter().enumerate().all(|(bit, place)| *place == unit << bit);
-        let others = rows.into_iter().chain(others).chain(layout.warp.iter().map(place));
+        let further_registers = registers.split_off(word_bits);
+        let word_and_low_lanes: Vec<usize> = registers.into_iter().chain(layout.lane[..2].iter().map(byte_offset)).collect();
+        let high_lanes: Vec<usize> = layout.lane[2..].iter().map(byte_offset).collect();
+        let (in_row, rows) = if trans { (high_lanes, word_and_low_lanes) } else { (word_and_low_lanes, high_lanes) };
+        let row_is_contiguous = in_row.iter().enumerate().all(|(bit, offset)| *offset == unit_bytes << bit);
+        let row_starts = rows.into_iter().chain(further_registers).chain(layout.warp.iter().map(byte_offset));
         let base = self.source.placements[buffer.0 as usize].base;
-        if !neighbours || others.chain([base]).any(|place| !place.is_multiple_of(16)) {
+        if !row_is_contiguous || row_starts.chain([base]).any(|offset| !offset.is_multiple_of(16)) {
             return Err(format!("reads rows of {buffer} that are not 16 contiguous, aligned bytes"));
         }
         Ok(())
     }
 
-    /// Checks the fragment of the byte-transposing `ldmatrix`. A register holds four rows, four lanes hold sixteen rows, and eight
-    /// lanes hold eight bytes of each row. The second of two registers loaded together holds the other eight bytes.
+    /// Checks that a layout matches the fragment of the `ldmatrix` that transposes bytes. A register holds a byte of four rows.
+    /// Four lanes hold a byte of sixteen rows, and eight groups of four lanes hold eight bytes of each row. The second of two
+    /// registers that one instruction loads holds the other eight bytes of the row.
     fn check_byte_matrices(&self, buffer: Buffer, distribution: &Distribution) -> Result<(), String> {
-        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
-        if bytes(self.buffer_info(buffer).elem) != 1 {
+        let offsets = self.element_offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
+        if element_bytes(self.buffer_info(buffer).elem) != 1 {
             return Err(format!("treats the elements of {buffer} as bytes"));
         }
         let layout = &distribution.layout;
-        let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize);
-        let columns = layout.lane.iter().skip(2).map(place);
-        let [further, second] = [2, 3].map(|bit| layout.register.get(bit).map_or(usize::MAX, place));
-        let halves = further == 8 || second == 8;
-        let rows = layout.register.iter().chain(&layout.lane[..2]).chain(&layout.warp).map(place).filter(|place| *place != 8);
+        let byte_offset = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize);
+        let columns = layout.lane.iter().skip(2).map(byte_offset);
+        let half_bits = [2, 3].map(|bit| layout.register.get(bit).map_or(usize::MAX, byte_offset));
+        let has_half_bit = half_bits.contains(&8);
+        let rows =
+            layout.register.iter().chain(&layout.lane[..2]).chain(&layout.warp).map(byte_offset).filter(|offset| *offset != 8);
         let base = self.source.placements[buffer.0 as usize].base;
-        if !halves || !columns.eq([1, 2, 4]) || rows.chain([base]).any(|place| !place.is_multiple_of(16)) {
+        if !has_half_bit || !columns.eq([1, 2, 4]) || rows.chain([base]).any(|offset| !offset.is_multiple_of(16)) {
             return Err(format!("reads rows of {buffer} that are not 16 contiguous, aligned bytes"));
         }
         Ok(())
     }
 
-    fn store(&self, transfer: &BufferTransfer<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<Results> {
-        let BufferTransfer { op, buffer, distribution, size, width, .. } = *transfer;
+    /// Stores the slots of a tile. Only the leader of the threads that hold the same elements writes them.
+    fn store_to_buffer(&self, transfer: &BufferTransfer<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<Results> {
+        let BufferTransfer { op, buffer, distribution, element_bytes, width, .. } = *transfer;
         let data = buffer_bytes(slots);
-        let starts = (0..transfer.placements.len()).step_by(width);
-        for first in starts.filter(|first| distribution.is_leader[distribution.thread(*first)]) {
+        let starts = (0..transfer.offsets.len()).step_by(width);
+        for first in starts.filter(|first| distribution.is_leader[distribution.thread_of(*first)]) {
             self.check_vector(transfer, first)?;
-            let data = &data[first * size..(first + width) * size];
-            let written = self.hazards(env).write(buffer.0 as usize, transfer.placements[first], data, distribution.warp(first));
-            written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
+            let data = &data[first * element_bytes..(first + width) * element_bytes];
+            let written = self.hazards(env).write(buffer.0 as usize, transfer.offsets[first], data, distribution.warp_of(first));
+            written.map_err(|fault| self.fault_error(op, Some(buffer), fault, true))?;
         }
         Ok(Results::new())
     }
 
-    fn load(&self, transfer: &BufferTransfer<'_>, env: &mut Env<'_>) -> Result<Results> {
-        let BufferTransfer { op, buffer, distribution, size, width, .. } = *transfer;
-        let mut data = vec![0; transfer.placements.len() * size];
-        for first in (0..transfer.placements.len()).step_by(width) {
+    /// Loads the slots of a tile.
+    fn load_from_buffer(&self, transfer: &BufferTransfer<'_>, env: &mut Env<'_>) -> Result<Results> {
+        let BufferTransfer { op, buffer, distribution, element_bytes, width, .. } = *transfer;
+        let mut data = vec![0; transfer.offsets.len() * element_bytes];
+        for first in (0..transfer.offsets.len()).step_by(width) {
             self.check_vector(transfer, first)?;
-            let out = &mut data[first * size..(first + width) * size];
-            let read = self.hazards(env).read(buffer.0 as usize, transfer.placements[first], out, distribution.warp(first));
-            read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
+            let out = &mut data[first * element_bytes..(first + width) * element_bytes];
+            let read = self.hazards(env).read(buffer.0 as usize, transfer.offsets[first], out, distribution.warp_of(first));
+            read.map_err(|fault| self.fault_error(op, Some(buffer), fault, false))?;
         }
         self.load_result(op, transfer.tile, data)
     }
 
-    /// Returns the source location of an op as text, if it is known.
-    fn position(&self, op: OpId) -> String {
+    /// Returns the source location of an op for a message; empty if it is unknown.
+    fn location_text(&self, op: OpId) -> String {
         let position = self.source.debug.position(self.source.body.ops[op].loc);
         position.map_or(String::new(), |(file, line, column)| format!(" at {file}:{line}:{column}"))
     }
 
-    pub(super) fn fault(&self, op: OpId, buffer: Option<Buffer>, fault: Fault, writes: bool) -> Box<Diagnostic> {
-        let doing = if writes { "writes" } else { "reads" };
-        let what = buffer.map_or("global memory".to_string(), |buffer| buffer.to_string());
+    /// Returns the error for a rejected access. `buffer` is `None` for global memory.
+    pub(super) fn fault_error(&self, op: OpId, buffer: Option<Buffer>, fault: AccessFault, writes: bool) -> Box<Diagnostic> {
+        let verb = if writes { "writes" } else { "reads" };
+        let memory = buffer.map_or("global memory".to_string(), |buffer| buffer.to_string());
         match fault {
-            Fault::Outside { byte, bytes } => self.invalid_op(op, format!("{doing} byte {byte} of {what}, whose size is {bytes}")),
-            Fault::Unwritten { byte } => self.invalid_op(op, format!("reads byte {byte} of {what}, which was never written")),
-            Fault::Foreign { byte, buffer } => {
-                self.invalid_op(op, format!("reads byte {byte} of {what}, which holds data of buffer{buffer}"))
+            AccessFault::Outside { byte, bytes } => {
+                self.invalid_op(op, format!("{verb} byte {byte} of {memory}, whose size is {bytes}"))
             }
-            Fault::Undeclared => self.invalid_op(op, format!("{doing} {what}, which its declared effects do not list")),
-            Fault::InFlight { op: other } => {
+            AccessFault::Unwritten { byte } => {
+                self.invalid_op(op, format!("reads byte {byte} of {memory}, which was never written"))
+            }
+            AccessFault::Foreign { byte, buffer } => {
+                self.invalid_op(op, format!("reads byte {byte} of {memory}, which holds data of buffer{buffer}"))
+            }
+            AccessFault::Undeclared => self.invalid_op(op, format!("{verb} {memory}, which its declared effects do not list")),
+            AccessFault::InFlight { op: other } => {
                 let name = self.source.body.ops[other].kind.mnemonic();
-                let message = format!("{doing} bytes of {what} to which a '{name}'{} is in flight", self.position(other));
+                let message = format!("{verb} bytes of {memory} to which a '{name}'{} is in flight", self.location_text(other));
                 Diagnostic::invalid("RUN078", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
             }
-            Fault::MmaInFlight { op: other } => {
+            AccessFault::MmaInFlight { op: other } => {
                 let name = self.source.body.ops[other].kind.mnemonic();
-                let message = format!("{doing} bytes of {what} that a '{name}'{} in flight reads", self.position(other));
+                let message = format!("{verb} bytes of {memory} that a '{name}'{} in flight reads", self.location_text(other));
                 Diagnostic::invalid("RUN078", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
             }
-            Fault::Unfenced => {
+            AccessFault::Unfenced => {
                 let name = self.source.body.ops[op].kind.mnemonic();
                 Diagnostic::invalid(
                     "RUN079",
-                    format!("'{name}' reads bytes of {what} that were written without a subsequent proxy fence"),
+                    format!("'{name}' reads bytes of {memory} that were written without a subsequent proxy fence"),
                 )
             }
-            Fault::Race { op: other, writes: other_writes } => {
-                let (node, at) = (&self.source.body.ops[other], self.position(other));
-                let did = if other_writes { "wrote" } else { "read" };
+            AccessFault::Race { op: other, writes: other_writes } => {
+                let (node, location) = (&self.source.body.ops[other], self.location_text(other));
+                let past_verb = if other_writes { "wrote" } else { "read" };
                 let name = node.kind.mnemonic();
-                let message = format!("{doing} bytes of {what} that '{name}'{at} {did} in another warp without a barrier between");
+                let message = format!(
+                    "{verb} bytes of {memory} that '{name}'{location} {past_verb} in another warp without a barrier between"
+                );
                 Diagnostic::invalid("RUN077", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
             }
         }

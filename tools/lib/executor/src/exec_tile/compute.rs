@@ -1,4 +1,4 @@
-//! Ops that compute tiles from tiles.
+//! Ops whose operands and results are tiles: element-wise ops, ops that move elements, and MMAs.
 
 use super::TileProgram;
 use crate::exec::Env;
@@ -10,7 +10,7 @@ use numerics::arith::{Binary, Compare, Convert, Fma, Unary};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
-/// An element-wise op, translated to the core dialect.
+/// An element-wise op with its operands. The operation is that of the core dialect.
 pub(super) enum Elementwise {
     Unary(Unary, Id),
     Binary(Binary, Id, Id),
@@ -23,6 +23,7 @@ pub(super) enum Elementwise {
     Retype(Id),
 }
 
+/// Translates an element-wise op. Returns `None` for other ops.
 pub(super) fn elementwise(op: &Op) -> Option<Elementwise> {
     Some(match *op {
         Op::PtrToInt { source } | Op::IntToPtr { source } | Op::PtrToPtr { source } => Elementwise::Retype(source),
@@ -39,15 +40,15 @@ pub(super) fn elementwise(op: &Op) -> Option<Elementwise> {
             Elementwise::Compare(Compare::Int { predicate, signedness }, lhs, rhs)
         }
         _ => {
-            return unary(op)
+            return unary_op(op)
                 .map(|(unary, x)| Elementwise::Unary(unary, x))
-                .or_else(|| binary(op).map(|(binary, a, b)| Elementwise::Binary(binary, a, b)))
-                .or_else(|| convert(op).map(|(convert, x)| Elementwise::Convert(convert, x)));
+                .or_else(|| binary_op(op).map(|(binary, a, b)| Elementwise::Binary(binary, a, b)))
+                .or_else(|| convert_op(op).map(|(convert, x)| Elementwise::Convert(convert, x)));
         }
     })
 }
 
-fn unary(op: &Op) -> Option<(Unary, Id)> {
+fn unary_op(op: &Op) -> Option<(Unary, Id)> {
     Some(match *op {
         Op::AbsF { source } => (Unary::AbsF, source),
         Op::AbsI { source } => (Unary::AbsI, source),
@@ -71,7 +72,7 @@ fn unary(op: &Op) -> Option<(Unary, Id)> {
     })
 }
 
-fn binary(op: &Op) -> Option<(Binary, Id, Id)> {
+fn binary_op(op: &Op) -> Option<(Binary, Id, Id)> {
     Some(match *op {
         Op::AddF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::AddF { rounding, ftz }, lhs, rhs),
         Op::SubF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::SubF { rounding, ftz }, lhs, rhs),
@@ -100,7 +101,7 @@ fn binary(op: &Op) -> Option<(Binary, Id, Id)> {
     })
 }
 
-fn convert(op: &Op) -> Option<(Convert, Id)> {
+fn convert_op(op: &Op) -> Option<(Convert, Id)> {
     Some(match *op {
         Op::ExtI { signedness, from } => (Convert::ExtI { signedness }, from),
         Op::TruncI { overflow, from } => (Convert::TruncI { overflow }, from),
@@ -113,7 +114,8 @@ fn convert(op: &Op) -> Option<(Convert, Id)> {
 }
 
 impl TileProgram<'_> {
-    pub(super) fn elementwise(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Option<Tile> {
+    /// Executes an element-wise op. Returns `None` for other ops.
+    pub(super) fn execute_elementwise(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Option<Tile> {
         Some(match elementwise(kind)? {
             Elementwise::Unary(unary, x) => tile::unary(unary, env.tile(x)),
             Elementwise::Binary(binary, a, b) => tile::binary(binary, env.tile(a), env.tile(b)),
@@ -129,31 +131,39 @@ impl TileProgram<'_> {
         })
     }
 
-    /// Executes ops that move elements.
-    pub(super) fn reshape(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
-        self.reshape_with(op, kind, env, Tile::clone)
+    /// Executes ops that move elements without arithmetic. Returns `None` for other ops.
+    pub(super) fn rearrange(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
+        self.rearrange_with(op, kind, env, Tile::clone)
     }
 
-    /// Like `reshape`, but on the tiles that `of` returns for the operands.
-    pub(super) fn reshape_with(&self, op: OpId, kind: &Op, env: &Env<'_>, of: impl Fn(&Tile) -> Tile) -> Result<Option<Tile>> {
-        let result =
-            |env: &Env<'_>, f: fn(&Tile, core_dialect::tile::Shape) -> Tile, x: &Id| f(&of(env.tile(*x)), self.result_type(op).0);
-        let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
-        let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
+    /// Like `rearrange`, but on the tiles that `map_operand` returns for the operands. `pack` and `unpack` ignore `map_operand`.
+    pub(super) fn rearrange_with(
+        &self,
+        op: OpId,
+        kind: &Op,
+        env: &Env<'_>,
+        map_operand: impl Fn(&Tile) -> Tile,
+    ) -> Result<Option<Tile>> {
+        let rearranged = |env: &Env<'_>, f: fn(&Tile, core_dialect::tile::Shape) -> Tile, x: &Id| {
+            f(&map_operand(env.tile(*x)), self.result_type(op).0)
+        };
+        let slice_index = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
+        let outside_tile = || Diagnostic::invalid("RUN032", "a slice outside the tile");
         Ok(Some(match kind {
-            Op::Reshape { source } => result(env, |x, shape| x.with_shape(shape), source),
-            Op::Broadcast { source } => result(env, shape::broadcast, source),
+            Op::Reshape { source } => rearranged(env, |x, shape| x.with_shape(shape), source),
+            Op::Broadcast { source } => rearranged(env, shape::broadcast, source),
             Op::Permute { permutation, source } => {
                 let order: Vec<usize> = permutation.iter().map(|dim| *dim as usize).collect();
-                shape::permute(&of(env.tile(*source)), &order)
+                shape::permute(&map_operand(env.tile(*source)), &order)
             }
-            Op::Cat { dim, lhs, rhs } => shape::cat(&of(env.tile(*lhs)), &of(env.tile(*rhs)), *dim as usize),
+            Op::Cat { dim, lhs, rhs } => shape::cat(&map_operand(env.tile(*lhs)), &map_operand(env.tile(*rhs)), *dim as usize),
             Op::Extract { source, indices } => {
-                let slice = shape::extract(&of(env.tile(*source)), self.result_type(op).0, &numbers(indices));
-                slice.ok_or_else(outside)?
+                let slice = shape::extract(&map_operand(env.tile(*source)), self.result_type(op).0, &slice_index(indices));
+                slice.ok_or_else(outside_tile)?
             }
             Op::Insert { source, destination, indices } => {
-                shape::insert(&of(env.tile(*source)), &of(env.tile(*destination)), &numbers(indices)).ok_or_else(outside)?
+                shape::insert(&map_operand(env.tile(*source)), &map_operand(env.tile(*destination)), &slice_index(indices))
+                    .ok_or_else(outside_tile)?
             }
             Op::Iota {} => {
                 let (shape, elem) = self.result_type(op);

@@ -1,7 +1,7 @@
 //! Ops with memory effects: loads, stores, atomics, tokens and allocations.
 
-use super::{TileProgram, tile};
-use crate::exec::access::{self, AccessAttrs, Request};
+use super::{TileProgram, tile_result};
+use crate::exec::access::{self, AccessAttrs, AccessRequest};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, memory_bits};
 use crate::value::Value;
@@ -24,9 +24,10 @@ impl TileProgram<'_> {
             Op::MakeToken {} => smallvec![Value::Token(START_TOKEN)],
             Op::JoinTokens { tokens } => {
                 let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
-                smallvec![Value::Token(env.world.join(&tokens))]
+                smallvec![Value::Token(env.world.join_tokens(&tokens))]
             }
-            // One grid runs at a time, and every pointer to an address refers to the same memory. There is nothing to wait for.
+            // Only one grid runs at a time, and every pointer to an address refers to the same memory. So these ops wait for
+            // nothing.
             Op::GdcWaitTko { token } | Op::GdcLaunchDependentsTko { token } => smallvec![Value::Token(env.token(*token))],
             Op::MemoryFenceAliasTko { token } => smallvec![Value::Token(env.token(Some(*token)))],
             Op::Alloca { num_elem, alignment, .. } => {
@@ -34,17 +35,17 @@ impl TileProgram<'_> {
                 let Elem::Ptr { pointee, .. } = elem else { unreachable!("the verifier guarantees that the result is a pointer") };
                 let bytes = (*num_elem as u64).saturating_mul(memory_bits(pointee).into()).div_ceil(8);
                 let address = env.world.allocate(bytes, *alignment as u64)?;
-                return tile(Tile::scalar(elem, address)).map(Some);
+                return tile_result(Tile::scalar(elem, address)).map(Some);
             }
             _ => return Ok(None),
         }))
     }
 
-    /// Returns the memory access of an op.
-    pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, AccessAttrs)> {
-        let get = |id: &Id| env.tile(*id).clone();
-        let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
-        let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
+    /// Returns the memory access that an op performs, or `None` for other ops.
+    pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(AccessRequest<'a>, AccessAttrs)> {
+        let tile_of = |id: &Id| env.tile(*id).clone();
+        let optional_tile = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
+        let tiles = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
         let loc = self.function.body.ops[op].loc;
         let access_attrs = |token: &Option<Id>, ordering: &MemoryOrdering, scope: Option<MemoryScope>| AccessAttrs {
             loc,
@@ -55,50 +56,56 @@ impl TileProgram<'_> {
         Some(match kind {
             Op::LoadPtrTko { memory_ordering, memory_scope, source, mask, padding_value, token, .. } => {
                 let (_, elem) = self.result_type(op);
-                let request = Request::Load { pointers: get(source), elem, mask: some(mask), other: some(padding_value) };
+                let request = AccessRequest::Load {
+                    pointers: tile_of(source),
+                    elem,
+                    mask: optional_tile(mask),
+                    padding: optional_tile(padding_value),
+                };
                 (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::StorePtrTko { memory_ordering, memory_scope, destination, value, mask, token, .. } => {
-                let request = Request::Store { pointers: get(destination), value: get(value), mask: some(mask) };
+                let request =
+                    AccessRequest::Store { pointers: tile_of(destination), value: tile_of(value), mask: optional_tile(mask) };
                 (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::LoadViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
-                let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
+                let request = AccessRequest::LoadView { view: env.view(*view), index: tiles(index), in_bounds: inbounds };
                 (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::StoreViewTko { memory_ordering, memory_scope, inbounds, tile, view, index, token, .. } => {
-                let (view, index) = (env.view(*view), all(index));
-                let request = Request::StoreView { tile: get(tile), view, index, in_bounds: inbounds };
+                let (view, index) = (env.view(*view), tiles(index));
+                let request = AccessRequest::StoreView { tile: tile_of(tile), view, index, in_bounds: inbounds };
                 (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view, index, value, token } => {
-                let (view, index) = (env.view(*view), all(index));
-                let request = Request::ReduceView { tile: get(value), view, index, in_bounds: inbounds, mode: *mode };
+                let (view, index) = (env.view(*view), tiles(index));
+                let request = AccessRequest::ReduceView { tile: tile_of(value), view, index, in_bounds: inbounds, mode: *mode };
                 (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
-            // The interpreter models one device, so a multicast reduction over devices is a plain load.
+            // The executor models one device, so a multicast load, which reduces over devices, is a plain load.
             Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
-                let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
+                let request = AccessRequest::LoadView { view: env.view(*view), index: tiles(index), in_bounds: inbounds };
                 (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::MultimemReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, tile, index, token } => {
-                let (tile, view, index, reduction) = (get(tile), env.view(*view), all(index), Some(*reduction));
-                let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction };
+                let (tile, view, index, reduction) = (tile_of(tile), env.view(*view), tiles(index), Some(*reduction));
+                let request = AccessRequest::MulticastStore { tile, view, index, in_bounds: inbounds, reduction };
                 (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
             Op::MultimemStoreViewTko { memory_ordering, memory_scope, inbounds, view, tile, index, token } => {
-                let (tile, view, index) = (get(tile), env.view(*view), all(index));
-                let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction: None };
+                let (tile, view, index) = (tile_of(tile), env.view(*view), tiles(index));
+                let request = AccessRequest::MulticastStore { tile, view, index, in_bounds: inbounds, reduction: None };
                 (request, access_attrs(token, memory_ordering, *memory_scope))
             }
             Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token } => {
-                let (pointers, value, mask) = (get(pointers), get(arg), some(mask));
-                let request = Request::ReadModifyWrite { pointers, value, mask, mode: *mode };
+                let (pointers, value, mask) = (tile_of(pointers), tile_of(arg), optional_tile(mask));
+                let request = AccessRequest::ReadModifyWrite { pointers, value, mask, mode: *mode };
                 (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
             Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => {
-                let (pointers, compare, value, mask) = (get(pointers), get(cmp), get(val), some(mask));
-                let request = Request::CompareAndSwap { pointers, compare, value, mask };
+                let (pointers, compare, value, mask) = (tile_of(pointers), tile_of(cmp), tile_of(val), optional_tile(mask));
+                let request = AccessRequest::CompareAndSwap { pointers, compare, value, mask };
                 (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
             _ => return None,

@@ -1,4 +1,4 @@
-//! Executes Tile IR directly. This is the reference semantics of a program.
+//! Executes `.tile` programs (Tile IR). This execution defines the semantics of a program.
 
 mod compute;
 mod memory;
@@ -26,11 +26,11 @@ pub(crate) struct TileProgram<'a> {
     module: &'a Module,
     pub(crate) function: &'a Function,
     debug: &'a DebugInfo,
-    /// The function's constants, converted once.
+    /// The value of each constant op, by op number; `None` for other ops.
     constants: Vec<Option<Tile>>,
     /// Addresses of the module's globals, by name.
     globals: BTreeMap<String, u64>,
-    /// The `assume` ops whose results only strides of tensor views use.
+    /// The `assume` ops whose results are used only as strides of tensor views.
     stride_assumes: BTreeSet<OpId>,
 }
 
@@ -42,13 +42,14 @@ impl<'a> TileProgram<'a> {
             debug,
             constants: Vec::new(),
             globals,
-            stride_assumes: strides::assumptions(&function.body),
+            stride_assumes: strides::stride_only_assumes(&function.body),
         };
-        program.constants = function.body.ops.iter().map(|(op, node)| program.constant(op, &node.kind)).collect();
+        program.constants = function.body.ops.iter().map(|(op, node)| program.constant_tile(op, &node.kind)).collect();
         program
     }
 
-    fn constant(&self, op: OpId, kind: &Op) -> Option<Tile> {
+    /// Returns the value of an op if it is a constant.
+    fn constant_tile(&self, op: OpId, kind: &Op) -> Option<Tile> {
         let Op::Constant { value } = kind else { return None };
         let ty = *self.function.body.ty(self.function.body.result(op));
         let (shape, elem) = self.tile_type(ty);
@@ -58,7 +59,7 @@ impl<'a> TileProgram<'a> {
         })
     }
 
-    /// Returns whether tile blocks may synchronise or observe each other's writes, so that they must run in turns.
+    /// Returns whether tile blocks may synchronise or observe each other's writes. If so, they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
         use core_dialect::memory::MemoryOrdering::Weak;
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
@@ -83,7 +84,7 @@ impl<'a> TileProgram<'a> {
 
     fn tile_type(&self, ty: TypeId) -> (Shape, Elem) {
         let (element, shape) = self.module.tile(ty);
-        (shape.iter().map(|dim| *dim as u32).collect(), elem(element))
+        (shape.iter().map(|dim| *dim as u32).collect(), core_elem(element))
     }
 
     /// Returns the shape and element type of an op's only tile result.
@@ -92,15 +93,16 @@ impl<'a> TileProgram<'a> {
     }
 }
 
-/// Converts an element type. Tile IR pointers have no address space.
-pub(crate) fn elem(element: Element) -> Elem {
+/// Converts a Tile IR element type to the core dialect. Tile IR pointers have no address space, so they become generic pointers.
+pub(crate) fn core_elem(element: Element) -> Elem {
     match element {
         Element::Scalar(scalar) => Elem::Scalar(scalar),
         Element::Ptr(pointer) => Elem::Ptr { pointee: pointer.pointee, space: Space::Generic },
     }
 }
 
-fn tile(tile: Tile) -> Result<Results> {
+/// Returns a tile as the only result.
+fn tile_result(tile: Tile) -> Result<Results> {
     Ok(smallvec![Value::Tile(tile)])
 }
 
@@ -145,37 +147,38 @@ impl Program for TileProgram<'_> {
     }
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
-        let results = self.compute(op, env)?;
+        let results = self.execute_op(op, env)?;
         if env.world.checks(Check::Padding) { self.follow_undetermined(op, results, env) } else { Ok(results) }
     }
 }
 
 impl TileProgram<'_> {
-    fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+    /// Executes an op without tracking undetermined elements.
+    fn execute_op(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Op::DivI { rhs, .. } | Op::RemI { rhs, .. } = kind {
             effects::check_divisor(*rhs, loc, env);
         }
-        if let Some(result) = self.elementwise(op, kind, env) {
-            return tile(result);
+        if let Some(result) = self.execute_elementwise(op, kind, env) {
+            return tile_result(result);
         }
-        if let Some(result) = self.reshape(op, kind, env)? {
-            return tile(result);
+        if let Some(result) = self.rearrange(op, kind, env)? {
+            return tile_result(result);
         }
         match kind {
-            Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("computed in advance")),
-            Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile(self.mma(kind, env)),
+            Op::Constant { .. } => tile_result(self.constants[op.0 as usize].clone().expect("computed in advance")),
+            Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile_result(self.mma(kind, env)),
             Op::Reduce { dim, operands, body, .. } => {
-                let (fold_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
-                let results = combine::reduce(fold_body(), dim, operands, env)?;
-                combine::check_order(fold_body(), &ReductionOrScan { dim, scan: None, operands, results: &results }, loc, env)?;
+                let (combiner_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
+                let results = combine::reduce(combiner_body(), dim, operands, env)?;
+                combine::check_order(combiner_body(), &ReductionOrScan { dim, scan: None, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::Scan { dim, direction, operands, body, .. } => {
-                let (fold_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
-                let results = combine::scan(fold_body(), dim, *direction == Direction::Reverse, operands, env)?;
+                let (combiner_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
+                let results = combine::scan(combiner_body(), dim, *direction == Direction::Reverse, operands, env)?;
                 let scan = Some(*direction);
-                combine::check_order(fold_body(), &ReductionOrScan { dim, scan, operands, results: &results }, loc, env)?;
+                combine::check_order(combiner_body(), &ReductionOrScan { dim, scan, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::GetTileBlockId {} => {
@@ -188,7 +191,7 @@ impl TileProgram<'_> {
                 let (_, elem) = self.result_type(op);
                 let name = self.module.string(name.0);
                 match self.globals.get(name) {
-                    Some(address) => tile(Tile::scalar(elem, *address)),
+                    Some(address) => tile_result(Tile::scalar(elem, *address)),
                     None => Err(Diagnostic::invalid("RUN030", format!("no global is named '{name}'"))),
                 }
             }
@@ -212,8 +215,8 @@ impl TileProgram<'_> {
     }
 }
 
-/// Returns an integer of the type that shapes and indices have.
-fn integer(ty: &Type, value: i64) -> Tile {
+/// Returns an integer scalar of the given type: the type of an extent or an index.
+fn integer_tile(ty: &Type, value: i64) -> Tile {
     let scalar = ty.tile().and_then(|(element, _)| element.scalar()).unwrap_or(Scalar::I64);
     Tile::scalar(Elem::Scalar(scalar), value as u64 & scalar.mask())
 }

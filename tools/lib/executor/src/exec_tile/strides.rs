@@ -1,7 +1,7 @@
 //! Deferred checks of `assume` ops on strides; see [`stride_assumptions`].
 
 use super::{TileProgram, memory};
-use crate::check::stride_assumptions::{self, Use};
+use crate::check::stride_assumptions::{self, StrideUse};
 use crate::check::{Check, assume};
 use crate::exec::Env;
 use base::{Body, Op as OpId, Value as Id};
@@ -9,19 +9,19 @@ use std::collections::BTreeSet;
 use tileir::types::DYNAMIC;
 use tileir::{Op, Type, TypeId};
 
-fn stride_use(op: &Op) -> Use<'_> {
+fn stride_use(op: &Op) -> StrideUse<'_> {
     match op {
-        Op::Assume { value, .. } => Use::Assume(*value),
+        Op::Assume { value, .. } => StrideUse::Assume(*value),
         Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
-            Use::Tensor { others: dynamic_shape.iter().chain([base]).copied().collect(), strides: dynamic_strides }
+            StrideUse::Tensor { other_operands: dynamic_shape.iter().chain([base]).copied().collect(), strides: dynamic_strides }
         }
-        _ => Use::Other,
+        _ => StrideUse::Other,
     }
 }
 
-/// Returns the `assume` ops whose results only strides use.
-pub(super) fn assumptions(body: &Body<Op, TypeId>) -> BTreeSet<OpId> {
-    stride_assumptions::assumptions(body, stride_use)
+/// Returns the `assume` ops whose results are used only as strides of tensor views.
+pub(super) fn stride_only_assumes(body: &Body<Op, TypeId>) -> BTreeSet<OpId> {
+    stride_assumptions::stride_only_assumes(body, stride_use)
 }
 
 impl TileProgram<'_> {
@@ -30,10 +30,12 @@ impl TileProgram<'_> {
         if self.stride_assumes.is_empty() || !env.world.checks(Check::Assume) {
             return;
         }
-        let Type::TensorView { strides: known, .. } = self.ty(self.function.body.result(op)) else { return };
-        let dims = (0..known.len()).filter(|dim| known[*dim] == DYNAMIC);
-        for (_, stride) in dims.zip(strides).filter(|(dim, _)| sizes[*dim] > 1) {
-            for (assumption, value) in stride_assumptions::chain(&self.function.body, &self.stride_assumes, *stride, stride_use) {
+        let Type::TensorView { strides: stride_types, .. } = self.ty(self.function.body.result(op)) else { return };
+        let dynamic_dims = (0..stride_types.len()).filter(|dim| stride_types[*dim] == DYNAMIC);
+        for (_, stride) in dynamic_dims.zip(strides).filter(|(dim, _)| sizes[*dim] > 1) {
+            for (assumption, value) in
+                stride_assumptions::assume_chain(&self.function.body, &self.stride_assumes, *stride, stride_use)
+            {
                 let node = &self.function.body.ops[assumption];
                 if let Op::Assume { predicate, .. } = &node.kind
                     && let Some(violation) =

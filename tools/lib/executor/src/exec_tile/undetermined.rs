@@ -1,10 +1,10 @@
 //! Tracks elements that a load without padding leaves undetermined, because they are outside the tensor or masked out.
 //!
-//! Computing with them is allowed as long as no result is used: cuTile programs load, compute and store tiles that extend over an
-//! edge. A use is a store inside a tensor, an address, a mask, a branch or a printed value.
+//! A program may compute with undetermined elements as long as it does not use the results: cuTile programs load, compute and store
+//! tiles that extend over an edge of the tensor. A use is a store inside a tensor, an address, a mask, a branch or a printed value.
 
 use super::{TileProgram, compute};
-use crate::exec::access::{self, Request};
+use crate::exec::access::{self, AccessRequest};
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
 use crate::tile::shape::for_each_index;
@@ -17,7 +17,7 @@ use tileir::Op;
 use tileir::enums::Direction;
 
 impl TileProgram<'_> {
-    /// Reports uses by an executed op. Marks the undetermined elements of its results.
+    /// Reports an executed op that uses undetermined elements. Returns its results with their undetermined elements recorded.
     pub(super) fn follow_undetermined(&self, op: OpId, mut results: Results, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         let Some((request, _)) = self.request(op, kind, env) else {
@@ -33,9 +33,9 @@ impl TileProgram<'_> {
                 env.report_undetermined(loc, "a view depends on");
                 return Ok(results);
             }
-            for (number, result) in results.iter_mut().enumerate() {
+            for (result_index, result) in results.iter_mut().enumerate() {
                 if let Value::Tile(tile) = result
-                    && let Some(undetermined) = self.undetermined(op, kind, number, tile, env)?
+                    && let Some(undetermined) = self.undetermined_of_result(op, kind, result_index, tile, env)?
                 {
                     *tile = tile.with_undetermined(undetermined);
                 }
@@ -52,21 +52,29 @@ impl TileProgram<'_> {
     }
 
     /// Returns the undetermined elements of a result, or `None` for ops that are not tracked.
-    fn undetermined(&self, op: OpId, kind: &Op, number: usize, result: &Tile, env: &Env<'_>) -> Result<Option<Vec<bool>>> {
+    fn undetermined_of_result(
+        &self,
+        op: OpId,
+        kind: &Op,
+        result_index: usize,
+        result: &Tile,
+        env: &Env<'_>,
+    ) -> Result<Option<Vec<bool>>> {
         let count = result.count();
         if let Some(elementwise) = compute::elementwise(kind) {
-            let each = |at: usize| match elementwise {
+            let is_result_undetermined = |at: usize| match elementwise {
                 Elementwise::Select(cond, yes, no) => {
                     let cond = env.tile(cond);
-                    let picked = if cond.lanes().get(place(cond, at)) & 1 == 1 { yes } else { no };
-                    is_undetermined(cond, at) || is_undetermined(env.tile(picked), at)
+                    let selected = if cond.lanes().get(element_index(cond, at)) & 1 == 1 { yes } else { no };
+                    is_undetermined(cond, at) || is_undetermined(env.tile(selected), at)
                 }
                 _ => kind.operands().iter().any(|id| is_undetermined(env.tile(*id), at)),
             };
-            return Ok(Some((0..count).map(each).collect()));
+            return Ok(Some((0..count).map(is_result_undetermined).collect()));
         }
         Ok(match kind {
-            // Elements of another width would make all elements that share bytes undetermined, so they are not tracked.
+            // The results are not tracked: their elements have another width, so an element may share bytes with several operand
+            // elements.
             Op::Pack { .. } | Op::Unpack { .. } => None,
             Op::MmaF { lhs, rhs, acc, .. } | Op::MmaI { lhs, rhs, acc, .. } | Op::MmaFScaled { lhs, rhs, acc, .. } => {
                 Some(undetermined_of_matmul([env.tile(*lhs), env.tile(*rhs), env.tile(*acc)]))
@@ -75,54 +83,55 @@ impl TileProgram<'_> {
             Op::Scan { dim, direction, operands, .. } => {
                 Some(undetermined_of_reduction(operands, *dim as usize, Some(*direction), count, env))
             }
-            Op::Assume { value, .. } if number == 0 => env.tile(*value).undetermined().map(<[bool]>::to_vec),
-            _ => self.reshape_with(op, kind, env, Tile::undetermined_tile)?.map(|tile| bits(&tile)),
+            Op::Assume { value, .. } if result_index == 0 => env.tile(*value).undetermined().map(<[bool]>::to_vec),
+            _ => self.rearrange_with(op, kind, env, Tile::undetermined_tile)?.map(|tile| mask_of(&tile)),
         })
     }
 }
 
-fn bits(tile: &Tile) -> Vec<bool> {
+fn mask_of(tile: &Tile) -> Vec<bool> {
     tile.lanes().iter().map(|bit| bit & 1 == 1).collect()
 }
 
-/// Returns the index of an element in a tile. In a reduction body, a tile with one element is a splat of it.
-fn place(tile: &Tile, at: usize) -> usize {
+/// Returns the index of an element in an operand. In a reduction body, an operand with one element stands for a tile of copies.
+fn element_index(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
 
 fn is_undetermined(tile: &Tile, at: usize) -> bool {
-    tile.undetermined().is_some_and(|mask| mask[place(tile, at)])
+    tile.undetermined().is_some_and(|mask| mask[element_index(tile, at)])
 }
 
-/// Each result element depends on a row and a column.
+/// Returns the undetermined elements of an MMA result. An element depends on a row of `lhs` and a column of `rhs`.
 fn undetermined_of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
     let rank = acc.shape.len();
     let [rows, columns, depth] = [acc.shape[rank - 2], acc.shape[rank - 1], lhs.shape[rank - 1]].map(|extent| extent as usize);
     let batches = acc.count() / (rows * columns);
     let row = |batch: usize, i: usize| (0..depth).any(|k| is_undetermined(lhs, (batch * rows + i) * depth + k));
     let column = |batch: usize, j: usize| (0..depth).any(|k| is_undetermined(rhs, (batch * depth + k) * columns + j));
-    let of_rows: Vec<bool> = (0..batches * rows).map(|at| row(at / rows, at % rows)).collect();
-    let of_columns: Vec<bool> = (0..batches * columns).map(|at| column(at / columns, at % columns)).collect();
-    let each = |at: usize| {
+    let undetermined_rows: Vec<bool> = (0..batches * rows).map(|at| row(at / rows, at % rows)).collect();
+    let undetermined_columns: Vec<bool> = (0..batches * columns).map(|at| column(at / columns, at % columns)).collect();
+    let is_result_undetermined = |at: usize| {
         let (batch, i, j) = (at / columns / rows, at / columns % rows, at % columns);
-        of_rows[batch * rows + i] || of_columns[batch * columns + j] || is_undetermined(acc, at)
+        undetermined_rows[batch * rows + i] || undetermined_columns[batch * columns + j] || is_undetermined(acc, at)
     };
-    (0..acc.count()).map(each).collect()
+    (0..acc.count()).map(is_result_undetermined).collect()
 }
 
-/// Each result element depends on a line, or on the prefix that a scan combined.
+/// Returns the undetermined elements of a reduction or scan. An element depends on all elements of its line along `dim`, or, in a
+/// scan, on the elements up to its own.
 fn undetermined_of_reduction(operands: &[Id], dim: usize, scan: Option<Direction>, count: usize, env: &Env<'_>) -> Vec<bool> {
     let shape = env.tile(operands[0]).shape.clone();
-    let (along, inner) = (shape[dim] as usize, shape[dim + 1..].iter().map(|extent| *extent as usize).product::<usize>());
+    let (line_length, inner) = (shape[dim] as usize, shape[dim + 1..].iter().map(|extent| *extent as usize).product::<usize>());
     let mut out = vec![false; count];
     let mut at = 0;
     for_each_index(&shape, |index| {
         if operands.iter().any(|id| is_undetermined(env.tile(*id), at)) {
-            let (outer, i, rest) = (at / (along * inner), index[dim] as usize, at % inner);
+            let (outer, i, inner_index) = (at / (line_length * inner), index[dim] as usize, at % inner);
             match scan {
-                None => out[outer * inner + rest] = true,
-                Some(Direction::Reverse) => (0..=i).for_each(|i| out[(outer * along + i) * inner + rest] = true),
-                Some(_) => (i..along).for_each(|i| out[(outer * along + i) * inner + rest] = true),
+                None => out[outer * inner + inner_index] = true,
+                Some(Direction::Reverse) => (0..=i).for_each(|i| out[(outer * line_length + i) * inner + inner_index] = true),
+                Some(_) => (i..line_length).for_each(|i| out[(outer * line_length + i) * inner + inner_index] = true),
             }
         }
         at += 1;
@@ -131,37 +140,38 @@ fn undetermined_of_reduction(operands: &[Id], dim: usize, scan: Option<Direction
 }
 
 /// Returns whether an access depends on undetermined elements or makes them visible.
-fn uses_undetermined(request: &Request<'_>) -> bool {
-    let any = |tile: &Tile| tile.undetermined().is_some();
-    let enabled = |tiles: &[&Tile], mask: &Option<Tile>| {
+fn uses_undetermined(request: &AccessRequest<'_>) -> bool {
+    let has_undetermined = |tile: &Tile| tile.undetermined().is_some();
+    let uses_enabled = |tiles: &[&Tile], mask: &Option<Tile>| {
         let masked_out = |at: usize| mask.as_ref().is_some_and(|mask| mask.lanes().get(at) & 1 == 0);
-        let affected = |tile: &&Tile| (0..tile.count()).any(|at| is_undetermined(tile, at) && !masked_out(at));
-        mask.as_ref().is_some_and(any) || tiles.iter().any(affected)
+        let is_used = |tile: &&Tile| (0..tile.count()).any(|at| is_undetermined(tile, at) && !masked_out(at));
+        mask.as_ref().is_some_and(has_undetermined) || tiles.iter().any(is_used)
     };
     match request {
-        Request::LoadView { index, .. } => index.iter().any(any),
-        Request::StoreView { tile, view, index, .. }
-        | Request::ReduceView { tile, view, index, .. }
-        | Request::MulticastStore { tile, view, index, .. } => {
-            let outside = access::outside(view, index);
-            let stored = |at: usize| is_undetermined(tile, at) && !outside.as_ref().is_some_and(|outside| outside[at]);
-            index.iter().any(any) || any(tile) && (0..tile.count()).any(stored)
+        AccessRequest::LoadView { index, .. } => index.iter().any(has_undetermined),
+        AccessRequest::StoreView { tile, view, index, .. }
+        | AccessRequest::ReduceView { tile, view, index, .. }
+        | AccessRequest::MulticastStore { tile, view, index, .. } => {
+            let outside = access::elements_outside(view, index);
+            let is_stored = |at: usize| is_undetermined(tile, at) && !outside.as_ref().is_some_and(|outside| outside[at]);
+            index.iter().any(has_undetermined) || has_undetermined(tile) && (0..tile.count()).any(is_stored)
         }
-        Request::Load { pointers, mask, .. } => enabled(&[pointers], mask),
-        Request::Store { pointers, value, mask } | Request::ReadModifyWrite { pointers, value, mask, .. } => {
-            enabled(&[pointers, value], mask)
+        AccessRequest::Load { pointers, mask, .. } => uses_enabled(&[pointers], mask),
+        AccessRequest::Store { pointers, value, mask } | AccessRequest::ReadModifyWrite { pointers, value, mask, .. } => {
+            uses_enabled(&[pointers, value], mask)
         }
-        Request::CompareAndSwap { pointers, compare, value, mask } => enabled(&[pointers, compare, value], mask),
+        AccessRequest::CompareAndSwap { pointers, compare, value, mask } => uses_enabled(&[pointers, compare, value], mask),
     }
 }
 
 /// Returns the elements that a load leaves undetermined.
-fn undetermined_after_load(request: &Request<'_>) -> Option<Vec<bool>> {
+fn undetermined_after_load(request: &AccessRequest<'_>) -> Option<Vec<bool>> {
     match request {
-        Request::LoadView { view, index, .. } if view.padding.is_none() => access::outside(view, index),
-        Request::Load { mask: Some(mask), other, .. } => {
-            let each = |at: usize| mask.lanes().get(at) & 1 == 0 && other.as_ref().is_none_or(|other| is_undetermined(other, at));
-            Some((0..mask.count()).map(each).collect())
+        AccessRequest::LoadView { view, index, .. } if view.padding.is_none() => access::elements_outside(view, index),
+        AccessRequest::Load { mask: Some(mask), padding, .. } => {
+            let is_left_undetermined =
+                |at: usize| mask.lanes().get(at) & 1 == 0 && padding.as_ref().is_none_or(|padding| is_undetermined(padding, at));
+            Some((0..mask.count()).map(is_left_undetermined).collect())
         }
         _ => None,
     }

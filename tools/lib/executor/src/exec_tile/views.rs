@@ -1,6 +1,6 @@
-//! Tensor views and the partition, gather and strided views over them.
+//! Ops that create or query tensor views and the partition, strided and gather views over them.
 
-use super::{TileProgram, integer};
+use super::{TileProgram, integer_tile};
 use crate::exec::{Env, Results};
 use crate::value::{Tensor, Value, View};
 use base::diag::Result;
@@ -15,52 +15,52 @@ impl TileProgram<'_> {
     pub(super) fn view_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         Ok(match kind {
             Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
-                let tensor = self.tensor(op, *base, dynamic_shape, dynamic_strides, env);
+                let tensor = self.make_tensor(op, *base, dynamic_shape, dynamic_strides, env);
                 self.check_strides(op, dynamic_strides, &tensor.sizes, env);
                 smallvec![Value::Tensor(Arc::new(tensor))]
             }
             Op::MakePartitionView { tensor_view }
             | Op::MakeStridedView { tensor_view }
             | Op::MakeGatherScatterView { tensor_view } => {
-                smallvec![Value::View(Arc::new(self.view(op, env.tensor(*tensor_view))))]
+                smallvec![Value::View(Arc::new(self.make_view(op, env.tensor(*tensor_view))))]
             }
-            Op::GetTensorShape { src } => self.integers(op, &env.tensor(*src).sizes),
-            Op::GetIndexSpaceShape { src } => self.integers(op, &env.view(*src).index_space()),
+            Op::GetTensorShape { src } => self.integer_results(op, &env.tensor(*src).sizes),
+            Op::GetIndexSpaceShape { src } => self.integer_results(op, &env.view(*src).index_space()),
             _ => unreachable!("handles view ops only"),
         })
     }
 
-    fn integers(&self, op: OpId, values: &[i64]) -> Results {
+    fn integer_results(&self, op: OpId, values: &[i64]) -> Results {
         let results = &self.function.body.ops[op].results;
-        results.iter().zip(values).map(|(id, value)| Value::Tile(integer(self.ty(*id), *value))).collect()
+        results.iter().zip(values).map(|(id, value)| Value::Tile(integer_tile(self.ty(*id), *value))).collect()
     }
 
-    fn tensor(&self, op: OpId, base: Id, sizes: &[Id], strides: &[Id], env: &Env<'_>) -> Tensor {
+    fn make_tensor(&self, op: OpId, base: Id, sizes: &[Id], strides: &[Id], env: &Env<'_>) -> Tensor {
         let Type::TensorView { element, shape, strides: stride_type, .. } = self.ty(self.function.body.result(op)) else {
             unreachable!("the verifier guarantees that the result is a tensor view")
         };
         // Extents are unsigned; strides may be negative.
         let mut sizes = sizes.iter().map(|id| env.tile(*id)).map(|tile| tile.first().min(i64::MAX as u64) as i64);
         let mut strides = strides.iter().map(|id| env.tile(*id).first_signed());
-        let fill = |known: &[i64], given: &mut dyn Iterator<Item = i64>| -> Vec<i64> {
-            known.iter().map(|value| if *value == DYNAMIC { given.next().unwrap_or(0) } else { *value }).collect()
+        let fill_dynamic = |extents: &[i64], dynamic: &mut dyn Iterator<Item = i64>| -> Vec<i64> {
+            extents.iter().map(|extent| if *extent == DYNAMIC { dynamic.next().unwrap_or(0) } else { *extent }).collect()
         };
         Tensor {
             base: env.tile(base).first(),
             elem: *element,
-            sizes: fill(shape, &mut sizes),
-            strides: fill(stride_type, &mut strides),
+            sizes: fill_dynamic(shape, &mut sizes),
+            strides: fill_dynamic(stride_type, &mut strides),
         }
     }
 
-    fn view(&self, op: OpId, tensor: Arc<Tensor>) -> View {
+    fn make_view(&self, op: OpId, tensor: Arc<Tensor>) -> View {
         let ty = self.ty(self.function.body.result(op));
         let identity = || (0..tensor.sizes.len()).collect();
-        let mapped = |dims: &[i32]| dims.iter().map(|dim| *dim as usize).collect();
+        let dim_indices = |dims: &[i32]| dims.iter().map(|dim| *dim as usize).collect();
         let (kind, dim_map) = match ty {
-            Type::PartitionView { dim_map, .. } => (ViewKind::Partition, mapped(dim_map)),
+            Type::PartitionView { dim_map, .. } => (ViewKind::Partition, dim_indices(dim_map)),
             Type::StridedView { dim_map, traversal, .. } => {
-                (ViewKind::Strided { steps: traversal.iter().map(|step| *step as u32).collect() }, mapped(dim_map))
+                (ViewKind::Strided { steps: traversal.iter().map(|step| *step as u32).collect() }, dim_indices(dim_map))
             }
             Type::GatherScatterView { sparse_dim, .. } => (ViewKind::Gather { sparse_dim: *sparse_dim }, identity()),
             _ => unreachable!("the verifier guarantees that the result is a view"),

@@ -1,8 +1,9 @@
-//! Reductions and scans along one dimension, over any body.
+//! Reductions and scans along one dimension, with any combiner body. A line is a set of elements that differ only along that
+//! dimension.
 //!
 //! A reduction combines neighbours pairwise, then neighbouring results: a fixed order that associativity permits and that bounds
-//! error growth. The operand with the lower indices is the body's left argument. A scan is sequential, with the prefix on the left.
-//! Identities are not combined; extents are at least 1.
+//! error growth. The elements with the lower indices are the left argument of the body. A scan is sequential, with the prefix on
+//! the left. The identity is never combined, because extents are at least 1.
 
 use super::Tile;
 use base::diag::Result;
@@ -10,8 +11,8 @@ use core_dialect::tile::{Elem, Shape, element_count};
 use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 
-/// Evaluates the body for many elements at once. The arguments are one-dimensional tiles, a left and a right one per operand (for a
-/// scan, the prefix and the elements). It returns one tile per operand.
+/// Evaluates the body for many elements at once. Its arguments are one-dimensional tiles, a left and a right one per operand (for a
+/// scan, the prefix and the elements). Its results are one tile per operand.
 pub(crate) type Combiner<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
 
 /// The element counts of a shape before a dimension, along it and after it.
@@ -26,30 +27,31 @@ impl AxisExtents {
     fn new(shape: &[u32], dim: usize) -> AxisExtents {
         AxisExtents { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
     }
-    /// Extracts the runs of elements at the given positions along the dimension.
-    fn pick(self, lanes: &Lanes, places: impl Iterator<Item = usize> + Clone) -> Lanes {
-        fn copy<W: Word>(words: &[W], extents: AxisExtents, places: impl Iterator<Item = usize> + Clone) -> Lanes {
+    /// Extracts the elements at the given positions along the dimension.
+    fn gather_positions(self, lanes: &Lanes, positions: impl Iterator<Item = usize> + Clone) -> Lanes {
+        fn copy<W: Word>(words: &[W], extents: AxisExtents, positions: impl Iterator<Item = usize> + Clone) -> Lanes {
             let mut out = Vec::new();
             for block in words.chunks_exact(extents.along * extents.inner) {
-                for place in places.clone() {
-                    out.extend_from_slice(&block[place * extents.inner..][..extents.inner]);
+                for position in positions.clone() {
+                    out.extend_from_slice(&block[position * extents.inner..][..extents.inner]);
                 }
             }
             W::lanes(out)
         }
-        each_lanes!(lanes, words => copy(words, self, places))
+        each_lanes!(lanes, words => copy(words, self, positions))
     }
 }
 
-fn flat(elem: Elem, lanes: Lanes) -> Tile {
+fn flat_tile(elem: Elem, lanes: Lanes) -> Tile {
     Tile::new(Shape::from_slice(&[lanes.len() as u32]), elem, lanes)
 }
 
 /// The pairing of elements within a line.
 #[derive(Clone, Copy)]
 pub(crate) enum Pairing {
+    /// Adjacent elements.
     Neighbours,
-    /// Elements half a line apart, as in a warp butterfly.
+    /// Elements whose distance is half of the line, as in a warp butterfly.
     Halves,
 }
 
@@ -57,69 +59,76 @@ pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairing, body: Comb
     let mut extents = AxisExtents::new(&operands[0].shape, dim);
     let mut shape = operands[0].shape.clone();
     shape.remove(dim);
-    let mut all: Vec<Tile> = operands.to_vec();
+    let mut tiles: Vec<Tile> = operands.to_vec();
     while extents.along > 1 {
         let pairs = extents.along / 2;
-        let mut arguments = Vec::with_capacity(all.len() * 2);
-        for tile in &all {
+        let mut arguments = Vec::with_capacity(tiles.len() * 2);
+        for tile in &tiles {
             for side in 0..2 {
-                let place = |pair: usize| match pairing {
+                let position = |pair: usize| match pairing {
                     Pairing::Neighbours => 2 * pair + side,
                     Pairing::Halves => pair + side * pairs,
                 };
-                arguments.push(flat(tile.elem, extents.pick(tile.lanes(), (0..pairs).map(place))));
+                arguments.push(flat_tile(tile.elem, extents.gather_positions(tile.lanes(), (0..pairs).map(position))));
             }
         }
-        all = body(arguments)?;
+        tiles = body(arguments)?;
         extents.along = pairs;
     }
-    Ok(all.into_iter().map(|tile| tile.with_shape(shape.clone())).collect())
+    Ok(tiles.into_iter().map(|tile| tile.with_shape(shape.clone())).collect())
 }
 
 pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let extents = AxisExtents::new(&operands[0].shape, dim);
-    let slice = |place: usize| -> Vec<Tile> {
-        operands.iter().map(|tile| flat(tile.elem, extents.pick(tile.lanes(), std::iter::once(place)))).collect()
+    let slice = |position: usize| -> Vec<Tile> {
+        operands
+            .iter()
+            .map(|tile| flat_tile(tile.elem, extents.gather_positions(tile.lanes(), std::iter::once(position))))
+            .collect()
     };
     let mut results: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
-    let mut running: Option<Vec<Tile>> = None;
+    let mut prefix: Option<Vec<Tile>> = None;
     for step in 0..extents.along {
-        let place = if reverse { extents.along - 1 - step } else { step };
-        let elements = slice(place);
-        let now = match running {
+        let position = if reverse { extents.along - 1 - step } else { step };
+        let elements = slice(position);
+        let combined = match prefix {
             None => elements,
-            Some(before) => body(before.into_iter().zip(elements).flat_map(|(before, element)| [before, element]).collect())?,
+            Some(prefix) => body(prefix.into_iter().zip(elements).flat_map(|(prefix, element)| [prefix, element]).collect())?,
         };
-        for (result, tile) in results.iter_mut().zip(&now) {
-            write_slice(result, tile.lanes(), extents, place..place + 1);
+        for (result, tile) in results.iter_mut().zip(&combined) {
+            write_slice(result, tile.lanes(), extents, position..position + 1);
         }
-        running = Some(now);
+        prefix = Some(combined);
     }
     Ok(results.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
 }
 
-/// A scan in another order that associativity permits (Hillis-Steele): each element is combined with the one at distance 1, then 2,
-/// then 4, and so on.
+/// A scan in another order that associativity permits (Hillis-Steele): each element is combined with the element at distance 1,
+/// then with the elements at distances 2, 4 and so on.
 pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let extents = AxisExtents::new(&operands[0].shape, dim);
-    let mut all: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
+    let mut lanes_of_operands: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
     let mut distance = 1;
     while distance < extents.along {
         let (low, high) = (0..extents.along - distance, distance..extents.along);
         let (before, elements) = if reverse { (high, low) } else { (low, high) };
         let sides = [before, elements.clone()];
-        let arguments = all.iter().zip(operands).flat_map(|(lanes, tile)| {
-            let side = |places: &std::ops::Range<usize>| flat(tile.elem, extents.pick(lanes, places.clone()));
+        let arguments = lanes_of_operands.iter().zip(operands).flat_map(|(lanes, tile)| {
+            let side =
+                |positions: &std::ops::Range<usize>| flat_tile(tile.elem, extents.gather_positions(lanes, positions.clone()));
             sides.each_ref().map(side)
         });
-        let now = body(arguments.collect())?;
-        all.iter_mut().zip(&now).for_each(|(lanes, tile)| write_slice(lanes, tile.lanes(), extents, elements.clone()));
+        let combined = body(arguments.collect())?;
+        lanes_of_operands
+            .iter_mut()
+            .zip(&combined)
+            .for_each(|(lanes, tile)| write_slice(lanes, tile.lanes(), extents, elements.clone()));
         distance *= 2;
     }
-    Ok(all.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
+    Ok(lanes_of_operands.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
 }
 
-/// Returns the sum of magnitudes of each line along the dimension; zero for non-float types.
+/// Returns for each line the sum of the magnitudes of its finite elements; zero for non-float types.
 pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
     let extents = AxisExtents::new(&tile.shape, dim);
     let mut accumulators = vec![0.0; extents.outer * extents.inner];
@@ -132,17 +141,17 @@ pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
     accumulators
 }
 
-/// Writes the runs of elements at the given positions along the dimension.
-fn write_slice(to: &mut Lanes, from: &Lanes, extents: AxisExtents, places: std::ops::Range<usize>) {
-    fn copy<W: Word>(to: &mut [W], from: &Lanes, extents: AxisExtents, places: std::ops::Range<usize>) {
+/// Writes the elements at the given positions along the dimension.
+fn write_slice(to: &mut Lanes, from: &Lanes, extents: AxisExtents, positions: std::ops::Range<usize>) {
+    fn copy<W: Word>(to: &mut [W], from: &Lanes, extents: AxisExtents, positions: std::ops::Range<usize>) {
         let from = W::of(from).expect("a body's results have the types of its operands");
-        let run = places.len() * extents.inner;
+        let run = positions.len() * extents.inner;
         for block in 0..extents.outer {
-            let start = (block * extents.along + places.start) * extents.inner;
+            let start = (block * extents.along + positions.start) * extents.inner;
             to[start..start + run].copy_from_slice(&from[block * run..][..run]);
         }
     }
-    each_lanes!(to, words => copy(words, from, extents, places));
+    each_lanes!(to, words => copy(words, from, extents, positions));
 }
 
 #[cfg(test)]
@@ -154,18 +163,18 @@ mod tests {
 
     const I32: Elem = Elem::Scalar(Scalar::I32);
 
-    fn numbers(shape: &[u32]) -> Tile {
+    fn iota_tile(shape: &[u32]) -> Tile {
         tile::shape::iota([element_count(shape) as u32].into_iter().collect(), I32).with_shape(shape.into())
     }
     fn values(tile: &Tile) -> Vec<u64> {
         tile.lanes().iter().collect()
     }
 
-    /// The body is associative but not commutative.
+    /// The combiner body composes affine maps, which is associative but not commutative.
     #[test]
     fn a_reduction_keeps_the_order_of_elements() {
         // Affine maps x -> a x + b as pairs: (a1, b1) followed by (a2, b2) is (a1 a2, b1 a2 + b2).
-        let operands = [numbers(&[3, 8, 2]), numbers(&[3, 8, 2])];
+        let operands = [iota_tile(&[3, 8, 2]), iota_tile(&[3, 8, 2])];
         let compose = &mut |args: Vec<Tile>| {
             let [a1, a2, b1, b2] = &args[..] else { panic!("two operands") };
             let overflow = Overflow::None;
@@ -205,11 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn scans_run_either_way() {
+    fn scans_run_in_both_directions() {
         let add = &mut |args: Vec<Tile>| Ok(vec![tile::binary(Binary::AddI { overflow: Overflow::None }, &args[0], &args[1])]);
-        let up = scan(&[numbers(&[2, 4])], 1, false, add).unwrap();
+        let up = scan(&[iota_tile(&[2, 4])], 1, false, add).unwrap();
         assert_eq!(values(&up[0]), [0, 1, 3, 6, 4, 9, 15, 22]);
-        let down = scan(&[numbers(&[2, 4])], 0, true, add).unwrap();
+        let down = scan(&[iota_tile(&[2, 4])], 0, true, add).unwrap();
         assert_eq!(values(&down[0]), [4, 6, 8, 10, 4, 5, 6, 7]);
     }
 }

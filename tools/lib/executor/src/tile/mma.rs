@@ -20,33 +20,33 @@ fn extents(a: &Tile, b: &Tile) -> Extents {
     Extents { batch, m: a.shape[rank - 2] as usize, k: a.shape[rank - 1] as usize, n: b.shape[rank - 1] as usize }
 }
 
-/// A type in which an MMA accumulates.
-trait Term: Copy {
+/// The type in which an MMA accumulates.
+trait AccumulatorElement: Copy {
     fn add_product(self, a: Self, b: Self) -> Self;
 }
-impl Term for f32 {
+impl AccumulatorElement for f32 {
     #[inline(always)]
     fn add_product(self, a: f32, b: f32) -> f32 {
         self + a * b
     }
 }
-impl Term for f64 {
+impl AccumulatorElement for f64 {
     #[inline(always)]
     fn add_product(self, a: f64, b: f64) -> f64 {
         self + a * b
     }
 }
-impl Term for i32 {
+impl AccumulatorElement for i32 {
     #[inline(always)]
     fn add_product(self, a: i32, b: i32) -> i32 {
         self.wrapping_add(a.wrapping_mul(b))
     }
 }
 
-/// Computes `c += a b` for each matrix of the batch, with the widest vectors that the host has. The result does not depend on them:
-/// each sum runs along K in order, without fused multiply-add.
+/// Computes `c += a b` for each matrix of the batch, with the widest vectors that the host has. The result does not depend on the
+/// vector width: each sum runs along K in order, without fused multiply-add.
 #[allow(unsafe_code, reason = "functions for instructions that not every host has")]
-fn matmul<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+fn matmul<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -61,35 +61,36 @@ fn matmul<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     matmul_blocked(extents, a, b, c);
 }
 
-/// The same code, compiled for more instructions.
+/// [`matmul_blocked`], compiled for instructions that not every host has.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "functions for instructions that not every host has")]
 mod x86 {
-    use super::{Extents, Term, matmul_blocked};
+    use super::{AccumulatorElement, Extents, matmul_blocked};
 
     #[target_feature(enable = "avx512f")]
-    pub(super) fn matmul_avx512<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+    pub(super) fn matmul_avx512<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
         matmul_blocked(extents, a, b, c);
     }
     #[target_feature(enable = "avx2")]
-    pub(super) fn matmul_avx2<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+    pub(super) fn matmul_avx2<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
         matmul_blocked(extents, a, b, c);
     }
 }
 
-/// Rows and columns of accumulators that stay in registers: 4 by 32 words of 32 bits fill half of the AVX-512 registers.
-const ROWS: usize = 4;
-const COLUMNS: usize = 32;
+/// Rows and columns of a block of accumulators that stays in registers. A block of 32-bit words fills 8 of the 32 AVX-512
+/// registers; a block of 64-bit words fills 16.
+const BLOCK_ROWS: usize = 4;
+const BLOCK_COLUMNS: usize = 32;
 
 #[inline(always)]
-fn matmul_blocked<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+fn matmul_blocked<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     let Extents { batch, m, n, k } = *extents;
     for matrix in 0..batch {
         let (a, b, c) = (&a[matrix * m * k..][..m * k], &b[matrix * k * n..][..k * n], &mut c[matrix * m * n..][..m * n]);
-        let (full_rows, full_columns) = (m / ROWS * ROWS, n / COLUMNS * COLUMNS);
-        for column in (0..full_columns).step_by(COLUMNS) {
-            for row in (0..full_rows).step_by(ROWS) {
-                block(&a[row * k..][..ROWS * k], &b[column..], &mut c[row * n + column..], n, k);
+        let (full_rows, full_columns) = (m / BLOCK_ROWS * BLOCK_ROWS, n / BLOCK_COLUMNS * BLOCK_COLUMNS);
+        for column in (0..full_columns).step_by(BLOCK_COLUMNS) {
+            for row in (0..full_rows).step_by(BLOCK_ROWS) {
+                update_block(&a[row * k..][..BLOCK_ROWS * k], &b[column..], &mut c[row * n + column..], n, k);
             }
         }
         for row in 0..m {
@@ -104,12 +105,14 @@ fn matmul_blocked<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     }
 }
 
-/// Updates a block of accumulators. `b` and `c` start at its first column, and their rows have `n` elements.
+/// Updates a block of accumulators. `a` starts at the first row of the block, `b` at its first column, and `c` at its first
+/// element. The rows of `b` and `c` have `n` elements.
 #[inline(always)]
-fn block<T: Term>(a: &[T], b: &[T], c: &mut [T], n: usize, k: usize) {
-    let mut accumulators: [[T; COLUMNS]; ROWS] = std::array::from_fn(|row| std::array::from_fn(|column| c[row * n + column]));
+fn update_block<T: AccumulatorElement>(a: &[T], b: &[T], c: &mut [T], n: usize, k: usize) {
+    let mut accumulators: [[T; BLOCK_COLUMNS]; BLOCK_ROWS] =
+        std::array::from_fn(|row| std::array::from_fn(|column| c[row * n + column]));
     for (at, factors) in b.chunks(n).take(k).enumerate() {
-        let factors: &[T; COLUMNS] = factors[..COLUMNS].try_into().expect("the block is inside the row");
+        let factors: &[T; BLOCK_COLUMNS] = factors[..BLOCK_COLUMNS].try_into().expect("the block is inside the row");
         for (row, accumulators) in accumulators.iter_mut().enumerate() {
             let x = a[row * k + at];
             for (sum, y) in accumulators.iter_mut().zip(factors) {
@@ -118,29 +121,30 @@ fn block<T: Term>(a: &[T], b: &[T], c: &mut [T], n: usize, k: usize) {
         }
     }
     for (row, accumulators) in accumulators.iter().enumerate() {
-        c[row * n..][..COLUMNS].copy_from_slice(accumulators);
+        c[row * n..][..BLOCK_COLUMNS].copy_from_slice(accumulators);
     }
 }
 
-fn floats(x: &Tile) -> Vec<f32> {
-    let Lanes::W32(words) = widened(x, Scalar::F32) else { unreachable!("f32 has 32 bits") };
+fn f32_elements(x: &Tile) -> Vec<f32> {
+    let Lanes::W32(words) = converted_lanes(x, Scalar::F32) else { unreachable!("f32 has 32 bits") };
     words.into_iter().map(f32::from_bits).collect()
 }
 
-fn doubles(x: &Tile) -> Vec<f64> {
-    let Lanes::W64(words) = widened(x, Scalar::F64) else { unreachable!("f64 has 64 bits") };
+fn f64_elements(x: &Tile) -> Vec<f64> {
+    let Lanes::W64(words) = converted_lanes(x, Scalar::F64) else { unreachable!("f64 has 64 bits") };
     words.into_iter().map(f64::from_bits).collect()
 }
 
-fn widened(x: &Tile, to: Scalar) -> Lanes {
+/// Converts the elements of a float tile to f32 or f64.
+fn converted_lanes(x: &Tile, to: Scalar) -> Lanes {
     match x.carrier() == to {
         true => x.lanes().clone(),
         false => Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(x.carrier(), to, x.lanes()),
     }
 }
 
-/// Converts f32 or f64 words to the accumulator's type, with canonical NaNs.
-fn narrowed(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
+/// Returns a tile like the accumulator, with f32 or f64 words converted to its element type. NaNs become canonical.
+fn accumulator_tile(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
     let lanes = Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(from, acc.carrier(), &words);
     Tile::new(acc.shape.clone(), acc.elem, lanes)
 }
@@ -148,35 +152,35 @@ fn narrowed(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
 pub(crate) fn float_mma(a: &Tile, b: &Tile, acc: &Tile) -> Tile {
     let extents = extents(a, b);
     if acc.carrier() == Scalar::F64 {
-        let mut accumulators = doubles(acc);
-        matmul(&extents, &doubles(a), &doubles(b), &mut accumulators);
-        return narrowed(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()));
+        let mut accumulators = f64_elements(acc);
+        matmul(&extents, &f64_elements(a), &f64_elements(b), &mut accumulators);
+        return accumulator_tile(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()));
     }
-    let mut accumulators = floats(acc);
-    matmul(&extents, &floats(a), &floats(b), &mut accumulators);
-    narrowed(acc, Scalar::F32, Lanes::W32(accumulators.into_iter().map(f32::to_bits).collect()))
+    let mut accumulators = f32_elements(acc);
+    matmul(&extents, &f32_elements(a), &f32_elements(b), &mut accumulators);
+    accumulator_tile(acc, Scalar::F32, Lanes::W32(accumulators.into_iter().map(f32::to_bits).collect()))
 }
 
 pub(crate) fn int_mma(a: &Tile, a_sign: Signedness, b: &Tile, b_sign: Signedness, acc: &Tile) -> Tile {
-    let mut accumulators = integers(acc, Signedness::Signed);
-    matmul(&extents(a, b), &integers(a, a_sign), &integers(b, b_sign), &mut accumulators);
+    let mut accumulators = i32_elements(acc, Signedness::Signed);
+    matmul(&extents(a, b), &i32_elements(a, a_sign), &i32_elements(b, b_sign), &mut accumulators);
     let lanes = Lanes::W32(accumulators.into_iter().map(|sum| sum as u32).collect());
     Tile::new(acc.shape.clone(), Elem::Scalar(Scalar::I32), lanes)
 }
 
-fn integers(x: &Tile, signedness: Signedness) -> Vec<i32> {
+fn i32_elements(x: &Tile, signedness: Signedness) -> Vec<i32> {
     let value = |bits| if signedness == Signedness::Signed { x.carrier().sign_extend(bits) as i32 } else { bits as i32 };
     x.lanes().iter().map(value).collect()
 }
 
-/// Unpacks bytes into 4-bit floats that are neighbours along `dim`. The lower half of a byte comes first.
+/// Unpacks each byte into two 4-bit floats that are neighbours along `dim`. The lower half of a byte comes first.
 fn unpack_f4(bytes: &Tile, dim: usize) -> Tile {
-    let beyond = core_dialect::tile::element_count(&bytes.shape[dim + 1..]);
+    let inner_elements = core_dialect::tile::element_count(&bytes.shape[dim + 1..]);
     let data: Vec<u8> = bytes.lanes().iter().map(|bits| bits as u8).collect();
-    let both = |line: &[u8]| [0, 4].map(|from| line.iter().map(|byte| byte >> from & 15).collect::<Vec<u8>>()).concat();
+    let unpack_line = |line: &[u8]| [0, 4].map(|from| line.iter().map(|byte| byte >> from & 15).collect::<Vec<u8>>()).concat();
     let mut shape = bytes.shape.clone();
     shape[dim] *= 2;
-    Tile::new(shape, Elem::Scalar(Scalar::F4E2M1FN), Lanes::W8(data.chunks_exact(beyond).flat_map(both).collect()))
+    Tile::new(shape, Elem::Scalar(Scalar::F4E2M1FN), Lanes::W8(data.chunks_exact(inner_elements).flat_map(unpack_line).collect()))
 }
 
 /// An MMA whose operands have a scale per block of `k` (for `a`: rows by blocks; for `b`: blocks by columns). It accumulates in
@@ -188,8 +192,8 @@ pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale
     }
     let extents = extents(a, b);
     let Extents { batch, m, n, k } = extents;
-    let (mut x, mut y) = (doubles(a), doubles(b));
-    let (x_scale, y_scale) = (doubles(a_scale), doubles(b_scale));
+    let (mut x, mut y) = (f64_elements(a), f64_elements(b));
+    let (x_scale, y_scale) = (f64_elements(a_scale), f64_elements(b_scale));
     let blocks = *a_scale.shape.last().expect("scales are matrices") as usize;
     for (i, x) in x.iter_mut().enumerate() {
         *x *= x_scale[i / k * blocks + i % k * blocks / k];
@@ -199,9 +203,9 @@ pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale
         *y *= y_scale[matrix * blocks * n + row * blocks / k * n + column];
     }
     debug_assert_eq!(x.len(), batch * m * k);
-    let mut accumulators = doubles(acc);
+    let mut accumulators = f64_elements(acc);
     matmul(&extents, &x, &y, &mut accumulators);
-    narrowed(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()))
+    accumulator_tile(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()))
 }
 
 #[cfg(test)]
@@ -210,7 +214,7 @@ mod tests {
     use core_dialect::tile::Shape;
 
     fn tile(shape: &[u32], ty: Scalar, value: impl Fn(usize) -> f64) -> Tile {
-        let encode = |value| numerics::float::encode(ty, value, Rounding::NearestEven, numerics::float::Overflow::Ieee);
+        let encode = |value| numerics::float::encode(ty, value, Rounding::NearestEven, numerics::float::OverflowResult::Ieee);
         let count = core_dialect::tile::element_count(shape);
         Tile::new(Shape::from_slice(shape), Elem::Scalar(ty), Lanes::collect(ty, (0..count).map(|i| encode(value(i)))))
     }
@@ -231,9 +235,9 @@ mod tests {
         }
     }
 
-    /// Blocks in registers and the remaining elements have the same accumulators.
+    /// The extents are not multiples of a block, so the test covers the elements in full blocks and the remaining elements.
     #[test]
-    fn every_element_is_summed_in_order() {
+    fn every_element_is_accumulated_in_order() {
         let (m, n, k) = (7usize, 75usize, 5usize);
         let value = |i: usize| (i * 7919 % 1000) as f32 / 3.0 - 100.0;
         let (a, b): (Vec<f32>, Vec<f32>) = ((0..2 * m * k).map(value).collect(), (0..2 * k * n).map(|i| value(i + 5)).collect());
@@ -249,9 +253,9 @@ mod tests {
         assert_eq!(c, expected);
     }
 
-    /// A narrow accumulator is rounded once, at the end.
+    /// With a rounding after each product, the sum would stay at 2048.
     #[test]
-    fn a_half_accumulator_is_rounded_at_the_end() {
+    fn an_f16_accumulator_is_rounded_once_at_the_end() {
         let a = tile(&[1, 4], Scalar::F16, |_| 1.0);
         let b = tile(&[4, 1], Scalar::F16, |_| 1.0);
         let acc = tile(&[1, 1], Scalar::F16, |_| 2048.0);
@@ -261,7 +265,7 @@ mod tests {
     /// The lower half of a byte comes first along K, which is the last dimension of the left operand and the first of the right
     /// one.
     #[test]
-    fn scaled_mma_of_bytes_matches_pairs() {
+    fn scaled_mma_unpacks_bytes_into_pairs_of_f4() {
         let bytes =
             |data: &[u8], shape: [u32; 2]| Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(data.to_vec()));
         let one = |shape: [u32; 2]| tile(&shape, Scalar::F8E4M3FN, |_| 1.0);
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_have_their_own_signs_and_wrap() {
+    fn integer_operands_have_separate_signedness_and_wrap() {
         let bytes = |values: [u8; 2], shape: [u32; 2]| {
             Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(values.to_vec()))
         };

@@ -1,4 +1,4 @@
-//! The value of a tile: shape, element type and element bits in row-major order.
+//! The run-time value of a tile (shape, element type, and element bits in row-major order), and element-wise arithmetic on tiles.
 
 pub(crate) mod fold;
 pub(crate) mod mma;
@@ -64,8 +64,8 @@ impl Tile {
     /// Returns the tile with the given elements marked as undetermined.
     pub(crate) fn with_undetermined(&self, undetermined: Vec<bool>) -> Tile {
         debug_assert_eq!(undetermined.len(), self.count());
-        let some = undetermined.contains(&true).then(|| undetermined.into());
-        Tile { undetermined: some, ..self.clone() }
+        let mask = undetermined.contains(&true).then(|| undetermined.into());
+        Tile { undetermined: mask, ..self.clone() }
     }
     /// Returns the undetermined mask as an i1 tile.
     pub(crate) fn undetermined_tile(&self) -> Tile {
@@ -83,11 +83,13 @@ impl Tile {
         Tile { elem, ..self.clone() }
     }
 
-    fn like(&self, elem: Elem, lanes: Lanes) -> Tile {
+    /// Returns a tile of the same shape with other elements.
+    fn with_lanes(&self, elem: Elem, lanes: Lanes) -> Tile {
         Tile::new(self.shape.clone(), elem, lanes)
     }
 
-    /// Replicates a single element if the other operands have more. In a reduction body, scalars meet complete tiles.
+    /// Returns `count` elements: the elements of the tile, or copies of its only element. In a reduction body, an element-wise op
+    /// may have scalar operands and operands with `count` elements.
     fn repeated(&self, count: usize) -> Cow<'_, Lanes> {
         match self.count() == count {
             true => Cow::Borrowed(&*self.lanes),
@@ -96,69 +98,69 @@ impl Tile {
     }
 }
 
-/// Returns the operand with the most elements. It determines the result's shape.
-fn widest<const N: usize>(tiles: [&Tile; N]) -> &Tile {
+/// Returns the operand with the most elements, whose shape is the shape of the result.
+fn largest_operand<const N: usize>(tiles: [&Tile; N]) -> &Tile {
     tiles.into_iter().max_by_key(|tile| (tile.count(), tile.shape.len())).expect("an operation has operands")
 }
 
 pub(crate) fn unary(op: Unary, x: &Tile) -> Tile {
-    x.like(x.elem, op.eval_lanes(x.carrier(), &x.lanes))
+    x.with_lanes(x.elem, op.eval_lanes(x.carrier(), &x.lanes))
 }
 
 pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
-    let wide = widest([a, b]);
-    let n = wide.count();
+    let largest = largest_operand([a, b]);
+    let count = largest.count();
     let right = match op {
         // The exponent may have any integer type and is signed.
         Binary::PowI if b.carrier() != Scalar::I64 => {
             let extend = Convert::ExtI { signedness: numerics::arith::Signedness::Signed };
-            Cow::Owned(extend.eval_lanes(b.carrier(), Scalar::I64, &b.repeated(n)))
+            Cow::Owned(extend.eval_lanes(b.carrier(), Scalar::I64, &b.repeated(count)))
         }
-        _ => b.repeated(n),
+        _ => b.repeated(count),
     };
-    wide.like(a.elem, op.eval_lanes(a.carrier(), &a.repeated(n), &right))
+    largest.with_lanes(a.elem, op.eval_lanes(a.carrier(), &a.repeated(count), &right))
 }
 
 pub(crate) fn fma(op: Fma, a: &Tile, b: &Tile, c: &Tile) -> Tile {
-    let wide = widest([a, b, c]);
-    let n = wide.count();
-    wide.like(a.elem, op.eval_lanes(a.carrier(), &a.repeated(n), &b.repeated(n), &c.repeated(n)))
+    let largest = largest_operand([a, b, c]);
+    let count = largest.count();
+    largest.with_lanes(a.elem, op.eval_lanes(a.carrier(), &a.repeated(count), &b.repeated(count), &c.repeated(count)))
 }
 
 pub(crate) fn compare(op: Compare, a: &Tile, b: &Tile) -> Tile {
-    let wide = widest([a, b]);
-    let n = wide.count();
-    wide.like(Elem::Scalar(Scalar::I1), op.eval_lanes(a.carrier(), &a.repeated(n), &b.repeated(n)))
+    let largest = largest_operand([a, b]);
+    let count = largest.count();
+    largest.with_lanes(Elem::Scalar(Scalar::I1), op.eval_lanes(a.carrier(), &a.repeated(count), &b.repeated(count)))
 }
 
 pub(crate) fn convert(op: Convert, to: Scalar, x: &Tile) -> Tile {
-    x.like(Elem::Scalar(to), op.eval_lanes(x.carrier(), to, &x.lanes))
+    x.with_lanes(Elem::Scalar(to), op.eval_lanes(x.carrier(), to, &x.lanes))
 }
 
 pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {
-    let wide = widest([cond, yes, no]);
-    let n = wide.count();
-    let cond = cond.repeated(n);
+    let largest = largest_operand([cond, yes, no]);
+    let count = largest.count();
+    let cond = cond.repeated(count);
     let Lanes::W8(cond) = &*cond else { panic!("a condition is i1") };
     fn pick<W: numerics::arith::Word>(cond: &[u8], yes: &[W], no: &Lanes) -> Lanes {
         let no = W::of(no).expect("both sides of a select have one type");
         W::lanes(cond.iter().zip(yes.iter().zip(no)).map(|(cond, (yes, no))| if cond & 1 == 1 { *yes } else { *no }).collect())
     }
-    let no = no.repeated(n);
-    let lanes = each_lanes!(&*yes.repeated(n), words => pick(cond, words, &no));
-    wide.like(yes.elem, lanes)
+    let no = no.repeated(count);
+    let lanes = each_lanes!(&*yes.repeated(count), words => pick(cond, words, &no));
+    largest.with_lanes(yes.elem, lanes)
 }
 
-/// `pointer + offset * size of pointee`. Each 4-bit element counts half a byte.
+/// Adds an offset in elements to a pointer. A 4-bit element counts half a byte; the address is rounded down.
 pub(crate) fn offset(pointer: &Tile, offset: &Tile) -> Tile {
     let Elem::Ptr { pointee, .. } = pointer.elem else { panic!("an offset of something that is not a pointer") };
-    let wide = widest([pointer, offset]);
-    let n = wide.count();
+    let largest = largest_operand([pointer, offset]);
+    let count = largest.count();
     let bits = i64::from(memory_bits(pointee));
-    let (pointers, offsets, from) = (pointer.repeated(n), offset.repeated(n), offset.carrier());
-    let moved = pointers.iter().zip(offsets.iter());
-    let moved = moved.map(|(pointer, by)| pointer.wrapping_add((from.sign_extend(by).wrapping_mul(bits) >> 3) as u64));
-    wide.like(pointer.elem, Lanes::W64(moved.collect()))
+    let (pointers, offsets, from) = (pointer.repeated(count), offset.repeated(count), offset.carrier());
+    let addresses = pointers.iter().zip(offsets.iter());
+    let addresses = addresses.map(|(pointer, by)| pointer.wrapping_add((from.sign_extend(by).wrapping_mul(bits) >> 3) as u64));
+    largest.with_lanes(pointer.elem, Lanes::W64(addresses.collect()))
 }
 
 /// Returns the bits of one element in memory. An i1 occupies a byte, and two 4-bit elements share one.

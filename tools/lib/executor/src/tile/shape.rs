@@ -1,4 +1,4 @@
-//! Operations that only move elements.
+//! Operations that move elements without arithmetic, and the conversion of elements to and from bytes.
 
 use super::Tile;
 use core_dialect::tile::{Elem, Shape, element_count};
@@ -14,8 +14,8 @@ pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
     strides
 }
 
-/// Reads `lanes` with the given strides, one per dimension of `shape`, from `start`.
-fn strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize) -> Lanes {
+/// Reads the elements of a tile of this shape from `lanes`, beginning at `start`, with one stride per dimension.
+fn gather_strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize) -> Lanes {
     fn copy<W: Word>(words: &[W], shape: &[u32], strides: &[usize], start: usize) -> Vec<W> {
         let mut out = Vec::with_capacity(element_count(shape));
         let Some((&inner, outer)) = shape.split_last() else { return vec![words[start]] };
@@ -55,46 +55,48 @@ pub(crate) fn broadcast(x: &Tile, shape: Shape) -> Tile {
     if x.count() == 1 {
         return Tile::splat(shape, x.elem, x.first());
     }
-    let own = row_strides(&x.shape);
-    let strides: Vec<_> = own.iter().zip(&x.shape).map(|(stride, dim)| if *dim == 1 { 0 } else { *stride }).collect();
-    let lanes = strided(x.lanes(), &shape, &strides, 0);
+    let operand_strides = row_strides(&x.shape);
+    let strides: Vec<_> = operand_strides.iter().zip(&x.shape).map(|(stride, dim)| if *dim == 1 { 0 } else { *stride }).collect();
+    let lanes = gather_strided(x.lanes(), &shape, &strides, 0);
     Tile::new(shape, x.elem, lanes)
 }
 
 /// Permutes dimensions: result dimension `k` is operand dimension `order[k]`.
 pub(crate) fn permute(x: &Tile, order: &[usize]) -> Tile {
-    let own = row_strides(&x.shape);
+    let operand_strides = row_strides(&x.shape);
     let shape: Shape = order.iter().map(|dim| x.shape[*dim]).collect();
-    let strides: Vec<_> = order.iter().map(|dim| own[*dim]).collect();
-    let lanes = strided(x.lanes(), &shape, &strides, 0);
+    let strides: Vec<_> = order.iter().map(|dim| operand_strides[*dim]).collect();
+    let lanes = gather_strided(x.lanes(), &shape, &strides, 0);
     Tile::new(shape, x.elem, lanes)
 }
 
-/// Returns the first element of a slice of the given extents at the given slice index; `None` outside the tile.
-fn slice_start(whole: &[u32], slice: &[u32], numbers: &[u64]) -> Option<usize> {
+/// Returns the number of the first element of a slice in a tile, given the extents of both. `slice_index` counts slices along each
+/// dimension. Returns `None` if the slice is outside the tile.
+fn slice_start(tile: &[u32], slice: &[u32], slice_index: &[u64]) -> Option<usize> {
     let mut start = 0;
-    for (dim, stride) in row_strides(whole).into_iter().enumerate() {
-        if numbers[dim] >= u64::from(whole[dim] / slice[dim]) {
+    for (dim, stride) in row_strides(tile).into_iter().enumerate() {
+        if slice_index[dim] >= u64::from(tile[dim] / slice[dim]) {
             return None;
         }
-        start += numbers[dim] as usize * slice[dim] as usize * stride;
+        start += slice_index[dim] as usize * slice[dim] as usize * stride;
     }
     Some(start)
 }
 
-pub(crate) fn extract(x: &Tile, shape: Shape, numbers: &[u64]) -> Option<Tile> {
-    let start = slice_start(&x.shape, &shape, numbers)?;
-    let lanes = strided(x.lanes(), &shape, &row_strides(&x.shape), start);
+pub(crate) fn extract(x: &Tile, shape: Shape, slice_index: &[u64]) -> Option<Tile> {
+    let start = slice_start(&x.shape, &shape, slice_index)?;
+    let lanes = gather_strided(x.lanes(), &shape, &row_strides(&x.shape), start);
     Some(Tile::new(shape, x.elem, lanes))
 }
 
-pub(crate) fn insert(x: &Tile, into: &Tile, numbers: &[u64]) -> Option<Tile> {
-    let start = slice_start(&into.shape, &x.shape, numbers)?;
+pub(crate) fn insert(x: &Tile, into: &Tile, slice_index: &[u64]) -> Option<Tile> {
+    let start = slice_start(&into.shape, &x.shape, slice_index)?;
     let mut lanes = into.lanes().clone();
     write_strided(x.lanes(), &mut lanes, &x.shape, &row_strides(&into.shape), start);
     Some(Tile::new(into.shape.clone(), into.elem, lanes))
 }
 
+/// Concatenates two tiles along a dimension.
 pub(crate) fn cat(a: &Tile, b: &Tile, dim: usize) -> Tile {
     let mut shape = a.shape.clone();
     shape[dim] += b.shape[dim];
@@ -113,15 +115,16 @@ fn write_strided(from: &Lanes, to: &mut Lanes, shape: &[u32], strides: &[usize],
         let Some((&inner, outer)) = shape.split_last() else { return to[start] = from[0] };
         for_each_index(outer, |index| {
             let row = start + index.iter().zip(strides).map(|(i, stride)| *i as usize * stride).sum::<usize>();
-            let (now, later) = rest.split_at(inner as usize);
-            to[row..row + inner as usize].copy_from_slice(now); // the innermost stride of a row-major shape is 1
-            rest = later;
+            let (row_elements, following) = rest.split_at(inner as usize);
+            to[row..row + inner as usize].copy_from_slice(row_elements); // the innermost stride of a row-major shape is 1
+            rest = following;
         });
     }
     each_lanes!(from, words => copy(words, to, shape, strides, start));
 }
 
-/// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements is the low half.
+/// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements is the lower half
+/// of a byte.
 pub(crate) fn reinterpret(x: &Tile, shape: Shape, elem: Elem) -> Tile {
     let lanes = from_bytes(elem, &to_bytes(x));
     Tile::new(shape, elem, lanes)
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_move_to_their_positions() {
+    fn rearranging_ops_move_elements_to_their_positions() {
         let x = tile(&[2, 4], &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(values(&permute(&x, &[1, 0])), [0, 4, 1, 5, 2, 6, 3, 7]);
         let row = tile(&[1, 2], &[8, 9]);
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permutation_of_three_dimensions() {
+    fn three_dimensions_are_permuted_and_restored() {
         let x = tile(&[2, 2, 4], &(0..16).collect::<Vec<u8>>());
         let y = permute(&x, &[2, 0, 1]);
         assert_eq!(y.shape[..], [4, 2, 2]);
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_become_elements_of_other_widths() {
+    fn bytes_are_reinterpreted_as_wider_and_narrower_elements() {
         let bytes = tile(&[4], &[0x21, 0x43, 0x65, 0x87]);
         let f4 = Elem::Scalar(Scalar::F4E2M1FN);
         let halves = reinterpret(&bytes, [8].into_iter().collect(), f4);

@@ -7,7 +7,7 @@ use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
 use ptx::{Instruction, Operand, Type};
 
-/// Builds a function of two integers with the width and signedness of a type.
+/// Builds a lane function of two integers with the width and signedness of a type. `int3` and `int1` take three and one.
 macro_rules! int2 {
     ($ty:expr, |$a:ident, $b:ident| $body:expr) => {
         match $ty {
@@ -78,11 +78,11 @@ impl Builder<'_> {
     /// Decodes an element-wise instruction. Returns `None` for other instructions.
     pub(super) fn decode_elementwise(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         match &*instruction.opcode {
-            "mov" => return self.mov(instruction).map(Some),
-            "selp" => return self.select(instruction).map(Some),
-            "setp" | "set" => return self.compare(instruction).map(Some),
-            "cvt" => return self.convert(instruction).map(Some),
-            "cvta" => return self.cvta(instruction).map(Some),
+            "mov" => return self.decode_mov(instruction).map(Some),
+            "selp" => return self.decode_selp(instruction).map(Some),
+            "setp" | "set" => return self.decode_setp(instruction).map(Some),
+            "cvt" => return self.decode_cvt(instruction).map(Some),
+            "cvta" => return self.decode_cvta(instruction).map(Some),
             _ => {}
         }
         let Some(ty) = instruction.types().next() else { return Ok(None) };
@@ -98,18 +98,18 @@ impl Builder<'_> {
                 ("mad", 2) if wide => bits * 2,
                 _ => bits,
             };
-            *slot = self.source(instruction, index + 1, bits)?;
+            *slot = self.source_slot(instruction, index + 1, bits)?;
         }
         let selects_bytes = instruction.opcode == "prmt";
-        Ok(Some(Op::Elementwise { f, dst: self.result(instruction, 0)?, src, selects_bytes }))
+        Ok(Some(Op::Elementwise { f, dst: self.result_slot(instruction, 0)?, src, selects_bytes }))
     }
 
-    fn mov(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_mov(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &[])?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it needs a type")) };
         let (to, from) = (self.operand(instruction, 0)?, self.operand(instruction, 1)?);
         if ty == Type::B128 {
-            let (to, from) = (self.halves(to)?, self.halves(from)?);
+            let (to, from) = (self.half_slots(to)?, self.half_slots(from)?);
             self.emit(Op::Move { dst: to[0], src: from[0] });
             return Ok(Op::Move { dst: to[1], src: from[1] });
         }
@@ -119,40 +119,42 @@ impl Builder<'_> {
             }
             (Operand::Vector(parts), _) => {
                 let bits = ty.bits() / parts.len().max(1) as u32;
-                let src = self.value(from, ty.bits())?;
-                Ok(Op::Unpack { dst: self.results(to)?, src, bits })
+                let src = self.operand_slot(from, ty.bits())?;
+                Ok(Op::Unpack { dst: self.result_slots(to)?, src, bits })
             }
             (_, Operand::Vector(parts)) => {
                 let bits = ty.bits() / parts.len().max(1) as u32;
-                let src = self.values(from, bits)?;
-                Ok(Op::Pack { dst: self.result(instruction, 0)?, src, bits })
+                let src = self.operand_slots(from, bits)?;
+                Ok(Op::Pack { dst: self.result_slot(instruction, 0)?, src, bits })
             }
             (_, Operand::Name(name)) if name.starts_with("%clock") || name.starts_with("%globaltimer") => {
-                Ok(Op::Clock { dst: self.result(instruction, 0)? })
+                Ok(Op::Clock { dst: self.result_slot(instruction, 0)? })
             }
             _ => {
-                let src = self.value(from, ty.bits())?;
-                Ok(Op::Move { dst: self.result(instruction, 0)?, src })
+                let src = self.operand_slot(from, ty.bits())?;
+                Ok(Op::Move { dst: self.result_slot(instruction, 0)?, src })
             }
         }
     }
 
     /// Returns the two 64-bit halves of a 128-bit register, or of two registers in braces.
-    fn halves(&mut self, operand: &Operand) -> Result<[RegSlot; 2]> {
+    fn half_slots(&mut self, operand: &Operand) -> Result<[RegSlot; 2]> {
         match operand {
-            Operand::Vector(parts) if parts.len() == 2 => Ok([self.destination(&parts[0])?.0, self.destination(&parts[1])?.0]),
-            single => self.destination(single).map(|(slot, _)| [slot, slot + 1]),
+            Operand::Vector(parts) if parts.len() == 2 => {
+                Ok([self.destination_slot(&parts[0])?.0, self.destination_slot(&parts[1])?.0])
+            }
+            single => self.destination_slot(single).map(|(slot, _)| [slot, slot + 1]),
         }
     }
 
-    fn select(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_selp(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &[])?;
         let bits = instruction.types().next().map_or(64, Type::bits);
-        let (yes, no) = (self.source(instruction, 1, bits)?, self.source(instruction, 2, bits)?);
-        Ok(Op::Select { dst: self.result(instruction, 0)?, yes, no, predicate: self.source(instruction, 3, 1)? })
+        let (yes, no) = (self.source_slot(instruction, 1, bits)?, self.source_slot(instruction, 2, bits)?);
+        Ok(Op::Select { dst: self.result_slot(instruction, 0)?, yes, no, predicate: self.source_slot(instruction, 3, 1)? })
     }
 
-    fn cvta(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_cvta(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["to"])?;
         let base = match instruction.space() {
             Some(ptx::Space::Shared | ptx::Space::SharedCta | ptx::Space::SharedCluster) => super::SHARED_BASE,
@@ -162,10 +164,10 @@ impl Builder<'_> {
             _ => return Err(unsupported(instruction, "this space")),
         };
         let base = if instruction.has("to") { base.wrapping_neg() } else { base };
-        let src = self.source(instruction, 1, 64)?;
+        let src = self.source_slot(instruction, 1, 64)?;
         Ok(Op::Elementwise {
             f: map1(move |a| a.wrapping_add(base)),
-            dst: self.result(instruction, 0)?,
+            dst: self.result_slot(instruction, 0)?,
             src: [src, 0, 0, 0],
             selects_bytes: false,
         })
@@ -174,54 +176,54 @@ impl Builder<'_> {
 
 /// Returns an integer or bit function with its number of sources.
 fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
-    let words = |known: &[&str]| check_modifiers(instruction, known);
+    let check_words = |known_modifiers: &[&str]| check_modifiers(instruction, known_modifiers);
     let has = |word: &str| instruction.has(word);
     let f = match &*instruction.opcode {
-        "add" => (add(instruction, ty)?, 2),
+        "add" => (add_function(instruction, ty)?, 2),
         "sub" => (int2!(ty, |a, b| a.wrapping_sub(b)), 2),
-        "mul" => (multiply(instruction, ty), 2),
-        "mad" => (multiply_add(instruction, ty), 3),
-        "mul24" => (product24(instruction, ty), 2),
-        "mad24" => (product24(instruction, ty), 3),
-        "div" => (divide(ty), 2),
-        "rem" => (remainder(ty), 2),
-        "min" | "max" => (extremum(instruction, ty), 2),
+        "mul" => (multiply_function(instruction, ty), 2),
+        "mad" => (multiply_add_function(instruction, ty), 3),
+        "mul24" => (multiply24_function(instruction, ty), 2),
+        "mad24" => (multiply24_function(instruction, ty), 3),
+        "div" => (divide_function(ty), 2),
+        "rem" => (remainder_function(ty), 2),
+        "min" | "max" => (min_max_function(instruction, ty), 2),
         "abs" => (int1!(ty, |a| (a as i64).wrapping_abs()), 1),
         "neg" => (int1!(ty, |a| 0i64.wrapping_sub(a as i64)), 1),
-        "and" => (logic(ty, |a, b| a & b), 2),
-        "or" => (logic(ty, |a, b| a | b), 2),
-        "xor" => (logic(ty, |a, b| a ^ b), 2),
+        "and" => (logic_function(ty, |a, b| a & b), 2),
+        "or" => (logic_function(ty, |a, b| a | b), 2),
+        "xor" => (logic_function(ty, |a, b| a ^ b), 2),
         "not" if ty == Type::Pred => (Some(map1(|a| a ^ 1)), 1),
         "not" => (int1!(ty, |a| !a), 1),
         "cnot" => (int1!(ty, |a| u8::from(a == 0)), 1),
-        "shl" => (Some(shift_left(ty.bits())), 2),
-        "shr" => (shift_right(ty), 2),
-        "shf" => (Some(funnel(has("l"), has("wrap"))), 3),
+        "shl" => (Some(shift_left_function(ty.bits())), 2),
+        "shr" => (shift_right_function(ty), 2),
+        "shf" => (Some(funnel_shift_function(has("l"), has("wrap"))), 3),
         "prmt" => {
-            words(&[])?;
-            (Some(map3(permute)), 3)
+            check_words(&[])?;
+            (Some(map3(permute_bytes)), 3)
         }
         "popc" => (int1!(ty, |a| a.count_ones()), 1),
         "clz" => (int1!(ty, |a| a.leading_zeros()), 1),
         "brev" => (int1!(ty, |a| a.reverse_bits()), 1),
-        "bfind" => (find_bit(ty, has("shiftamt")), 1),
-        "bfi" => (Some(insert_bits(ty.bits())), 4),
-        "bfe" => (Some(extract_bits(ty)), 3),
-        "lop3" => (lop3(instruction), 3),
+        "bfind" => (find_bit_function(ty, has("shiftamt")), 1),
+        "bfi" => (Some(insert_bits_function(ty.bits())), 4),
+        "bfe" => (Some(extract_bits_function(ty)), 3),
+        "lop3" => (lop3_function(instruction), 3),
         "sad" => (int3!(ty, |a, b, c| c.wrapping_add(a.abs_diff(b))), 3),
-        "dp2a" => (Some(dot2(instruction)), 3),
-        "dp4a" => (Some(dot4(instruction)), 3),
+        "dp2a" => (Some(dot2_function(instruction)), 3),
+        "dp4a" => (Some(dot4_function(instruction)), 3),
         "bmsk" => (Some(map2(|a, b| bit_mask(a as u32, b as u32).into())), 2),
         _ => return Ok(None),
     };
-    words(&["lo", "hi", "wide", "l", "r", "wrap", "clamp", "shiftamt", "relu", "sat"])?;
+    check_words(&["lo", "hi", "wide", "l", "r", "wrap", "clamp", "shiftamt", "relu", "sat"])?;
     match f {
         (Some(f), arity) => Ok(Some((f, arity))),
         (None, _) => Err(unsupported(instruction, &format!("type '.{ty}'"))),
     }
 }
 
-fn add(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
+fn add_function(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
     if instruction.has("sat") {
         return match ty {
             Type::S32 => Ok(Some(map2(|a, b| (a as i32).saturating_add(b as i32) as u32 as u64))),
@@ -231,11 +233,11 @@ fn add(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
     Ok(int2!(ty, |a, b| a.wrapping_add(b)))
 }
 
-fn logic(ty: Type, f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Option<LaneFn> {
+fn logic_function(ty: Type, f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Option<LaneFn> {
     matches!(ty, Type::Pred | Type::B16 | Type::B32 | Type::B64).then(|| map2(f))
 }
 
-fn multiply(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
+fn multiply_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     if instruction.has("wide") {
         return match ty {
             Type::U16 => Some(map2(|a, b| (a as u16 as u64) * (b as u16 as u64))),
@@ -259,7 +261,7 @@ fn multiply(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     int2!(ty, |a, b| a.wrapping_mul(b))
 }
 
-fn multiply_add(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
+fn multiply_add_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     if instruction.has("wide") {
         return match ty {
             Type::U16 => Some(map3(|a, b, c| ((a as u16 as u32) * (b as u16 as u32)).wrapping_add(c as u32) as u64)),
@@ -282,8 +284,8 @@ fn multiply_add(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     int3!(ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c))
 }
 
-/// Computes the upper or lower 32 of the 48 bits of a 24-bit product; `mad24` adds a third operand.
-fn product24(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
+/// Returns the function of `mul24` and `mad24`: the upper or lower 32 of the 48 bits of a 24-bit product, plus a third operand.
+fn multiply24_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     let signed = ty.is_signed();
     if !matches!(ty, Type::U32 | Type::S32) {
         return None;
@@ -298,8 +300,8 @@ fn product24(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     }))
 }
 
-/// Division by zero gives all ones, like the division routine of the hardware's toolchain.
-fn divide(ty: Type) -> Option<LaneFn> {
+/// Division by zero gives all ones, as in the division routine that NVIDIA's assembler generates.
+fn divide_function(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 => Some(map2(|a, b| (a as u16).checked_div(b as u16).unwrap_or(u16::MAX).into())),
         Type::U32 => Some(map2(|a, b| (a as u32).checked_div(b as u32).unwrap_or(u32::MAX).into())),
@@ -311,12 +313,12 @@ fn divide(ty: Type) -> Option<LaneFn> {
     }
 }
 
-/// The remainder by zero is the dividend.
-fn remainder(ty: Type) -> Option<LaneFn> {
+/// The remainder of a division by zero is the dividend.
+fn remainder_function(ty: Type) -> Option<LaneFn> {
     int2!(ty, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })
 }
 
-fn extremum(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
+fn min_max_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     let relu = instruction.has("relu");
     match (instruction.opcode == "min", relu, ty) {
         (true, false, _) => int2!(ty, |a, b| a.min(b)),
@@ -329,13 +331,13 @@ fn extremum(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     }
 }
 
-fn shift_left(bits: u32) -> LaneFn {
+fn shift_left_function(bits: u32) -> LaneFn {
     let all = u64::MAX >> (64 - bits);
     map2(move |a, count| a.checked_shl(count.min(64) as u32).unwrap_or(0) & all)
 }
 
 /// Shift counts of at least the width give 0, or the sign.
-fn shift_right(ty: Type) -> Option<LaneFn> {
+fn shift_right_function(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 | Type::B16 => Some(map2(|a, b| (a as u16).checked_shr(b.min(16) as u32).unwrap_or(0).into())),
         Type::U32 | Type::B32 => Some(map2(|a, b| (a as u32).checked_shr(b.min(32) as u32).unwrap_or(0).into())),
@@ -347,7 +349,7 @@ fn shift_right(ty: Type) -> Option<LaneFn> {
     }
 }
 
-fn funnel(left: bool, wrap: bool) -> LaneFn {
+fn funnel_shift_function(left: bool, wrap: bool) -> LaneFn {
     map3(move |a, b, c| {
         let count = if wrap { c & 31 } else { (c & 0xffff_ffff).min(32) };
         let both = b << 32 | a;
@@ -355,7 +357,7 @@ fn funnel(left: bool, wrap: bool) -> LaneFn {
     })
 }
 
-fn permute(a: u64, b: u64, selector: u64) -> u64 {
+fn permute_bytes(a: u64, b: u64, selector: u64) -> u64 {
     let both = b << 32 | a;
     (0..4).fold(0, |result, index| {
         let control = selector >> (4 * index);
@@ -365,7 +367,7 @@ fn permute(a: u64, b: u64, selector: u64) -> u64 {
     })
 }
 
-fn find_bit(ty: Type, shift_amount: bool) -> Option<LaneFn> {
+fn find_bit_function(ty: Type, shift_amount: bool) -> Option<LaneFn> {
     let bits = ty.bits();
     let signed = ty.is_signed();
     Some(map1(move |a| {
@@ -379,7 +381,7 @@ fn find_bit(ty: Type, shift_amount: bool) -> Option<LaneFn> {
     }))
 }
 
-fn insert_bits(bits: u32) -> LaneFn {
+fn insert_bits_function(bits: u32) -> LaneFn {
     map4(move |a, b, position, length| {
         let (position, length) = ((position & 0xff) as u32, (length & 0xff) as u32);
         let field = if length == 0 || position >= bits { 0 } else { (u64::MAX >> (64 - length.min(64))) << position };
@@ -388,7 +390,7 @@ fn insert_bits(bits: u32) -> LaneFn {
     })
 }
 
-fn extract_bits(ty: Type) -> LaneFn {
+fn extract_bits_function(ty: Type) -> LaneFn {
     let (bits, signed) = (ty.bits(), ty.is_signed());
     map3(move |a, position, length| {
         let (position, length) = ((position & 0xff) as u32, (length & 0xff) as u32);
@@ -401,7 +403,7 @@ fn extract_bits(ty: Type) -> LaneFn {
     })
 }
 
-fn lop3(instruction: &Instruction) -> Option<LaneFn> {
+fn lop3_function(instruction: &Instruction) -> Option<LaneFn> {
     let Some(Operand::Integer(table)) = instruction.operands.get(4) else { return None };
     let table = *table as u64;
     Some(map3(move |a, b, c| {
@@ -412,17 +414,17 @@ fn lop3(instruction: &Instruction) -> Option<LaneFn> {
     }))
 }
 
-fn dot4(instruction: &Instruction) -> LaneFn {
-    dot([8, 8], 0, 4, instruction)
+fn dot4_function(instruction: &Instruction) -> LaneFn {
+    dot_product_function([8, 8], 0, 4, instruction)
 }
 
 /// `dp2a`: two halves of the left operand with the lower or upper two bytes of the right operand.
-fn dot2(instruction: &Instruction) -> LaneFn {
-    dot([16, 8], if instruction.has("hi") { 2 } else { 0 }, 2, instruction)
+fn dot2_function(instruction: &Instruction) -> LaneFn {
+    dot_product_function([16, 8], if instruction.has("hi") { 2 } else { 0 }, 2, instruction)
 }
 
 /// Dot product of word parts with the given widths. The parts of the right operand start at part `first`.
-fn dot([a_bits, b_bits]: [u32; 2], first: u32, count: u32, instruction: &Instruction) -> LaneFn {
+fn dot_product_function([a_bits, b_bits]: [u32; 2], first: u32, count: u32, instruction: &Instruction) -> LaneFn {
     let mut signs = instruction.types().map(Type::is_signed);
     let (a_signed, b_signed) = (signs.next().unwrap_or(false), signs.next().unwrap_or(false));
     let part = |word: u64, bits: u32, index: u32, signed: bool| {

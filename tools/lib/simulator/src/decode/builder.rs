@@ -1,4 +1,4 @@
-//! Program construction: names, register slots, labels and storage.
+//! Program construction: resolves names, and assigns register slots, label indices and addresses.
 
 use super::unsupported;
 use crate::fault::{Fault, Result};
@@ -17,21 +17,22 @@ pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
 pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
 /// The system reserves the first bytes of shared memory, so no variable has address 0.
 pub(crate) const SHARED_START: u32 = 1024;
-/// Limits on the shared memory per CTA and the local memory per thread.
+/// Limits on the bytes of shared memory per CTA and of local memory per thread.
 const SHARED_LIMIT: u64 = 228 << 10;
 const LOCAL_LIMIT: u64 = 512 << 10;
 /// Limit on the CTAs per cluster.
 const CLUSTER_LIMIT: u32 = 16;
 /// Limits on the call depth and on the instructions after inlining.
-const CALL_DEPTH: usize = 32;
+const CALL_DEPTH_LIMIT: usize = 32;
 const CODE_LIMIT: usize = 4 << 20;
+/// Limit on the bytes of global variables.
 const GLOBAL_LIMIT: u64 = 256 << 20;
-/// Limit on the address range of global variables, which alignments extend.
-const GLOBALS_SPAN: u64 = 1 << 40;
+/// Limit on the address range of global variables in bytes. It is larger than `GLOBAL_LIMIT` because of alignment gaps.
+const GLOBALS_SPAN_LIMIT: u64 = 1 << 40;
 
 /// Launch sizes that the PTX text does not contain.
 #[derive(Clone, Copy, Default)]
-pub struct Sizes {
+pub struct LaunchSizes {
     pub block: Option<[u32; 3]>,
     pub dynamic_shared: Option<u32>,
 }
@@ -51,11 +52,11 @@ enum Binding {
     Shared {
         address: u64,
     },
-    /// A `.param` variable of a call, which is a register here.
+    /// A `.param` variable of a call, which the decoder places in a register.
     Argument {
         slot: RegSlot,
     },
-    /// A `.param` byte array, which is in local memory here.
+    /// A `.param` byte array, which the decoder places in local memory.
     Bytes(ByteArray),
     Label(u32),
     Targets(Vec<u32>),
@@ -70,7 +71,8 @@ pub(super) struct ByteArray {
 
 #[derive(Default)]
 pub(super) struct Scope {
-    names: HashMap<String, Binding>,
+    bindings: HashMap<String, Binding>,
+    /// Register ranges such as `%r<100>`: the type and the count, by name prefix.
     ranges: HashMap<String, (Type, u32)>,
 }
 
@@ -81,43 +83,45 @@ pub(super) struct Builder<'m> {
     /// The position of each label, once it is known.
     labels: Vec<(String, Option<u32>)>,
     code: Vec<Instr>,
-    names: Vec<String>,
-    name_index: HashMap<String, u32>,
+    /// The distinct opcodes with their modifiers, and their indices in `opcodes`.
+    opcodes: Vec<String>,
+    opcode_index: HashMap<String, u32>,
+    /// The line and the opcode index of the current instruction.
     line: u32,
-    name: u32,
+    opcode: u32,
     guard: Option<(RegSlot, bool)>,
-    slots: u32,
-    bits: Vec<u8>,
+    slot_count: u32,
+    register_bits: Vec<u8>,
     constants: BTreeMap<u64, RegSlot>,
     specials: BTreeMap<Special, RegSlot>,
     carry: Option<RegSlot>,
-    /// Whether the `tcgen05` instructions are for CTA pairs; `None` before the first. A kernel must not mix both.
+    /// Whether the `tcgen05` instructions so far have `cta_group::2`; `None` before the first. A kernel must not mix both groups.
     pub(super) of_cta_pair: Option<bool>,
     params: Vec<ParamField>,
     param_bytes: u32,
     shared_bytes: u64,
     local_bytes: u64,
     globals: Vec<GlobalVariable>,
-    sizes: Sizes,
+    sizes: LaunchSizes,
     /// End labels of the functions being inlined.
-    inlined: Vec<u32>,
+    inlined_ends: Vec<u32>,
 }
 
 impl<'m> Builder<'m> {
-    pub(super) fn new(module: &'m Module, function: &'m Function, sizes: Sizes) -> Result<Self> {
+    pub(super) fn new(module: &'m Module, function: &'m Function, sizes: LaunchSizes) -> Result<Self> {
         let mut builder = Builder {
             function,
             functions: HashMap::new(),
             scopes: vec![Scope::default()],
             labels: Vec::new(),
             code: Vec::new(),
-            names: Vec::new(),
-            name_index: HashMap::new(),
+            opcodes: Vec::new(),
+            opcode_index: HashMap::new(),
             line: 0,
-            name: 0,
+            opcode: 0,
             guard: None,
-            slots: 1,
-            bits: Vec::new(),
+            slot_count: 1,
+            register_bits: Vec::new(),
             constants: BTreeMap::from([(0, 0)]),
             specials: BTreeMap::new(),
             carry: None,
@@ -129,7 +133,7 @@ impl<'m> Builder<'m> {
             local_bytes: 0,
             globals: Vec::new(),
             sizes,
-            inlined: Vec::new(),
+            inlined_ends: Vec::new(),
         };
         if builder.shared_bytes > SHARED_LIMIT {
             return Err(Fault::new("SIM002", "the kernel exceeds the shared memory of a CTA"));
@@ -146,7 +150,7 @@ impl<'m> Builder<'m> {
             }
         }
         for variable in initialised {
-            builder.initialise(variable)?;
+            builder.initialise_variable(variable)?;
         }
         builder.scopes.push(Scope::default());
         for param in &function.params {
@@ -172,7 +176,7 @@ impl<'m> Builder<'m> {
             let at = |index: usize| values.get(index).map_or(1, |&value| value.clamp(0, i64::from(u32::MAX)) as u32);
             Some([at(0), at(1), at(2)])
         };
-        let count = |dims: [u32; 3]| dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim)).unwrap_or(0);
+        let volume = |dims: [u32; 3]| dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim)).unwrap_or(0);
         let block = match (dims("reqntid"), self.sizes.block) {
             (Some(required), Some(block)) if required != block => {
                 let message = format!("'{}' requires CTAs of {required:?} threads, not {block:?}", self.function.name);
@@ -180,23 +184,23 @@ impl<'m> Builder<'m> {
             }
             (required, block) => required.or(block).or(dims("maxntid")).unwrap_or([128, 1, 1]),
         };
-        if !(1..=1024).contains(&count(block)) {
+        if !(1..=1024).contains(&volume(block)) {
             return Err(Fault::new("SIM002", format!("a CTA of {block:?} threads")));
         }
         let cluster = dims("reqnctapercluster").unwrap_or([1; 3]);
-        if !(1..=CLUSTER_LIMIT).contains(&count(cluster)) {
+        if !(1..=CLUSTER_LIMIT).contains(&volume(cluster)) {
             return Err(Fault::new("SIM002", format!("a cluster of {cluster:?} CTAs")));
         }
         Ok(Program {
             entry: self.function.name.clone(),
             code: self.code,
-            names: self.names,
-            bits: {
-                let mut bits = self.bits;
-                bits.resize(self.slots as usize, 0);
-                bits
+            opcodes: self.opcodes,
+            register_bits: {
+                let mut register_bits = self.register_bits;
+                register_bits.resize(self.slot_count as usize, 0);
+                register_bits
             },
-            slots: self.slots,
+            slot_count: self.slot_count,
             constants: self.constants.into_iter().map(|(value, slot)| (slot, value)).collect(),
             specials: self.specials.into_iter().map(|(special, slot)| (slot, special)).collect(),
             params: self.params,
@@ -205,11 +209,11 @@ impl<'m> Builder<'m> {
             local_bytes: self.local_bytes as u32,
             globals: self.globals,
             labels: self.labels.into_iter().zip(targets).map(|((name, _), place)| (place, name)).collect(),
-            threads: count(block),
-            block,
-            dynamic_shared: self.sizes.dynamic_shared.unwrap_or(0),
-            cta_memory: dims("minperctamemory").map_or(0, |[bytes, ..]| bytes.into()),
-            cluster,
+            cta_threads: volume(block),
+            block_dim: block,
+            dynamic_shared_bytes: self.sizes.dynamic_shared.unwrap_or(0),
+            cta_memory_bytes: dims("minperctamemory").map_or(0, |[bytes, ..]| bytes.into()),
+            cluster_dim: cluster,
             grid_of_clusters: self.function.directive("blocksareclusters").is_some(),
         })
     }
@@ -221,7 +225,7 @@ impl<'m> Builder<'m> {
         let mut scope = Scope::default();
         for statement in statements {
             if let Statement::Label { name, .. } = statement {
-                scope.names.insert(name.clone(), Binding::Label(self.labels.len() as u32));
+                scope.bindings.insert(name.clone(), Binding::Label(self.labels.len() as u32));
                 self.labels.push((name.clone(), None));
             }
         }
@@ -230,28 +234,28 @@ impl<'m> Builder<'m> {
     pub(super) fn close_scope(&mut self) {
         self.scopes.pop();
     }
-    fn scope(&mut self) -> &mut Scope {
+    fn innermost_scope(&mut self) -> &mut Scope {
         self.scopes.last_mut().expect("a scope is open")
     }
     fn bind(&mut self, name: &str, binding: Binding) {
-        self.scope().names.insert(name.to_owned(), binding);
+        self.innermost_scope().bindings.insert(name.to_owned(), binding);
     }
     pub(super) fn place_label(&mut self, name: &str) -> Result<()> {
         let here = self.code.len() as u32;
-        let label = self.label(name)?;
+        let label = self.label_index(name)?;
         self.labels[label as usize].1 = Some(here);
         Ok(())
     }
     pub(super) fn declare_targets(&mut self, name: &str, targets: &[String]) {
-        let targets = targets.iter().filter_map(|target| self.label(target).ok()).collect();
+        let targets = targets.iter().filter_map(|target| self.label_index(target).ok()).collect();
         self.bind(name, Binding::Targets(targets));
     }
     pub(super) fn declare_registers(&mut self, ty: Type, names: &[RegisterName]) {
         for register in names {
             match register.count {
-                Some(count) => drop(self.scope().ranges.insert(register.name.clone(), (ty, count))),
+                Some(count) => drop(self.innermost_scope().ranges.insert(register.name.clone(), (ty, count))),
                 None => {
-                    let slot = self.register(ty);
+                    let slot = self.allocate_register(ty);
                     self.bind(&register.name, Binding::Register { slot, ty });
                 }
             }
@@ -264,9 +268,9 @@ impl<'m> Builder<'m> {
         let address = match variable.space {
             ptx::Space::Shared | ptx::Space::SharedCta => {
                 if variable.linkage == Linkage::Extern && variable.dims.iter().any(Option::is_none) {
-                    let sized =
+                    let missing_size =
                         || Fault::new("SIM002", format!("'{}' is dynamic shared memory; use --dynamic-shared", variable.name));
-                    self.sizes.dynamic_shared.ok_or_else(sized)?;
+                    self.sizes.dynamic_shared.ok_or_else(missing_size)?;
                     self.bind(&variable.name, Binding::Shared { address: u64::from(SHARED_START) });
                     return Ok(());
                 }
@@ -283,7 +287,7 @@ impl<'m> Builder<'m> {
                 let end = self.globals.last().map_or(GLOBALS_BASE, |last| last.address + last.data.len() as u64);
                 let address = (end + 64).next_multiple_of(align.max(16));
                 let stored: u64 = self.globals.iter().map(|global| global.data.len() as u64).sum();
-                if stored + bytes > GLOBAL_LIMIT || address + bytes - GLOBALS_BASE > GLOBALS_SPAN {
+                if stored + bytes > GLOBAL_LIMIT || address + bytes - GLOBALS_BASE > GLOBALS_SPAN_LIMIT {
                     return Err(too_large());
                 }
                 self.globals.push(GlobalVariable { name: variable.name.clone(), address, data: vec![0; bytes as usize] });
@@ -295,7 +299,7 @@ impl<'m> Builder<'m> {
                 return Ok(());
             }
             ptx::Space::Param => {
-                let slot = self.temporary();
+                let slot = self.allocate_temporary();
                 self.bind(&variable.name, Binding::Argument { slot });
                 return Ok(());
             }
@@ -310,7 +314,7 @@ impl<'m> Builder<'m> {
         self.local_bytes = address + bytes;
         (self.local_bytes <= LOCAL_LIMIT).then_some(address)
     }
-    fn initialise(&mut self, variable: &Variable) -> Result<()> {
+    fn initialise_variable(&mut self, variable: &Variable) -> Result<()> {
         let mut data = Vec::new();
         for value in &variable.init {
             let bits = match value {
@@ -318,7 +322,7 @@ impl<'m> Builder<'m> {
                 Value::F32(bits) => u64::from(*bits),
                 Value::F64(bits) => *bits,
                 Value::Symbol { name, offset } | Value::Generic { name, offset } => {
-                    self.variable(name)?.wrapping_add_signed(*offset)
+                    self.variable_address(name)?.wrapping_add_signed(*offset)
                 }
                 Value::Difference { .. } => return Err(Fault::unsupported("a difference of labels in a variable")),
             };
@@ -357,7 +361,7 @@ impl<'m> Builder<'m> {
     }
     /// Returns the target of `ret` in an inlined function.
     pub(super) fn inline_end(&self) -> Option<u32> {
-        self.inlined.last().copied()
+        self.inlined_ends.last().copied()
     }
     /// Branches the lanes with a false guard to a label, then clears the guard.
     pub(super) fn skip_unless_guarded(&mut self, target: u32) {
@@ -367,29 +371,29 @@ impl<'m> Builder<'m> {
             self.guard = None;
         }
     }
-    pub(super) fn position(&self) -> (u32, u32) {
-        (self.line, self.name)
+    pub(super) fn line_and_opcode(&self) -> (u32, u32) {
+        (self.line, self.opcode)
     }
-    pub(super) fn set_position(&mut self, line: u32, name: u32) {
-        (self.line, self.name, self.guard) = (line, name, None);
+    pub(super) fn set_line_and_opcode(&mut self, line: u32, opcode: u32) {
+        (self.line, self.opcode, self.guard) = (line, opcode, None);
     }
     /// Hides the caller's names. Returns `None` if calls nest too deeply or the program is too large.
     pub(super) fn open_function(&mut self, end: u32) -> Option<Vec<Scope>> {
-        if self.inlined.len() >= CALL_DEPTH || self.code.len() > CODE_LIMIT {
+        if self.inlined_ends.len() >= CALL_DEPTH_LIMIT || self.code.len() > CODE_LIMIT {
             return None;
         }
-        self.inlined.push(end);
+        self.inlined_ends.push(end);
         let caller = self.scopes.split_off(1);
         self.scopes.push(Scope::default());
         Some(caller)
     }
     pub(super) fn close_function(&mut self, caller: Vec<Scope>) {
-        self.inlined.pop();
+        self.inlined_ends.pop();
         self.scopes.truncate(1);
         self.scopes.extend(caller);
     }
     pub(super) fn declare_argument(&mut self, name: &str) -> RegSlot {
-        let slot = self.temporary();
+        let slot = self.allocate_temporary();
         self.bind(name, Binding::Argument { slot });
         slot
     }
@@ -403,17 +407,18 @@ impl<'m> Builder<'m> {
     // Name lookup.
 
     fn look_up(&mut self, name: &str) -> Option<Binding> {
-        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
-        let number = name[digits..].parse::<u32>().ok();
+        let prefix_length = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let register_number = name[prefix_length..].parse::<u32>().ok();
         for index in (0..self.scopes.len()).rev() {
-            if let Some(binding) = self.scopes[index].names.get(name) {
+            if let Some(binding) = self.scopes[index].bindings.get(name) {
                 return Some(binding.clone());
             }
-            if let (Some(number), Some(&(ty, count))) = (number, self.scopes[index].ranges.get(&name[..digits]))
-                && number < count
+            if let (Some(register_number), Some(&(ty, count))) =
+                (register_number, self.scopes[index].ranges.get(&name[..prefix_length]))
+                && register_number < count
             {
-                let binding = Binding::Register { slot: self.register(ty), ty };
-                self.scopes[index].names.insert(name.to_owned(), binding.clone());
+                let binding = Binding::Register { slot: self.allocate_register(ty), ty };
+                self.scopes[index].bindings.insert(name.to_owned(), binding.clone());
                 return Some(binding);
             }
         }
@@ -422,26 +427,26 @@ impl<'m> Builder<'m> {
     fn undeclared(name: &str) -> Box<Fault> {
         Fault::new("SIM002", format!("'{name}' is not declared"))
     }
-    pub(super) fn label(&mut self, name: &str) -> Result<u32> {
+    pub(super) fn label_index(&mut self, name: &str) -> Result<u32> {
         match self.look_up(name) {
             Some(Binding::Label(label)) => Ok(label),
             _ => Err(Self::undeclared(name)),
         }
     }
-    pub(super) fn targets(&mut self, name: &str) -> Result<Vec<u32>> {
+    pub(super) fn branch_targets(&mut self, name: &str) -> Result<Vec<u32>> {
         match self.look_up(name) {
             Some(Binding::Targets(targets)) => Ok(targets),
             _ => Err(Self::undeclared(name)),
         }
     }
-    fn variable(&mut self, name: &str) -> Result<u64> {
+    fn variable_address(&mut self, name: &str) -> Result<u64> {
         match self.look_up(name) {
             Some(Binding::Variable { address } | Binding::Shared { address }) => Ok(address),
             _ => Err(Self::undeclared(name)),
         }
     }
     /// Returns the register of a call argument or result.
-    pub(super) fn argument(&mut self, name: &str) -> Option<RegSlot> {
+    pub(super) fn argument_slot(&mut self, name: &str) -> Option<RegSlot> {
         match self.look_up(name) {
             Some(Binding::Argument { slot }) => Some(slot),
             _ => None,
@@ -457,38 +462,38 @@ impl<'m> Builder<'m> {
     /// Returns the address of a location in a call's byte array.
     pub(super) fn part_of_byte_array(&mut self, address: &ptx::Address) -> Option<Address> {
         let array = self.byte_array(address.base.as_ref()?)?;
-        Some(Address { base: self.constant(array.address), offset: address.offset })
+        Some(Address { base: self.constant_slot(array.address), offset: address.offset })
     }
-    pub(super) fn function(&self, name: &str) -> Option<&'m Function> {
+    pub(super) fn find_function(&self, name: &str) -> Option<&'m Function> {
         self.functions.get(name).copied()
     }
 
     /// Allocates a register. A 128-bit register is two 64-bit registers, lower half first.
-    fn register(&mut self, ty: Type) -> RegSlot {
-        let slot = self.temporary();
-        self.bits.resize(slot as usize, 0);
-        self.bits.push(ty.bits().min(64) as u8);
+    fn allocate_register(&mut self, ty: Type) -> RegSlot {
+        let slot = self.allocate_temporary();
+        self.register_bits.resize(slot as usize, 0);
+        self.register_bits.push(ty.bits().min(64) as u8);
         if ty == Type::B128 {
-            self.temporary();
+            self.allocate_temporary();
         }
         slot
     }
     /// Allocates a temporary register.
-    pub(super) fn temporary(&mut self) -> RegSlot {
-        self.slots += 1;
-        self.slots - 1
+    pub(super) fn allocate_temporary(&mut self) -> RegSlot {
+        self.slot_count += 1;
+        self.slot_count - 1
     }
-    /// Returns the carry flag.
-    pub(super) fn carry(&mut self) -> RegSlot {
-        let slot = self.carry.unwrap_or_else(|| self.temporary());
+    /// Returns the slot of the carry flag.
+    pub(super) fn carry_slot(&mut self) -> RegSlot {
+        let slot = self.carry.unwrap_or_else(|| self.allocate_temporary());
         self.carry = Some(slot);
         slot
     }
-    pub(super) fn constant(&mut self, value: u64) -> RegSlot {
+    pub(super) fn constant_slot(&mut self, value: u64) -> RegSlot {
         if let Some(&slot) = self.constants.get(&value) {
             return slot;
         }
-        let slot = self.temporary();
+        let slot = self.allocate_temporary();
         self.constants.insert(value, slot);
         slot
     }
@@ -496,7 +501,7 @@ impl<'m> Builder<'m> {
         if let Some(&slot) = self.specials.get(&special) {
             return slot;
         }
-        let slot = self.temporary();
+        let slot = self.allocate_temporary();
         self.specials.insert(special, slot);
         slot
     }
@@ -511,30 +516,31 @@ impl<'m> Builder<'m> {
         let missing = || Fault::new("SIM002", format!("'{}' needs more operands", instruction.full_name()));
         instruction.operands.get(index).ok_or_else(missing)
     }
-    /// Returns the slot of a source operand with `bits` bits.
-    pub(super) fn source(&mut self, instruction: &Instruction, index: usize, bits: u32) -> Result<RegSlot> {
+    /// Returns the slot of source operand `index` with `bits` bits.
+    pub(super) fn source_slot(&mut self, instruction: &Instruction, index: usize, bits: u32) -> Result<RegSlot> {
         let operand = self.operand(instruction, index)?;
-        self.value(operand, bits)
+        self.operand_slot(operand, bits)
     }
-    pub(super) fn value(&mut self, operand: &Operand, bits: u32) -> Result<RegSlot> {
+    /// Returns the slot of a source operand with `bits` bits.
+    pub(super) fn operand_slot(&mut self, operand: &Operand, bits: u32) -> Result<RegSlot> {
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         match operand {
             Operand::Name(name) => self.slot_of_name(name),
             Operand::Offset { name, offset } => match self.look_up(name) {
                 Some(Binding::Shared { address }) => Ok(self.shared_address(address.wrapping_add_signed(*offset))),
                 _ => {
-                    let address = self.variable(name)?.wrapping_add_signed(*offset);
-                    Ok(self.constant(address))
+                    let address = self.variable_address(name)?.wrapping_add_signed(*offset);
+                    Ok(self.constant_slot(address))
                 }
             },
-            Operand::Integer(value) if bits == 1 => Ok(self.constant(u64::from(*value != 0))),
-            Operand::Integer(value) => Ok(self.constant(*value as u64 & mask)),
-            Operand::F32(value) => Ok(self.constant(u64::from(*value))),
-            Operand::F64(value) if bits == 32 => Ok(self.constant(u64::from((f64::from_bits(*value) as f32).to_bits()))),
-            Operand::F64(value) => Ok(self.constant(*value)),
+            Operand::Integer(value) if bits == 1 => Ok(self.constant_slot(u64::from(*value != 0))),
+            Operand::Integer(value) => Ok(self.constant_slot(*value as u64 & mask)),
+            Operand::F32(value) => Ok(self.constant_slot(u64::from(*value))),
+            Operand::F64(value) if bits == 32 => Ok(self.constant_slot(u64::from((f64::from_bits(*value) as f32).to_bits()))),
+            Operand::F64(value) => Ok(self.constant_slot(*value)),
             Operand::Not(name) => {
                 let src = self.slot_of_name(name)?;
-                let dst = self.temporary();
+                let dst = self.allocate_temporary();
                 let guard = self.guard.take();
                 self.emit(Op::Elementwise { f: map1(|a| a ^ 1), dst, src: [src, 0, 0, 0], selects_bytes: false });
                 self.guard = guard;
@@ -549,48 +555,48 @@ impl<'m> Builder<'m> {
         }
         match self.look_up(name) {
             Some(Binding::Register { slot, .. } | Binding::Argument { slot }) => Ok(slot),
-            Some(Binding::Variable { address }) => Ok(self.constant(address)),
+            Some(Binding::Variable { address }) => Ok(self.constant_slot(address)),
             Some(Binding::Shared { address }) => Ok(self.shared_address(address)),
             _ => Err(Self::undeclared(name)),
         }
     }
-    /// Returns the slot and width of a destination.
-    pub(super) fn destination(&mut self, operand: &Operand) -> Result<(RegSlot, u32)> {
+    /// Returns the slot of a destination, and its width in bits.
+    pub(super) fn destination_slot(&mut self, operand: &Operand) -> Result<(RegSlot, u32)> {
         let Operand::Name(name) = operand else { return Err(Fault::new("SIM002", "the operand must be a register")) };
         if name == "_" {
-            return Ok((self.register(Type::B128), 64));
+            return Ok((self.allocate_register(Type::B128), 64));
         }
         match self.look_up(name) {
             Some(Binding::Register { slot, ty }) => Ok((slot, ty.bits())),
             _ => Err(Self::undeclared(name)),
         }
     }
-    pub(super) fn result(&mut self, instruction: &Instruction, index: usize) -> Result<RegSlot> {
+    pub(super) fn result_slot(&mut self, instruction: &Instruction, index: usize) -> Result<RegSlot> {
         let operand = self.operand(instruction, index)?;
-        Ok(self.destination(operand)?.0)
+        Ok(self.destination_slot(operand)?.0)
     }
     /// Returns the registers of `d|p`, or of `d` alone.
     pub(super) fn result_pair(&mut self, instruction: &Instruction) -> Result<(RegSlot, Option<RegSlot>)> {
         match self.operand(instruction, 0)? {
-            Operand::Pair(first, second) => Ok((self.destination(first)?.0, Some(self.destination(second)?.0))),
-            other => Ok((self.destination(other)?.0, None)),
+            Operand::Pair(first, second) => Ok((self.destination_slot(first)?.0, Some(self.destination_slot(second)?.0))),
+            other => Ok((self.destination_slot(other)?.0, None)),
         }
     }
     /// Returns the result slots of `{a, b}` or of a single register.
-    pub(super) fn results(&mut self, operand: &Operand) -> Result<Box<[RegSlot]>> {
+    pub(super) fn result_slots(&mut self, operand: &Operand) -> Result<Box<[RegSlot]>> {
         match operand {
-            Operand::Vector(parts) => parts.iter().map(|part| Ok(self.destination(part)?.0)).collect(),
-            single => Ok([self.destination(single)?.0].into()),
+            Operand::Vector(parts) => parts.iter().map(|part| Ok(self.destination_slot(part)?.0)).collect(),
+            single => Ok([self.destination_slot(single)?.0].into()),
         }
     }
     /// Returns the source slots of `{a, b}` or of a single operand.
-    pub(super) fn values(&mut self, operand: &Operand, bits: u32) -> Result<Box<[RegSlot]>> {
+    pub(super) fn operand_slots(&mut self, operand: &Operand, bits: u32) -> Result<Box<[RegSlot]>> {
         match operand {
-            Operand::Vector(parts) => parts.iter().map(|part| self.value(part, bits)).collect(),
-            single => Ok([self.value(single, bits)?].into()),
+            Operand::Vector(parts) => parts.iter().map(|part| self.operand_slot(part, bits)).collect(),
+            single => Ok([self.operand_slot(single, bits)?].into()),
         }
     }
-    pub(super) fn address(&mut self, instruction: &Instruction, index: usize) -> Result<Address> {
+    pub(super) fn address_operand(&mut self, instruction: &Instruction, index: usize) -> Result<Address> {
         let operand = self.operand(instruction, index)?;
         let Operand::Address(address) = operand else {
             return Err(Fault::new("SIM002", format!("'{}' needs an address", instruction.full_name())));
@@ -610,16 +616,16 @@ impl<'m> Builder<'m> {
 
     // Instructions.
 
-    /// Begins an instruction: sets its line, its guard and its name for the statistics.
+    /// Begins an instruction: sets its line, its guard and its opcode.
     pub(super) fn begin_instruction(&mut self, instruction: &Instruction) -> Result<()> {
         self.line = instruction.line.0;
         let name = instruction.full_name();
-        self.name = match self.name_index.get(&name) {
+        self.opcode = match self.opcode_index.get(&name) {
             Some(&index) => index,
             None => {
-                let index = self.names.len() as u32;
-                self.names.push(name.clone());
-                self.name_index.insert(name, index);
+                let index = self.opcodes.len() as u32;
+                self.opcodes.push(name.clone());
+                self.opcode_index.insert(name, index);
                 index
             }
         };
@@ -633,28 +639,28 @@ impl<'m> Builder<'m> {
         self.guard = None;
     }
     pub(super) fn emit(&mut self, op: Op) {
-        self.code.push(Instr { guard: self.guard, op, line: self.line, name: self.name });
+        self.code.push(Instr { guard: self.guard, op, line: self.line, opcode: self.opcode });
     }
 }
 
 fn special_register(name: &str) -> Option<Special> {
-    let part = |suffix: &str| match suffix {
+    let dimension = |suffix: &str| match suffix {
         "x" => Some(0),
         "y" => Some(1),
         "z" => Some(2),
         _ => None,
     };
     if let Some((base, suffix)) = name.split_once('.') {
-        let part = part(suffix)?;
+        let dimension = dimension(suffix)?;
         return Some(match base {
-            "%tid" => Special::Tid(part),
-            "%ntid" => Special::Ntid(part),
-            "%ctaid" => Special::Ctaid(part),
-            "%nctaid" => Special::Nctaid(part),
-            "%clusterid" => Special::ClusterId(part),
-            "%nclusterid" => Special::NclusterId(part),
-            "%cluster_ctaid" => Special::ClusterCtaid(part),
-            "%cluster_nctaid" => Special::ClusterNctaid(part),
+            "%tid" => Special::Tid(dimension),
+            "%ntid" => Special::Ntid(dimension),
+            "%ctaid" => Special::Ctaid(dimension),
+            "%nctaid" => Special::Nctaid(dimension),
+            "%clusterid" => Special::ClusterId(dimension),
+            "%nclusterid" => Special::NclusterId(dimension),
+            "%cluster_ctaid" => Special::ClusterCtaid(dimension),
+            "%cluster_nctaid" => Special::ClusterNctaid(dimension),
             _ => return None,
         });
     }
@@ -679,7 +685,7 @@ fn special_register(name: &str) -> Option<Special> {
     })
 }
 
-/// Returns the launch type of a parameter. Untyped bits (`.b32`) accept any number of their width.
+/// Returns the launch type of a parameter. An untyped parameter (`.b32`) accepts any number of its width.
 fn param_type(param: &Variable) -> Option<ParamType> {
     if !param.dims.is_empty() || param.vector.is_some() {
         return None;

@@ -6,7 +6,7 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Modifier, Operand, Type};
 
-const MODIFIERS: &[&str] = &[
+const CP_MODIFIERS: &[&str] = &[
     "async",
     "bulk",
     "tensor",
@@ -48,31 +48,31 @@ const MODIFIERS: &[&str] = &[
 impl Builder<'_> {
     pub(super) fn decode_async(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
-            "cp" => self.copy_instruction(instruction)?,
-            "mbarrier" => self.mbarrier(instruction)?,
+            "cp" => self.decode_cp(instruction)?,
+            "mbarrier" => self.decode_mbarrier(instruction)?,
             "mapa" => {
                 check_modifiers(instruction, &[])?;
                 Op::MapToCta {
-                    dst: self.result(instruction, 0)?,
-                    address: self.source(instruction, 1, 32)?,
-                    rank: self.source(instruction, 2, 32)?,
+                    dst: self.result_slot(instruction, 0)?,
+                    address: self.source_slot(instruction, 1, 32)?,
+                    rank: self.source_slot(instruction, 2, 32)?,
                 }
             }
-            "getctarank" => Op::CtaRank { dst: self.result(instruction, 0)?, address: self.source(instruction, 1, 64)? },
+            "getctarank" => Op::CtaRank { dst: self.result_slot(instruction, 0)?, address: self.source_slot(instruction, 1, 64)? },
             _ => return Ok(None),
         }))
     }
 
-    fn copy_instruction(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_cp(&mut self, instruction: &Instruction) -> Result<Op> {
         if instruction.has("mbarrier") {
             check_modifiers(instruction, &["async", "mbarrier", "arrive", "noinc"])?;
-            let address = self.address(instruction, 0)?;
+            let address = self.address_operand(instruction, 0)?;
             return Ok(Op::CopyArrive { address, increment: !instruction.has("noinc") });
         }
         if instruction.has("prefetch") {
-            return Ok(Op::Nothing);
+            return Ok(Op::Nop);
         }
-        check_modifiers(instruction, MODIFIERS)?;
+        check_modifiers(instruction, CP_MODIFIERS)?;
         let bulk = instruction.has("bulk");
         if instruction.has("commit_group") {
             return Ok(if bulk { Op::BulkCommit } else { Op::CopyCommit });
@@ -91,21 +91,21 @@ impl Builder<'_> {
                 Op::CopyWait { max_open: Some(max_open) }
             });
         }
-        if bulk { self.bulk(instruction) } else { self.plain_copy(instruction) }
+        if bulk { self.decode_bulk_copy(instruction) } else { self.decode_cp_async(instruction) }
     }
 
-    fn plain_copy(&mut self, instruction: &Instruction) -> Result<Op> {
-        let to = self.address(instruction, 0)?;
-        let from = self.address(instruction, 1)?;
+    fn decode_cp_async(&mut self, instruction: &Instruction) -> Result<Op> {
+        let to = self.address_operand(instruction, 0)?;
+        let from = self.address_operand(instruction, 1)?;
         let Operand::Integer(bytes @ (4 | 8 | 16)) = self.operand(instruction, 2)? else {
             return Err(unsupported(instruction, "a size other than 4, 8 and 16"));
         };
         let last = instruction.operands.len() - usize::from(instruction.has("L2::cache_hint"));
-        let src_size = if last > 3 { Some(self.source(instruction, 3, 32)?) } else { None };
+        let src_size = if last > 3 { Some(self.source_slot(instruction, 3, 32)?) } else { None };
         Ok(Op::CopyAsync { bytes: *bytes as u32, to, from, src_size })
     }
 
-    fn bulk(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_bulk_copy(&mut self, instruction: &Instruction) -> Result<Op> {
         let mut spaces = instruction.modifiers.iter().filter_map(|modifier| match modifier {
             Modifier::Space(space) => Some(*space),
             _ => None,
@@ -116,22 +116,22 @@ impl Builder<'_> {
             _ => Err(unsupported(instruction, "it needs two spaces")),
         };
         let (to_side, from_side) = (side(spaces.next())?, side(spaces.next())?);
-        let none = Address { base: 0, offset: 0 };
+        let no_address = Address { base: 0, offset: 0 };
         let mut op = BulkOp {
             tensor: instruction.has("tensor"),
             to_side,
             from_side,
-            to: none,
-            from: none,
-            map: 0,
+            to: no_address,
+            from: no_address,
+            tensor_map: 0,
             map_offset: 0,
             coordinates: Box::default(),
             four_rows: instruction.has("tile::gather4") || instruction.has("tile::scatter4"),
             bytes: 0,
             barrier: None,
-            multicast: 0,
+            cta_mask: 0,
             is_multicast: instruction.has("multicast::cluster"),
-            pair: instruction.has("cta_group::2"),
+            cta_pair: instruction.has("cta_group::2"),
             reduce: None,
         };
         if instruction.has("reduce") {
@@ -141,29 +141,29 @@ impl Builder<'_> {
         let tensor_operand = if to_side == Side::Global { 0 } else { 1 };
         for index in 0..2 {
             if op.tensor && index == tensor_operand {
-                self.tensor_operand(instruction, index, &mut op)?;
+                self.decode_tensor_operand(instruction, index, &mut op)?;
             } else if index == 0 {
-                op.to = self.address(instruction, 0)?;
+                op.to = self.address_operand(instruction, 0)?;
             } else {
-                op.from = self.address(instruction, 1)?;
+                op.from = self.address_operand(instruction, 1)?;
             }
         }
-        let mut next = 2;
+        let mut next_operand = 2;
         if !op.tensor {
-            op.bytes = self.source(instruction, 2, 32)?;
-            next = 3;
+            op.bytes = self.source_slot(instruction, 2, 32)?;
+            next_operand = 3;
         }
         if to_side == Side::Shared {
-            op.barrier = Some(self.address(instruction, next)?);
-            next += 1;
+            op.barrier = Some(self.address_operand(instruction, next_operand)?);
+            next_operand += 1;
         }
         if op.is_multicast {
-            op.multicast = self.source(instruction, next, 16)?;
+            op.cta_mask = self.source_slot(instruction, next_operand, 16)?;
         }
         Ok(Op::Bulk(Box::new(op)))
     }
 
-    fn tensor_operand(&mut self, instruction: &Instruction, index: usize, op: &mut BulkOp) -> Result<()> {
+    fn decode_tensor_operand(&mut self, instruction: &Instruction, index: usize, op: &mut BulkOp) -> Result<()> {
         let Operand::Address(address) = self.operand(instruction, index)? else {
             return Err(unsupported(instruction, "it needs a tensor map"));
         };
@@ -171,12 +171,12 @@ impl Builder<'_> {
             return Err(unsupported(instruction, "these coordinates"));
         };
         let map = self.plain_address(&ptx::Address { trailing_operands: Vec::new(), ..address.clone() })?;
-        (op.map, op.map_offset) = (map.base, map.offset);
-        op.coordinates = coordinates.iter().map(|coordinate| self.value(coordinate, 32)).collect::<Result<_>>()?;
+        (op.tensor_map, op.map_offset) = (map.base, map.offset);
+        op.coordinates = coordinates.iter().map(|coordinate| self.operand_slot(coordinate, 32)).collect::<Result<_>>()?;
         Ok(())
     }
 
-    fn mbarrier(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_mbarrier(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(
             instruction,
             &[
@@ -199,10 +199,10 @@ impl Builder<'_> {
         )?;
         let has = |word: &str| instruction.has(word);
         let has_result = !matches!(instruction.operands.first(), Some(Operand::Address(_)));
-        let first = usize::from(has_result);
-        let dst = if has_result { Some(self.result(instruction, 0)?) } else { None };
-        let address = self.address(instruction, first)?;
-        let given = instruction.operands.len() > first + 1;
+        let address_index = usize::from(has_result);
+        let dst = if has_result { Some(self.result_slot(instruction, 0)?) } else { None };
+        let address = self.address_operand(instruction, address_index)?;
+        let has_operand = instruction.operands.len() > address_index + 1;
         let op = if has("init") {
             MbarrierOp::Init
         } else if has("inval") {
@@ -210,20 +210,20 @@ impl Builder<'_> {
         } else if has("try_wait") || has("test_wait") {
             MbarrierOp::Wait { parity: has("parity"), blocking: has("try_wait") }
         } else if (has("arrive") || has("arrive_drop")) && has("expect_tx") {
-            MbarrierOp::ArriveExpect
+            MbarrierOp::ArriveExpectTx
         } else if has("arrive") || has("arrive_drop") {
             MbarrierOp::Arrive { drop: has("arrive_drop") }
         } else if has("expect_tx") {
-            MbarrierOp::Expect
+            MbarrierOp::ExpectTx
         } else if has("complete_tx") {
-            MbarrierOp::Complete
+            MbarrierOp::CompleteTx
         } else {
             return Err(unsupported(instruction, "this operation"));
         };
         let bits = if matches!(op, MbarrierOp::Wait { parity: false, .. }) { 64 } else { 32 };
-        let operand = match (given, op) {
-            (true, _) => self.source(instruction, first + 1, bits)?,
-            (false, MbarrierOp::Arrive { .. }) => self.constant(1),
+        let operand = match (has_operand, op) {
+            (true, _) => self.source_slot(instruction, address_index + 1, bits)?,
+            (false, MbarrierOp::Arrive { .. }) => self.constant_slot(1),
             (false, MbarrierOp::Invalidate) => 0,
             (false, _) => return Err(unsupported(instruction, "it needs an operand")),
         };

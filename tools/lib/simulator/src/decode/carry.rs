@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, Box<Fault>>;
 impl Builder<'_> {
     /// Decodes an instruction that accesses the carry flag. Returns `None` for other instructions.
     pub(super) fn decode_carry(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
-        let (name, reads) = match &*instruction.opcode {
+        let (name, reads_flag) = match &*instruction.opcode {
             "addc" => ("add", true),
             "subc" => ("sub", true),
             "madc" => ("mad", true),
@@ -23,13 +23,13 @@ impl Builder<'_> {
         let ty = instruction.types().next().filter(|ty| matches!(ty, Type::U32 | Type::S32 | Type::B32 | Type::U64 | Type::S64));
         let Some(ty) = ty else { return Err(unsupported(instruction, "its type")) };
         let bits = ty.bits();
-        let flag = self.carry();
+        let flag = self.carry_slot();
         // Register slot 0 is zero, so operations without a product or without a carry-in have the same form.
         let mut src = [0; 4];
         for (i, slot) in src.iter_mut().enumerate().take(if name == "mad" { 3 } else { 2 }) {
-            *slot = self.source(instruction, i + 1, bits)?;
+            *slot = self.source_slot(instruction, i + 1, bits)?;
         }
-        if reads {
+        if reads_flag {
             src[3] = flag;
         }
         let op = match (name, instruction.has("hi")) {
@@ -38,16 +38,20 @@ impl Builder<'_> {
             (_, true) => CarryOp::High { signed: matches!(ty, Type::S32 | Type::S64) },
             _ => CarryOp::Low,
         };
-        let value =
-            Op::Elementwise { f: carry_function(op, bits, false), dst: self.result(instruction, 0)?, src, selects_bytes: false };
+        let result_op = Op::Elementwise {
+            f: carry_function(op, bits, false),
+            dst: self.result_slot(instruction, 0)?,
+            src,
+            selects_bytes: false,
+        };
         if instruction.has("cc") {
             // The destination may be a source, so the flag is computed first and assigned last.
-            let next = self.temporary();
-            self.emit(Op::Elementwise { f: carry_function(op, bits, true), dst: next, src, selects_bytes: false });
-            self.emit(value);
-            return Ok(Some(Op::Move { dst: flag, src: next }));
+            let next_flag = self.allocate_temporary();
+            self.emit(Op::Elementwise { f: carry_function(op, bits, true), dst: next_flag, src, selects_bytes: false });
+            self.emit(result_op);
+            return Ok(Some(Op::Move { dst: flag, src: next_flag }));
         }
-        Ok(Some(value))
+        Ok(Some(result_op))
     }
 }
 
@@ -55,8 +59,11 @@ impl Builder<'_> {
 enum CarryOp {
     Add,
     Sub,
+    /// The lower or the upper half of a product, plus an addend.
     Low,
-    High { signed: bool },
+    High {
+        signed: bool,
+    },
 }
 
 /// Returns the function that computes the result of an operation on `bits` bits, or with `carry` its carry (for `sub`, the borrow).

@@ -20,14 +20,14 @@ impl Builder<'_> {
                 let Operand::Name(name) = self.operand(instruction, 0)? else {
                     return Err(unsupported(instruction, "this target"));
                 };
-                Op::Branch { target: self.label(name)? }
+                Op::Branch { target: self.label_index(name)? }
             }
             "brx" => {
                 check_modifiers(instruction, &["idx", "uni"])?;
                 let Operand::Name(name) = self.operand(instruction, 1)? else {
                     return Err(unsupported(instruction, "this target list"));
                 };
-                Op::BranchIndirect { index: self.source(instruction, 0, 32)?, targets: self.targets(name)?.into() }
+                Op::BranchIndirect { index: self.source_slot(instruction, 0, 32)?, targets: self.branch_targets(name)?.into() }
             }
             "ret" | "exit" => {
                 check_modifiers(instruction, &["uni"])?;
@@ -38,25 +38,25 @@ impl Builder<'_> {
             }
             "trap" | "brkpt" => Op::Trap,
             "nanosleep" => Op::Yield,
-            "call" => self.call(instruction)?,
-            "shfl" => self.shuffle(instruction)?,
-            "vote" => self.vote(instruction)?,
-            "match" => self.match_lanes(instruction)?,
-            "redux" => self.reduce(instruction)?,
+            "call" => self.decode_call(instruction)?,
+            "shfl" => self.decode_shuffle(instruction)?,
+            "vote" => self.decode_vote(instruction)?,
+            "match" => self.decode_match(instruction)?,
+            "redux" => self.decode_redux(instruction)?,
             "elect" => {
                 check_modifiers(instruction, &["sync"])?;
                 let (dst, predicate) = self.result_pair(instruction)?;
                 let predicate = predicate.ok_or_else(|| unsupported(instruction, "it needs a lane and a predicate as results"))?;
-                Op::Elect { dst, predicate, members: self.source(instruction, 1, 32)? }
+                Op::Elect { dst, predicate, members: self.source_slot(instruction, 1, 32)? }
             }
-            "activemask" => Op::ActiveMask { dst: self.result(instruction, 0)? },
-            "bar" | "barrier" => self.barrier(instruction)?,
-            "setmaxnreg" | "griddepcontrol" | "pmevent" => Op::Nothing,
+            "activemask" => Op::ActiveMask { dst: self.result_slot(instruction, 0)? },
+            "bar" | "barrier" => self.decode_barrier(instruction)?,
+            "setmaxnreg" | "griddepcontrol" | "pmevent" => Op::Nop,
             _ => return Ok(None),
         }))
     }
 
-    fn call(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_call(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["uni"])?;
         let mut lists = Vec::new();
         let mut callee = None;
@@ -68,8 +68,8 @@ impl Builder<'_> {
             }
         }
         let Some(callee) = callee else { return Err(unsupported(instruction, "it has no callee")) };
-        if let Some(function) = self.function(callee).filter(|function| function.body.is_some()) {
-            return self.inline(instruction, function, &lists);
+        if let Some(function) = self.find_function(callee).filter(|function| function.body.is_some()) {
+            return self.inline_call(instruction, function, &lists);
         }
         let function = match &**callee {
             "vprintf" => Builtin::Vprintf,
@@ -83,12 +83,12 @@ impl Builder<'_> {
         for (is_argument, list) in lists {
             for operand in list {
                 let slot = match operand {
-                    Operand::Name(name) => match self.argument(name) {
+                    Operand::Name(name) => match self.argument_slot(name) {
                         Some(slot) => slot,
-                        None if is_argument => self.value(operand, 64)?,
-                        None => self.destination(operand)?.0,
+                        None if is_argument => self.operand_slot(operand, 64)?,
+                        None => self.destination_slot(operand)?.0,
                     },
-                    other => self.value(other, 64)?,
+                    other => self.operand_slot(other, 64)?,
                 };
                 if is_argument { args.push(slot) } else { result = Some(slot) }
             }
@@ -104,7 +104,7 @@ impl Builder<'_> {
     }
 
     /// Inlines a function at the call.
-    fn inline(&mut self, instruction: &Instruction, function: &ptx::Function, lists: &[(bool, &Vec<Operand>)]) -> Result<Op> {
+    fn inline_call(&mut self, instruction: &Instruction, function: &ptx::Function, lists: &[(bool, &Vec<Operand>)]) -> Result<Op> {
         let list = |arguments: bool| {
             lists.iter().find(|(is_argument, _)| *is_argument == arguments).map_or(&[][..], |(_, list)| &list[..])
         };
@@ -114,7 +114,7 @@ impl Builder<'_> {
         }
         let sources = arguments.iter().zip(&function.params).map(|(operand, param)| {
             if param.dims.is_empty() {
-                Ok(CallValue::Value(self.value(operand, 64)?))
+                Ok(CallValue::Value(self.operand_slot(operand, 64)?))
             } else {
                 self.byte_array_of(instruction, operand, param)
             }
@@ -125,19 +125,19 @@ impl Builder<'_> {
             if !param.dims.is_empty() {
                 return self.byte_array_of(instruction, operand, param);
             }
-            Ok(CallValue::Value(match self.argument(name) {
+            Ok(CallValue::Value(match self.argument_slot(name) {
                 Some(slot) => slot,
-                None => self.destination(operand)?.0,
+                None => self.destination_slot(operand)?.0,
             }))
         });
         let destinations = destinations.collect::<Result<Vec<CallValue>>>()?;
         let (end, after) = (self.new_label("end of function"), self.new_label("after call"));
         self.skip_unless_guarded(after);
-        let (line, name) = self.position();
+        let (line, opcode) = self.line_and_opcode();
         let caller = self.open_function(end).ok_or_else(|| unsupported(instruction, "calls nest too deep"))?;
         for (param, source) in function.params.iter().zip(sources) {
-            if let Some((own, caller)) = self.declare_call_value(param, source) {
-                let copy = self.copy(own, caller);
+            if let Some((callee_slot, caller_slot)) = self.declare_call_value(param, source) {
+                let copy = self.register_copy(callee_slot, caller_slot);
                 self.emit(copy);
             }
         }
@@ -145,14 +145,14 @@ impl Builder<'_> {
             function.returns.iter().zip(destinations).filter_map(|(param, to)| self.declare_call_value(param, to)).collect();
         self.decode_block(function.body.as_deref().unwrap_or_default())?;
         self.close_function(caller);
-        self.set_position(line, name);
+        self.set_line_and_opcode(line, opcode);
         self.place_new_label(end);
-        for (own, caller) in returned {
-            let copy = self.copy(caller, own);
+        for (callee_slot, caller_slot) in returned {
+            let copy = self.register_copy(caller_slot, callee_slot);
             self.emit(copy);
         }
         self.place_new_label(after);
-        Ok(Op::Nothing)
+        Ok(Op::Nop)
     }
 
     fn byte_array_of(&mut self, instruction: &Instruction, operand: &Operand, param: &ptx::Variable) -> Result<CallValue> {
@@ -164,10 +164,11 @@ impl Builder<'_> {
         Ok(CallValue::Bytes(array.ok_or_else(|| unsupported(instruction, "an array whose size differs"))?))
     }
 
-    /// Declares a parameter. Returns the function's register and the caller's register; an array is shared with the caller.
+    /// Declares a parameter or result of an inlined function. Returns its register and the caller's register. An array has no own
+    /// register, because the function and the caller share it.
     fn declare_call_value(&mut self, param: &ptx::Variable, passed: CallValue) -> Option<(RegSlot, RegSlot)> {
         match passed {
-            CallValue::Value(caller) => Some((self.declare_argument(&param.name), caller)),
+            CallValue::Value(caller_slot) => Some((self.declare_argument(&param.name), caller_slot)),
             CallValue::Bytes(array) => {
                 self.declare_byte_array(&param.name, array);
                 None
@@ -175,7 +176,7 @@ impl Builder<'_> {
         }
     }
 
-    fn shuffle(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_shuffle(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "up", "down", "bfly", "idx"])?;
         let mode =
             [("up", ShuffleMode::Up), ("down", ShuffleMode::Down), ("bfly", ShuffleMode::Butterfly), ("idx", ShuffleMode::Index)];
@@ -186,27 +187,27 @@ impl Builder<'_> {
             mode,
             dst,
             predicate,
-            src: self.source(instruction, 1, 32)?,
-            lane: self.source(instruction, 2, 32)?,
-            clamp: self.source(instruction, 3, 32)?,
-            members: self.source(instruction, 4, 32)?,
+            src: self.source_slot(instruction, 1, 32)?,
+            lane: self.source_slot(instruction, 2, 32)?,
+            clamp: self.source_slot(instruction, 3, 32)?,
+            members: self.source_slot(instruction, 4, 32)?,
         })
     }
 
-    fn vote(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_vote(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "all", "any", "uni", "ballot"])?;
         let mode = [("all", VoteMode::All), ("any", VoteMode::Any), ("uni", VoteMode::Uniform), ("ballot", VoteMode::Ballot)];
         let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
         let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
         Ok(Op::Vote {
             mode,
-            dst: self.result(instruction, 0)?,
-            src: self.source(instruction, 1, 1)?,
-            members: self.source(instruction, 2, 32)?,
+            dst: self.result_slot(instruction, 0)?,
+            src: self.source_slot(instruction, 1, 1)?,
+            members: self.source_slot(instruction, 2, 32)?,
         })
     }
 
-    fn match_lanes(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_match(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "any", "all"])?;
         let bits = instruction.types().next().map_or(32, Type::bits);
         let (dst, predicate) = self.result_pair(instruction)?;
@@ -215,12 +216,12 @@ impl Builder<'_> {
             bits,
             dst,
             predicate,
-            src: self.source(instruction, 1, bits)?,
-            members: self.source(instruction, 2, 32)?,
+            src: self.source_slot(instruction, 1, bits)?,
+            members: self.source_slot(instruction, 2, 32)?,
         })
     }
 
-    fn reduce(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_redux(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN"])?;
         let ty = instruction.types().next().unwrap_or(Type::B32);
         Ok(Op::Reduce {
@@ -228,9 +229,9 @@ impl Builder<'_> {
             ty,
             abs: instruction.has("abs"),
             nan: instruction.has("NaN"),
-            dst: self.result(instruction, 0)?,
-            src: self.source(instruction, 1, 32)?,
-            members: self.source(instruction, 2, 32)?,
+            dst: self.result_slot(instruction, 0)?,
+            src: self.source_slot(instruction, 1, 32)?,
+            members: self.source_slot(instruction, 2, 32)?,
         })
     }
 
@@ -251,7 +252,7 @@ impl Builder<'_> {
         op.ok_or_else(|| unsupported(instruction, "it has no operation"))
     }
 
-    fn barrier(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_barrier(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(
             instruction,
             &[
@@ -260,10 +261,10 @@ impl Builder<'_> {
             ],
         )?;
         if instruction.has("warp") {
-            return Ok(Op::WarpSync { members: self.source(instruction, 0, 32)? });
+            return Ok(Op::WarpSync { members: self.source_slot(instruction, 0, 32)? });
         }
         if instruction.has("cluster") {
-            return Ok(Op::ClusterBarrier { arrive: instruction.has("arrive") });
+            return Ok(Op::ClusterBarrier { is_arrival: instruction.has("arrive") });
         }
         let aligned = instruction.opcode == "bar" || instruction.has("aligned");
         let count = instruction.operands.len();
@@ -273,19 +274,19 @@ impl Builder<'_> {
                 (_, true) => VoteMode::All,
                 _ => VoteMode::Any,
             };
-            let dst = self.result(instruction, 0)?;
-            let id = self.source(instruction, 1, 32)?;
-            let threads = if count > 3 { Some(self.source(instruction, 2, 32)?) } else { None };
-            let src = self.source(instruction, count - 1, 1)?;
+            let dst = self.result_slot(instruction, 0)?;
+            let id = self.source_slot(instruction, 1, 32)?;
+            let threads = if count > 3 { Some(self.source_slot(instruction, 2, 32)?) } else { None };
+            let src = self.source_slot(instruction, count - 1, 1)?;
             return Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: false, reduce: Some((dst, src, mode)), aligned }));
         }
-        let id = self.source(instruction, 0, 32)?;
-        let threads = if count > 1 { Some(self.source(instruction, 1, 32)?) } else { None };
+        let id = self.source_slot(instruction, 0, 32)?;
+        let threads = if count > 1 { Some(self.source_slot(instruction, 1, 32)?) } else { None };
         Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: instruction.has("arrive"), reduce: None, aligned }))
     }
 
-    /// Returns a register copy for call arguments.
-    pub(super) fn copy(&mut self, dst: RegSlot, src: RegSlot) -> Op {
+    /// Returns a copy of a call argument or result between registers.
+    pub(super) fn register_copy(&mut self, dst: RegSlot, src: RegSlot) -> Op {
         Op::Move { dst, src }
     }
 }

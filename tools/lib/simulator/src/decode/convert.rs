@@ -1,36 +1,37 @@
 //! Decodes `cvt`.
 
 use super::builder::Builder;
-use super::float::{rounding_word, scalar};
+use super::float::{rounding_modifier, scalar_and_count};
 use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2};
 use crate::program::Op;
 use numerics::Scalar;
 use numerics::arith::{Convert, Rounding, Signedness};
-use numerics::float::{self, Overflow, decode, encode};
+use numerics::float::{self, OverflowResult, decode, encode};
 use ptx::{Instruction, Type};
 
-const MODIFIERS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
+const CVT_MODIFIERS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
 
 impl Builder<'_> {
-    pub(super) fn convert(&mut self, instruction: &Instruction) -> Result<Op> {
-        check_modifiers(instruction, MODIFIERS)?;
+    pub(super) fn decode_cvt(&mut self, instruction: &Instruction) -> Result<Op> {
+        check_modifiers(instruction, CVT_MODIFIERS)?;
         let types: Vec<Type> = instruction.types().collect();
         let [to, from] = types[..] else { return Err(unsupported(instruction, "it needs two types")) };
         let dst = self.operand(instruction, 0)?;
-        let (dst, width) = self.destination(dst)?;
-        let a = self.source(instruction, 1, from.bits())?;
-        let b = if instruction.operands.len() > 2 { self.source(instruction, 2, from.bits())? } else { 0 };
+        let (dst, width) = self.destination_slot(dst)?;
+        let a = self.source_slot(instruction, 1, from.bits())?;
+        let b = if instruction.operands.len() > 2 { self.source_slot(instruction, 2, from.bits())? } else { 0 };
         if instruction.operands.len() > 3 {
             return Err(unsupported(instruction, "random rounding bits and four sources"));
         }
-        let is_supported =
-            |ty: Type| scalar(ty).is_some() || matches!(ty, Type::U8 | Type::U16 | Type::U32 | Type::U64) || ty.is_signed();
+        let is_supported = |ty: Type| {
+            scalar_and_count(ty).is_some() || matches!(ty, Type::U8 | Type::U16 | Type::U32 | Type::U64) || ty.is_signed()
+        };
         if !is_supported(to) || !is_supported(from) {
             return Err(unsupported(instruction, "these types"));
         }
-        let f = match (scalar(to), scalar(from)) {
+        let f = match (scalar_and_count(to), scalar_and_count(from)) {
             (None, None) => integer_to_integer(instruction, to, from, width),
             (Some((to, 1)), None) => integer_to_float(instruction, to, from)?,
             (None, Some((from, 1))) => float_to_integer(instruction, to, from),
@@ -60,7 +61,8 @@ fn integer_range(ty: Type) -> (i128, i128) {
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
-/// Converts between integers. A narrow result in a wider register is extended according to its type.
+/// Converts between integers. In a wider destination register, a signed result is sign-extended and an unsigned result
+/// zero-extended. `width` is the width of the register in bits.
 fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u32) -> LaneFn {
     let sat = instruction.has("sat");
     let (low, high) = integer_range(to);
@@ -73,7 +75,7 @@ fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u3
 }
 
 fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result<LaneFn> {
-    let rounding = rounding_word(instruction).unwrap_or(Rounding::NearestEven);
+    let rounding = rounding_modifier(instruction).unwrap_or(Rounding::NearestEven);
     if to == Scalar::F64 {
         let signedness = if from.is_signed() { Signedness::Signed } else { Signedness::Unsigned };
         let convert = Convert::IToF { signedness, rounding };
@@ -81,16 +83,17 @@ fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result
     }
     Ok(map1(move |a| {
         let exact = to_sticky_f64(integer_value(from, a));
-        encode(to, exact, rounding, Overflow::Ieee)
+        encode(to, exact, rounding, OverflowResult::Ieee)
     }))
 }
 
-/// Converts an integer to a float whose last bit is sticky: it records dropped bits.
+/// Converts an integer to a float. If the integer has more bits than the mantissa, the last bit is sticky: it is set if a dropped
+/// bit is set.
 fn to_sticky_f64(value: i128) -> f64 {
     let magnitude = value.unsigned_abs() as u64;
-    let kept =
+    let rounded_magnitude =
         if magnitude >> 53 == 0 { magnitude as f64 } else { (magnitude >> 11 | u64::from(magnitude & 0x7ff != 0)) as f64 * 2048.0 };
-    if value < 0 { -kept } else { kept }
+    if value < 0 { -rounded_magnitude } else { rounded_magnitude }
 }
 
 fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
@@ -99,7 +102,8 @@ fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
         .find_map(|(word, f)| instruction.has(word).then_some(f))
 }
 
-/// Converts a float to an integer. Out-of-range values saturate. NaN gives 0, or the top bit if a type has 64 bits.
+/// Converts a float to an integer. Out-of-range values saturate. NaN gives 0, or only the top bit if either
+/// type has 64 bits.
 fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn {
     let round = round_to_integer(instruction).unwrap_or(f64::trunc);
     let ftz = instruction.has("ftz");
@@ -114,10 +118,10 @@ fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn
 }
 
 fn float_to_float(instruction: &Instruction, to: Scalar, from: Scalar) -> impl Fn(u64) -> u64 + Send + Sync + Copy + 'static {
-    let rounding = rounding_word(instruction).unwrap_or(Rounding::NearestEven);
+    let rounding = rounding_modifier(instruction).unwrap_or(Rounding::NearestEven);
     let round_to_whole = round_to_integer(instruction);
     let (ftz, sat, relu) = (instruction.has("ftz"), instruction.has("sat"), instruction.has("relu"));
-    let overflow = if instruction.has("satfinite") { Overflow::Saturate } else { Overflow::Ieee };
+    let overflow = if instruction.has("satfinite") { OverflowResult::Saturate } else { OverflowResult::Ieee };
     let flush = move |ty: Scalar, bits: u64| if ftz && ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
     move |a| {
         let mut value = decode(from, flush(from, a & from.mask()));

@@ -1,17 +1,17 @@
-//! Floating-point arithmetic. Plain `f32` and `f64` use host arithmetic. Other rounding modes use `numerics::float`, or
-//! `numerics::arith` for `f64`.
+//! Floating-point arithmetic. `f32` and `f64` with round-to-nearest and without modifiers use host arithmetic. Other formats,
+//! rounding modes and modifiers use `numerics::float`, or `numerics::arith` for `f64`.
 
 use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3};
 use numerics::Scalar;
 use numerics::arith::{Binary, Fma, Rounding, Unary};
-use numerics::float::{self, Overflow, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
+use numerics::float::{self, OverflowResult, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
 use ptx::{Instruction, Type};
 
-/// Operand and result conversions of an instruction.
+/// The type of an instruction, and how it converts operands and rounds results.
 #[derive(Clone, Copy)]
-pub(super) struct Mode {
+pub(super) struct FloatMode {
     pub(super) ty: Scalar,
     pub(super) rounding: Rounding,
     pub(super) ftz: bool,
@@ -20,7 +20,7 @@ pub(super) struct Mode {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FloatOp {
     Add,
     Sub,
     Mul,
@@ -31,7 +31,7 @@ enum Kind {
 }
 
 /// Returns the rounding mode of the instruction's modifiers.
-pub(super) fn rounding_word(instruction: &Instruction) -> Option<Rounding> {
+pub(super) fn rounding_modifier(instruction: &Instruction) -> Option<Rounding> {
     [
         ("rn", Rounding::NearestEven),
         ("rz", Rounding::Zero),
@@ -44,7 +44,7 @@ pub(super) fn rounding_word(instruction: &Instruction) -> Option<Rounding> {
 }
 
 /// Returns the element type and the number of packed elements.
-pub(super) fn scalar(ty: Type) -> Option<(Scalar, u32)> {
+pub(super) fn scalar_and_count(ty: Type) -> Option<(Scalar, u32)> {
     Some(match ty {
         Type::F16 => (Scalar::F16, 1),
         Type::F16x2 => (Scalar::F16, 2),
@@ -69,21 +69,21 @@ pub(super) fn scalar(ty: Type) -> Option<(Scalar, u32)> {
 /// Returns the function of a float instruction with its number of sources.
 pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
     let types: Vec<Type> = instruction.types().collect();
-    let Some((ty, count)) = scalar(types[0]) else { return Ok(None) };
-    let mode = Mode {
+    let Some((ty, count)) = scalar_and_count(types[0]) else { return Ok(None) };
+    let mode = FloatMode {
         ty,
-        rounding: rounding_word(instruction).unwrap_or(Rounding::NearestEven),
+        rounding: rounding_modifier(instruction).unwrap_or(Rounding::NearestEven),
         ftz: instruction.has("ftz"),
         sat: instruction.has("sat"),
     };
     let kind = match &*instruction.opcode {
-        "add" => Kind::Add,
-        "sub" => Kind::Sub,
-        "mul" => Kind::Mul,
-        "div" => Kind::Div,
-        "fma" | "mad" => Kind::Fma,
-        "sqrt" => Kind::Sqrt,
-        "rcp" => Kind::Reciprocal,
+        "add" => FloatOp::Add,
+        "sub" => FloatOp::Sub,
+        "mul" => FloatOp::Mul,
+        "div" => FloatOp::Div,
+        "fma" | "mad" => FloatOp::Fma,
+        "sqrt" => FloatOp::Sqrt,
+        "rcp" => FloatOp::Reciprocal,
         _ => return unrounded_function(instruction, mode, count),
     };
     check_modifiers(instruction, &["rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "relu", "oob"])?;
@@ -94,11 +94,11 @@ pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn
         return widening_function(instruction, kind, mode, source).map(Some);
     }
     if instruction.has("relu") {
-        let exact = rounded_function(kind, mode);
-        let f = move |a, b, c| if decode(ty, exact(a, b, c)) < 0.0 { 0 } else { exact(a, b, c) };
-        return Ok(Some((packed(ty.bits(), count, f), arity(kind))));
+        let evaluate = rounded_function(kind, mode);
+        let f = move |a, b, c| if decode(ty, evaluate(a, b, c)) < 0.0 { 0 } else { evaluate(a, b, c) };
+        return Ok(Some((map_packed(ty.bits(), count, f), source_count(kind))));
     }
-    if ty == Scalar::F64 && instruction.has("approx") && kind == Kind::Reciprocal {
+    if ty == Scalar::F64 && instruction.has("approx") && kind == FloatOp::Reciprocal {
         // `rcp.approx.ftz.f64` reads and writes only the upper half of the register.
         let upper = |bits: u64| bits & 0xffff_ffff_0000_0000;
         let flush = |x: f64| if x.is_subnormal() { 0.0f64.copysign(x) } else { x };
@@ -106,25 +106,25 @@ pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn
     }
     let plain = mode.rounding == Rounding::NearestEven && !mode.ftz && !mode.sat;
     let f = match (plain.then_some(kind), ty, count) {
-        (Some(Kind::Add), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) + f32_of(b))),
-        (Some(Kind::Sub), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) - f32_of(b))),
-        (Some(Kind::Mul), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) * f32_of(b))),
-        (Some(Kind::Div), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) / f32_of(b))),
-        (Some(Kind::Fma), Scalar::F32, 1) => map3(|a, b, c| f32_bits(f32_of(a).mul_add(f32_of(b), f32_of(c)))),
-        (Some(Kind::Add), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a + b)),
-        (Some(Kind::Sub), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a - b)),
-        (Some(Kind::Mul), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a * b)),
+        (Some(FloatOp::Add), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) + f32_of(b))),
+        (Some(FloatOp::Sub), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) - f32_of(b))),
+        (Some(FloatOp::Mul), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) * f32_of(b))),
+        (Some(FloatOp::Div), Scalar::F32, 1) => map2(|a, b| f32_bits(f32_of(a) / f32_of(b))),
+        (Some(FloatOp::Fma), Scalar::F32, 1) => map3(|a, b, c| f32_bits(f32_of(a).mul_add(f32_of(b), f32_of(c)))),
+        (Some(FloatOp::Add), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a + b)),
+        (Some(FloatOp::Sub), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a - b)),
+        (Some(FloatOp::Mul), Scalar::F32, 2) => map2(|a, b| f32x2(a, b, |a, b| a * b)),
         (Some(kind), Scalar::F64, 1) => f64_function(kind),
         (None, Scalar::F64, 1) => f64_function_rounded(kind, mode.rounding),
-        _ => packed(ty.bits(), count, rounded_function(kind, mode)),
+        _ => map_packed(ty.bits(), count, rounded_function(kind, mode)),
     };
-    Ok(Some((f, arity(kind))))
+    Ok(Some((f, source_count(kind))))
 }
 
-fn arity(kind: Kind) -> usize {
+fn source_count(kind: FloatOp) -> usize {
     match kind {
-        Kind::Sqrt | Kind::Reciprocal => 1,
-        Kind::Fma => 3,
+        FloatOp::Sqrt | FloatOp::Reciprocal => 1,
+        FloatOp::Fma => 3,
         _ => 2,
     }
 }
@@ -142,86 +142,86 @@ fn f32x2(a: u64, b: u64, f: impl Fn(f32, f32) -> f32) -> u64 {
     f32_bits(f(f32_of(a), f32_of(b))) | f32_bits(f(f32_of(a >> 32), f32_of(b >> 32))) << 32
 }
 
-fn f64_function(kind: Kind) -> LaneFn {
+fn f64_function(kind: FloatOp) -> LaneFn {
     let f64_of = f64::from_bits;
     match kind {
-        Kind::Add => map2(move |a, b| (f64_of(a) + f64_of(b)).to_bits()),
-        Kind::Sub => map2(move |a, b| (f64_of(a) - f64_of(b)).to_bits()),
-        Kind::Mul => map2(move |a, b| (f64_of(a) * f64_of(b)).to_bits()),
-        Kind::Div => map2(move |a, b| (f64_of(a) / f64_of(b)).to_bits()),
-        Kind::Fma => map3(move |a, b, c| f64_of(a).mul_add(f64_of(b), f64_of(c)).to_bits()),
-        Kind::Sqrt => map1(move |a| f64_of(a).sqrt().to_bits()),
-        Kind::Reciprocal => map1(move |a| (1.0 / f64_of(a)).to_bits()),
+        FloatOp::Add => map2(move |a, b| (f64_of(a) + f64_of(b)).to_bits()),
+        FloatOp::Sub => map2(move |a, b| (f64_of(a) - f64_of(b)).to_bits()),
+        FloatOp::Mul => map2(move |a, b| (f64_of(a) * f64_of(b)).to_bits()),
+        FloatOp::Div => map2(move |a, b| (f64_of(a) / f64_of(b)).to_bits()),
+        FloatOp::Fma => map3(move |a, b, c| f64_of(a).mul_add(f64_of(b), f64_of(c)).to_bits()),
+        FloatOp::Sqrt => map1(move |a| f64_of(a).sqrt().to_bits()),
+        FloatOp::Reciprocal => map1(move |a| (1.0 / f64_of(a)).to_bits()),
     }
 }
 
-fn f64_function_rounded(kind: Kind, rounding: Rounding) -> LaneFn {
+fn f64_function_rounded(kind: FloatOp, rounding: Rounding) -> LaneFn {
     const TY: Scalar = Scalar::F64;
     let one = 1f64.to_bits();
     match kind {
-        Kind::Add => map2(move |a, b| Binary::AddF { rounding, ftz: false }.eval(TY, a, b)),
-        Kind::Sub => map2(move |a, b| Binary::SubF { rounding, ftz: false }.eval(TY, a, b)),
-        Kind::Mul => map2(move |a, b| Binary::MulF { rounding, ftz: false }.eval(TY, a, b)),
-        Kind::Div => map2(move |a, b| Binary::DivF { rounding, ftz: false }.eval(TY, a, b)),
-        Kind::Fma => map3(move |a, b, c| Fma { rounding, ftz: false }.eval(TY, a, b, c)),
-        Kind::Sqrt => map1(move |a| Unary::Sqrt { rounding, ftz: false }.eval(TY, a)),
-        Kind::Reciprocal => map1(move |a| Binary::DivF { rounding, ftz: false }.eval(TY, one, a)),
+        FloatOp::Add => map2(move |a, b| Binary::AddF { rounding, ftz: false }.eval(TY, a, b)),
+        FloatOp::Sub => map2(move |a, b| Binary::SubF { rounding, ftz: false }.eval(TY, a, b)),
+        FloatOp::Mul => map2(move |a, b| Binary::MulF { rounding, ftz: false }.eval(TY, a, b)),
+        FloatOp::Div => map2(move |a, b| Binary::DivF { rounding, ftz: false }.eval(TY, a, b)),
+        FloatOp::Fma => map3(move |a, b, c| Fma { rounding, ftz: false }.eval(TY, a, b, c)),
+        FloatOp::Sqrt => map1(move |a| Unary::Sqrt { rounding, ftz: false }.eval(TY, a)),
+        FloatOp::Reciprocal => map1(move |a| Binary::DivF { rounding, ftz: false }.eval(TY, one, a)),
     }
 }
 
 /// Returns the function that computes an operation on a format of up to 32 bits with one rounding.
-fn rounded_function(kind: Kind, mode: Mode) -> impl Fn(u64, u64, u64) -> u64 + Copy + Send + Sync + 'static {
-    move |a, b, c| rounded(kind, mode, decode_operand(mode, a), decode_operand(mode, b), decode_operand(mode, c))
+fn rounded_function(kind: FloatOp, mode: FloatMode) -> impl Fn(u64, u64, u64) -> u64 + Copy + Send + Sync + 'static {
+    move |a, b, c| compute_rounded(kind, mode, decode_operand(mode, a), decode_operand(mode, b), decode_operand(mode, c))
 }
 
-fn rounded(kind: Kind, mode: Mode, a: f64, b: f64, c: f64) -> u64 {
-    let value = exact(kind, a, b, c);
+fn compute_rounded(kind: FloatOp, mode: FloatMode, a: f64, b: f64, c: f64) -> u64 {
+    let value = compute_exact(kind, a, b, c);
     // An exact cancellation gives -0 when rounding down.
     let down = mode.rounding == Rounding::NegativeInf && !mode.sat;
     encode_result(mode, if down && value == 0.0 && cancels(kind, a, b, c) { -0.0 } else { value })
 }
 
 /// Returns whether a zero sum results from addends that are not zeros of one sign.
-fn cancels(kind: Kind, a: f64, b: f64, c: f64) -> bool {
+fn cancels(kind: FloatOp, a: f64, b: f64, c: f64) -> bool {
     let (x, y) = match kind {
-        Kind::Add => (a, b),
-        Kind::Sub => (a, -b),
-        Kind::Fma => (a * b, c),
-        Kind::Mul | Kind::Div | Kind::Sqrt | Kind::Reciprocal => return false,
+        FloatOp::Add => (a, b),
+        FloatOp::Sub => (a, -b),
+        FloatOp::Fma => (a * b, c),
+        FloatOp::Mul | FloatOp::Div | FloatOp::Sqrt | FloatOp::Reciprocal => return false,
     };
     x != 0.0 || x.is_sign_negative() != y.is_sign_negative()
 }
 
-/// Returns the exact result as `f64`. If it has more bits, the last bit is sticky: it is set if a dropped bit is.
-fn exact(kind: Kind, a: f64, b: f64, c: f64) -> f64 {
+/// Returns the exact result as `f64`. If it has more bits than `f64`, the last bit is sticky: it is set if a dropped bit is set.
+fn compute_exact(kind: FloatOp, a: f64, b: f64, c: f64) -> f64 {
     match kind {
-        Kind::Add => add_odd(a, b),
-        Kind::Sub => add_odd(a, -b),
-        Kind::Mul => a * b,
-        Kind::Div => div_odd(a, b),
-        Kind::Fma => fma_odd(a, b, c),
-        Kind::Sqrt => sqrt_odd(a),
-        Kind::Reciprocal => div_odd(1.0, a),
+        FloatOp::Add => add_odd(a, b),
+        FloatOp::Sub => add_odd(a, -b),
+        FloatOp::Mul => a * b,
+        FloatOp::Div => div_odd(a, b),
+        FloatOp::Fma => fma_odd(a, b, c),
+        FloatOp::Sqrt => sqrt_odd(a),
+        FloatOp::Reciprocal => div_odd(1.0, a),
     }
 }
 
-fn decode_operand(mode: Mode, bits: u64) -> f64 {
+fn decode_operand(mode: FloatMode, bits: u64) -> f64 {
     let bits = if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
     decode(mode.ty, bits)
 }
 
-fn encode_result(mode: Mode, value: f64) -> u64 {
+fn encode_result(mode: FloatMode, value: f64) -> u64 {
     let value = match mode.sat {
         true if value.is_nan() => 0.0,
         true => value.clamp(0.0, 1.0),
         false => value,
     };
-    let bits = encode(mode.ty, value, mode.rounding, Overflow::Ieee);
+    let bits = encode(mode.ty, value, mode.rounding, OverflowResult::Ieee);
     if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits }
 }
 
 /// Applies a function to each packed element.
-pub(super) fn packed(bits: u32, count: u32, f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
+pub(super) fn map_packed(bits: u32, count: u32, f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     let mask = u64::MAX >> (64 - bits);
     match count {
         1 => map3(move |a, b, c| f(a & mask, b & mask, c & mask)),
@@ -234,53 +234,55 @@ pub(super) fn packed(bits: u32, count: u32, f: impl Fn(u64, u64, u64) -> u64 + S
     }
 }
 
-/// `add.f32.f16 d, a, c`: the narrow source is widened exactly.
-fn widening_function(instruction: &Instruction, kind: Kind, mode: Mode, source: Type) -> Result<(LaneFn, usize)> {
-    let Some((narrow, 1)) = scalar(source) else { return Err(unsupported(instruction, "these types")) };
+/// Returns the function of a mixed-type instruction such as `add.f32.f16 d, a, c`, which widens the narrow sources exactly.
+fn widening_function(instruction: &Instruction, kind: FloatOp, mode: FloatMode, source: Type) -> Result<(LaneFn, usize)> {
+    let Some((narrow, 1)) = scalar_and_count(source) else { return Err(unsupported(instruction, "these types")) };
     let widen = move |bits| decode(narrow, bits);
     Ok(match kind {
-        Kind::Add | Kind::Sub => (map2(move |a, b| rounded(kind, mode, widen(a), decode_operand(mode, b), 0.0)), 2),
-        Kind::Fma => (map3(move |a, b, c| rounded(kind, mode, widen(a), widen(b), decode_operand(mode, c))), 3),
+        FloatOp::Add | FloatOp::Sub => (map2(move |a, b| compute_rounded(kind, mode, widen(a), decode_operand(mode, b), 0.0)), 2),
+        FloatOp::Fma => (map3(move |a, b, c| compute_rounded(kind, mode, widen(a), widen(b), decode_operand(mode, c))), 3),
         _ => return Err(unsupported(instruction, "mixed types")),
     })
 }
 
-/// Returns functions without rounding.
-fn unrounded_function(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(LaneFn, usize)>> {
+/// Returns the function of an instruction without a rounding mode: a sign operation, a minimum, a maximum or an approximation.
+fn unrounded_function(instruction: &Instruction, mode: FloatMode, count: u32) -> Result<Option<(LaneFn, usize)>> {
     let ty = mode.ty;
     let bits = ty.bits();
     let sign = 1u64 << (bits - 1);
     let ftz = move |x: u64| if mode.ftz && ty == Scalar::F32 { float::flush_f32(x as u32).into() } else { x };
-    let known = ["abs", "neg", "copysign", "min", "max"].contains(&&*instruction.opcode);
-    if !known && approximate(&instruction.opcode).is_none() {
+    let is_sign_or_min_max = ["abs", "neg", "copysign", "min", "max"].contains(&&*instruction.opcode);
+    if !is_sign_or_min_max && approximate_function(&instruction.opcode).is_none() {
         return Ok(None);
     }
     check_modifiers(instruction, &["ftz", "approx", "NaN", "xorsign", "abs", "rn"])?;
     let f = match &*instruction.opcode {
-        "abs" => packed(bits, count, move |a, _, _| ftz(a & !sign)),
-        "neg" => packed(bits, count, move |a, _, _| ftz(a ^ sign)),
+        "abs" => map_packed(bits, count, move |a, _, _| ftz(a & !sign)),
+        "neg" => map_packed(bits, count, move |a, _, _| ftz(a ^ sign)),
         "copysign" => return Ok(Some((map2(move |a, b| a & sign | b & !sign), 2))),
         "min" | "max" => {
             if instruction.has("xorsign") || instruction.has("abs") {
                 return Err(unsupported(instruction, "'.xorsign.abs'"));
             }
             let (max, nan) = (instruction.opcode == "max", instruction.has("NaN"));
-            let f = move |a, b| extremum(ty, max, nan, ftz(a), ftz(b));
+            let f = move |a, b| min_or_max(ty, max, nan, ftz(a), ftz(b));
             return Ok(Some(match instruction.operands.len() {
-                4 => (packed(bits, count, move |a, b, c| f(f(a, b), c)), 3),
-                _ => (packed(bits, count, move |a, b, _| f(a, b)), 2),
+                4 => (map_packed(bits, count, move |a, b, c| f(f(a, b), c)), 3),
+                _ => (map_packed(bits, count, move |a, b, _| f(a, b)), 2),
             }));
         }
         name => {
-            let Some(function) = approximate(name) else { return Ok(None) };
-            packed(bits, count, move |a, _, _| ftz(encode(ty, function(decode(ty, ftz(a))), Rounding::NearestEven, Overflow::Ieee)))
+            let Some(function) = approximate_function(name) else { return Ok(None) };
+            map_packed(bits, count, move |a, _, _| {
+                ftz(encode(ty, function(decode(ty, ftz(a))), Rounding::NearestEven, OverflowResult::Ieee))
+            })
         }
     };
     Ok(Some((f, 1)))
 }
 
-/// Functions whose error the ISA only bounds. The simulator rounds the host library's result.
-fn approximate(name: &str) -> Option<fn(f64) -> f64> {
+/// Returns an approximate function, whose error the ISA only bounds. The simulator rounds the result of the host library.
+fn approximate_function(name: &str) -> Option<fn(f64) -> f64> {
     Some(match name {
         "ex2" => f64::exp2,
         "lg2" => f64::log2,
@@ -293,7 +295,7 @@ fn approximate(name: &str) -> Option<fn(f64) -> f64> {
 }
 
 /// Minimum or maximum. The number wins over a NaN unless NaNs propagate; -0 is below +0.
-pub(super) fn extremum(ty: Scalar, max: bool, propagate: bool, a: u64, b: u64) -> u64 {
+pub(super) fn min_or_max(ty: Scalar, max: bool, propagate: bool, a: u64, b: u64) -> u64 {
     let (x, y) = (decode(ty, a), decode(ty, b));
     match (x.is_nan(), y.is_nan()) {
         (true, true) => float::nan(ty),

@@ -4,44 +4,44 @@ use super::builder::Builder;
 use super::{check_modifiers, unsupported};
 use crate::exec::mma::is_packed;
 use crate::fault::Result;
-use crate::mma_arith::{Accumulator, Kind};
+use crate::mma_arith::{AccumulatorType, MmaElement};
 use crate::program::*;
 use numerics::Scalar;
 use ptx::{Instruction, Operand, Type};
 
 /// Returns the element kind of an MMA operand type.
-pub(super) fn operand_kind(ty: Type) -> Option<Kind> {
+pub(super) fn operand_element(ty: Type) -> Option<MmaElement> {
     Some(match ty {
-        Type::F16 => Kind::Float(Scalar::F16),
-        Type::Bf16 => Kind::Float(Scalar::BF16),
-        Type::Tf32 => Kind::Float(Scalar::TF32),
-        Type::F64 => Kind::Float(Scalar::F64),
-        Type::E4m3 | Type::Ue4m3 => Kind::Float(Scalar::F8E4M3FN),
-        Type::E5m2 => Kind::Float(Scalar::F8E5M2),
-        Type::E2m1 => Kind::Float(Scalar::F4E2M1FN),
-        Type::Ue8m0 => Kind::Float(Scalar::F8E8M0FNU),
-        Type::E3m2 => Kind::Small { exponent: 3, mantissa: 2 },
-        Type::E2m3 => Kind::Small { exponent: 2, mantissa: 3 },
-        Type::U8 | Type::S8 => Kind::Int { bits: 8, signed: ty.is_signed() },
-        Type::U4 => Kind::Int { bits: 4, signed: false },
-        Type::S4 => Kind::Int { bits: 4, signed: true },
-        Type::B1 => Kind::Int { bits: 1, signed: false },
+        Type::F16 => MmaElement::Float(Scalar::F16),
+        Type::Bf16 => MmaElement::Float(Scalar::BF16),
+        Type::Tf32 => MmaElement::Float(Scalar::TF32),
+        Type::F64 => MmaElement::Float(Scalar::F64),
+        Type::E4m3 | Type::Ue4m3 => MmaElement::Float(Scalar::F8E4M3FN),
+        Type::E5m2 => MmaElement::Float(Scalar::F8E5M2),
+        Type::E2m1 => MmaElement::Float(Scalar::F4E2M1FN),
+        Type::Ue8m0 => MmaElement::Float(Scalar::F8E8M0FNU),
+        Type::E3m2 => MmaElement::Small { exponent: 3, mantissa: 2 },
+        Type::E2m3 => MmaElement::Small { exponent: 2, mantissa: 3 },
+        Type::U8 | Type::S8 => MmaElement::Int { bits: 8, signed: ty.is_signed() },
+        Type::U4 => MmaElement::Int { bits: 4, signed: false },
+        Type::S4 => MmaElement::Int { bits: 4, signed: true },
+        Type::B1 => MmaElement::Int { bits: 1, signed: false },
         _ => return None,
     })
 }
 
-pub(super) fn accumulator(ty: Type, saturate: bool) -> Option<Accumulator> {
+pub(super) fn accumulator_type(ty: Type, saturate: bool) -> Option<AccumulatorType> {
     Some(match ty {
-        Type::F16 => Accumulator::Float(Scalar::F16),
-        Type::F32 => Accumulator::Float(Scalar::F32),
-        Type::F64 => Accumulator::Float(Scalar::F64),
-        Type::S32 => Accumulator::Int { saturate },
+        Type::F16 => AccumulatorType::Float(Scalar::F16),
+        Type::F32 => AccumulatorType::Float(Scalar::F32),
+        Type::F64 => AccumulatorType::Float(Scalar::F64),
+        Type::S32 => AccumulatorType::Int { saturate },
         _ => return None,
     })
 }
 
 /// Parses the extents of a shape such as `m16n8k32`.
-pub(super) fn shape(instruction: &Instruction) -> Option<(usize, usize, usize)> {
+pub(super) fn parse_shape(instruction: &Instruction) -> Option<(usize, usize, usize)> {
     instruction.modifiers.iter().find_map(|modifier| {
         let rest = modifier.name().strip_prefix('m')?;
         let (m, rest) = rest.split_once('n')?;
@@ -56,7 +56,7 @@ impl Builder<'_> {
             "ldmatrix" => {
                 let shape = self.matrix_shape(instruction)?;
                 let to = self.operand(instruction, 0)?;
-                let dst = self.results(to)?;
+                let dst = self.result_slots(to)?;
                 let registers = if shape == MatrixShape::M16n16 { 2 } else { 1 };
                 if dst.len() != self.matrix_count(instruction) * registers || shape == MatrixShape::M16n8 {
                     return Err(unsupported(instruction, "these registers"));
@@ -66,40 +66,46 @@ impl Builder<'_> {
                     (_, true) => 4,
                     _ => instruction.types().next().map_or(16, Type::bits),
                 };
-                Op::LoadMatrix { shape, transposed: instruction.has("trans"), bits, dst, address: self.address(instruction, 1)? }
+                Op::LoadMatrix {
+                    shape,
+                    transposed: instruction.has("trans"),
+                    bits,
+                    dst,
+                    address: self.address_operand(instruction, 1)?,
+                }
             }
             "stmatrix" => {
                 let shape = self.matrix_shape(instruction)?;
                 let from = self.operand(instruction, 1)?;
-                let src = self.values(from, 32)?;
+                let src = self.operand_slots(from, 32)?;
                 if src.len() != self.matrix_count(instruction) || matches!(shape, MatrixShape::M16n16 | MatrixShape::M8n16) {
                     return Err(unsupported(instruction, "these registers"));
                 }
-                Op::StoreMatrix { shape, transposed: instruction.has("trans"), src, address: self.address(instruction, 0)? }
+                Op::StoreMatrix { shape, transposed: instruction.has("trans"), src, address: self.address_operand(instruction, 0)? }
             }
             "movmatrix" => {
                 check_modifiers(instruction, &["sync", "aligned", "m8n8", "trans"])?;
-                Op::MoveMatrix { dst: self.result(instruction, 0)?, src: self.source(instruction, 1, 32)? }
+                Op::MoveMatrix { dst: self.result_slot(instruction, 0)?, src: self.source_slot(instruction, 1, 32)? }
             }
-            "mma" => Op::Mma(Box::new(self.mma(instruction)?)),
+            "mma" => Op::Mma(Box::new(self.decode_mma(instruction)?)),
             _ => return Ok(None),
         }))
     }
 
     fn matrix_shape(&self, instruction: &Instruction) -> Result<MatrixShape> {
-        let known =
+        let known_modifiers =
             ["sync", "aligned", "m8n8", "m8n16", "m16n16", "m16n8", "x1", "x2", "x4", "trans", "b8x16", "b6x16_p32", "b4x16_p64"];
-        check_modifiers(instruction, &known)?;
+        check_modifiers(instruction, &known_modifiers)?;
         let widened = instruction.has("b8x16") && (instruction.has("b6x16_p32") || instruction.has("b4x16_p64"));
-        let bytes = widened || instruction.types().next() == Some(Type::B8);
+        let has_byte_elements = widened || instruction.types().next() == Some(Type::B8);
         if instruction.has("m8n16") {
-            let plain = widened && !instruction.has("trans");
-            return if plain { Ok(MatrixShape::M8n16) } else { Err(unsupported(instruction, "this shape")) };
+            let is_supported = widened && !instruction.has("trans");
+            return if is_supported { Ok(MatrixShape::M8n16) } else { Err(unsupported(instruction, "this shape")) };
         }
         match (instruction.has("m8n8"), instruction.has("m16n16"), instruction.has("m16n8")) {
-            (true, _, _) if !bytes => Ok(MatrixShape::M8n8),
-            (_, true, _) if bytes && instruction.has("trans") => Ok(MatrixShape::M16n16),
-            (_, _, true) if bytes && instruction.has("trans") => Ok(MatrixShape::M16n8),
+            (true, _, _) if !has_byte_elements => Ok(MatrixShape::M8n8),
+            (_, true, _) if has_byte_elements && instruction.has("trans") => Ok(MatrixShape::M16n16),
+            (_, _, true) if has_byte_elements && instruction.has("trans") => Ok(MatrixShape::M16n8),
             _ => Err(unsupported(instruction, "this shape")),
         }
     }
@@ -113,8 +119,8 @@ impl Builder<'_> {
         }
     }
 
-    fn mma(&mut self, instruction: &Instruction) -> Result<MmaOp> {
-        let Some((m, 8, k)) = shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
+    fn decode_mma(&mut self, instruction: &Instruction) -> Result<MmaOp> {
+        let Some((m, 8, k)) = parse_shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
         let shape_word = format!("m{m}n8k{k}");
         check_modifiers(
             instruction,
@@ -141,17 +147,20 @@ impl Builder<'_> {
         let types: Vec<Type> = instruction.types().collect();
         let [d_type, a_type, b_type, c_type, ..] = types[..] else { return Err(unsupported(instruction, "it needs four types")) };
         let saturate = instruction.has("satfinite");
-        let wrong = |_| unsupported(instruction, "these types");
-        let d_type = accumulator(d_type, saturate).ok_or(()).map_err(wrong)?;
-        let c_type = accumulator(c_type, saturate).ok_or(()).map_err(wrong)?;
+        let unsupported_types = |_| unsupported(instruction, "these types");
+        let d_type = accumulator_type(d_type, saturate).ok_or(()).map_err(unsupported_types)?;
+        let c_type = accumulator_type(c_type, saturate).ok_or(()).map_err(unsupported_types)?;
         // The kinds that mix small floats store each element in a byte.
         let in_bytes = instruction.has("kind::f8f6f4") || instruction.has("kind::mxf8f6f4");
-        let a = self.mma_operand(instruction, 1, a_type, in_bytes, m * k)?;
-        let b = self.mma_operand(instruction, 2, b_type, in_bytes, k * 8)?;
+        let a = self.decode_mma_operand(instruction, 1, a_type, in_bytes, m * k)?;
+        let b = self.decode_mma_operand(instruction, 2, b_type, in_bytes, k * 8)?;
         let (to, from) = (self.operand(instruction, 0)?, self.operand(instruction, 3)?);
-        let (d, c) = (self.results(to)?, self.values(from, if d_type == Accumulator::Float(Scalar::F64) { 64 } else { 32 })?);
-        let expect = |ty: Accumulator| m * 8 / 32 / if is_packed(ty) { 2 } else { 1 };
-        if d.len() != expect(d_type) || c.len() != expect(c_type) || !matches!(m, 8 | 16) {
+        let (d, c) = (
+            self.result_slots(to)?,
+            self.operand_slots(from, if d_type == AccumulatorType::Float(Scalar::F64) { 64 } else { 32 })?,
+        );
+        let register_count = |ty: AccumulatorType| m * 8 / 32 / if is_packed(ty) { 2 } else { 1 };
+        if d.len() != register_count(d_type) || c.len() != register_count(c_type) || !matches!(m, 8 | 16) {
             return Err(unsupported(instruction, "these registers"));
         }
         let (mut scale_a, mut scale_b) = (None, None);
@@ -163,9 +172,9 @@ impl Builder<'_> {
             } else {
                 1
             };
-            let kind = types.get(4).and_then(|&ty| operand_kind(ty)).ok_or(()).map_err(wrong)?;
-            scale_a = Some(self.scale(instruction, 4, kind, count)?);
-            scale_b = Some(self.scale(instruction, 6, kind, count)?);
+            let kind = types.get(4).and_then(|&ty| operand_element(ty)).ok_or(()).map_err(unsupported_types)?;
+            scale_a = Some(self.decode_scale(instruction, 4, kind, count)?);
+            scale_b = Some(self.decode_scale(instruction, 6, kind, count)?);
         }
         let uses_xor = instruction.has("xor");
         if instruction.has("popc") != (a_type == Type::B1) || a_type != b_type && a_type == Type::B1 {
@@ -188,7 +197,7 @@ impl Builder<'_> {
         })
     }
 
-    fn mma_operand(
+    fn decode_mma_operand(
         &mut self,
         instruction: &Instruction,
         index: usize,
@@ -196,30 +205,36 @@ impl Builder<'_> {
         in_bytes: bool,
         elements: usize,
     ) -> Result<MmaOperand> {
-        let Some(kind) = operand_kind(ty) else { return Err(unsupported(instruction, &format!("operands of type '.{ty}'"))) };
-        let width = match ty {
+        let Some(kind) = operand_element(ty) else { return Err(unsupported(instruction, &format!("operands of type '.{ty}'"))) };
+        let element_bits = match ty {
             Type::E3m2 | Type::E2m3 => 6,
             _ => ty.bits(),
         };
-        let container = if in_bytes { 8 } else { width };
-        // A 4-bit float is in the middle of its byte.
-        let shift = if in_bytes && width == 4 { 2 } else { 0 };
+        let container_bits = if in_bytes { 8 } else { element_bits };
+        // A 4-bit float occupies bits 2 to 5 of its byte.
+        let container_shift = if in_bytes && element_bits == 4 { 2 } else { 0 };
         let from = self.operand(instruction, index)?;
-        let slots = self.values(from, container.max(32))?;
-        if slots.len() * (32 / container).max(1) as usize * 32 != elements {
+        let slots = self.operand_slots(from, container_bits.max(32))?;
+        if slots.len() * (32 / container_bits).max(1) as usize * 32 != elements {
             return Err(unsupported(instruction, "these registers"));
         }
-        let table = if width <= 8 { kind.table(width) } else { Vec::new() };
-        Ok(MmaOperand { slots, kind, width, container, shift, table })
+        let value_table = if element_bits <= 8 { kind.value_table(element_bits) } else { Vec::new() };
+        Ok(MmaOperand { slots, kind, element_bits, container_bits, container_shift, value_table })
     }
 
-    fn scale(&mut self, instruction: &Instruction, index: usize, kind: Kind, count: usize) -> Result<ScaleOp> {
+    fn decode_scale(&mut self, instruction: &Instruction, index: usize, kind: MmaElement, count: usize) -> Result<ScaleOp> {
         let from = self.operand(instruction, index)?;
-        let slots = self.values(from, 32)?;
+        let slots = self.operand_slots(from, 32)?;
         let Operand::Vector(selectors) = self.operand(instruction, index + 1)? else {
             return Err(unsupported(instruction, "it needs scale selectors"));
         };
-        let [byte, thread] = &selectors[..] else { return Err(unsupported(instruction, "it needs two scale selectors")) };
-        Ok(ScaleOp { slot: slots[0], byte: self.value(byte, 16)?, thread: self.value(thread, 16)?, kind, count })
+        let [byte_id, thread_id] = &selectors[..] else { return Err(unsupported(instruction, "it needs two scale selectors")) };
+        Ok(ScaleOp {
+            slot: slots[0],
+            byte_id: self.operand_slot(byte_id, 16)?,
+            thread_id: self.operand_slot(thread_id, 16)?,
+            kind,
+            count,
+        })
     }
 }

@@ -6,7 +6,7 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
-/// Ordering modifiers and hints. They have no effect here, because lanes and warps execute sequentially.
+/// Ordering modifiers and cache hints. They have no effect, because the simulator executes lanes and warps sequentially.
 const ORDER_AND_HINTS: &[&str] = &[
     "weak",
     "relaxed",
@@ -46,17 +46,17 @@ const ORDER_AND_HINTS: &[&str] = &[
 impl Builder<'_> {
     pub(super) fn decode_memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
-            "ld" | "ldu" => self.load(instruction)?,
-            "st" => self.store(instruction)?,
-            "atom" | "red" => self.atomic(instruction)?,
-            "multimem" => self.multimem(instruction)?,
-            "fence" => self.fence(instruction)?,
-            "prefetch" | "prefetchu" | "membar" | "applypriority" | "discard" => Op::Nothing,
+            "ld" | "ldu" => self.decode_load(instruction)?,
+            "st" => self.decode_store(instruction)?,
+            "atom" | "red" => self.decode_atomic(instruction)?,
+            "multimem" => self.decode_multimem(instruction)?,
+            "fence" => self.decode_fence(instruction)?,
+            "prefetch" | "prefetchu" | "membar" | "applypriority" | "discard" => Op::Nop,
             _ => return Ok(None),
         }))
     }
 
-    fn space(&self, instruction: &Instruction) -> Result<Space> {
+    fn memory_space(&self, instruction: &Instruction) -> Result<Space> {
         Ok(match instruction.space() {
             None => Space::Generic,
             Some(ptx::Space::Global | ptx::Space::Const) => Space::Global,
@@ -69,8 +69,8 @@ impl Builder<'_> {
     }
 
     fn check_access_modifiers(instruction: &Instruction) -> Result<()> {
-        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&["v2", "v4", "v8"]).copied().collect();
-        check_modifiers(instruction, &known)
+        let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&["v2", "v4", "v8"]).copied().collect();
+        check_modifiers(instruction, &known_modifiers)
     }
     /// Checks the vector length and returns the element type.
     fn element_type(instruction: &Instruction, count: usize) -> Result<Type> {
@@ -82,37 +82,37 @@ impl Builder<'_> {
         Ok(ty)
     }
 
-    fn load(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_load(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::check_access_modifiers(instruction)?;
         // Decoding inlines calls, so the result of a call is a register.
         if let Some(src) = self.call_argument(instruction, 1)? {
-            let dst = self.result(instruction, 0)?;
-            return Ok(self.copy(dst, src));
+            let dst = self.result_slot(instruction, 0)?;
+            return Ok(self.register_copy(dst, src));
         }
         if let Some(dst) = self.wide_register(instruction, 0)? {
             let (space, address) = self.access_location(instruction, 1)?;
-            return Ok(Op::Load { space, element: Element { bytes: 8, signed_to: None }, dst, address });
+            return Ok(Op::Load { space, element: ElementConversion { bytes: 8, sign_extended_bits: None }, dst, address });
         }
         let to = self.operand(instruction, 0)?;
-        let dst = self.results(to)?;
+        let dst = self.result_slots(to)?;
         let ty = Self::element_type(instruction, dst.len())?;
         let width = match to {
-            Operand::Name(_) => self.destination(to)?.1,
-            Operand::Vector(parts) => self.destination(&parts[0])?.1,
+            Operand::Name(_) => self.destination_slot(to)?.1,
+            Operand::Vector(parts) => self.destination_slot(&parts[0])?.1,
             _ => ty.bits(),
         };
-        let signed_to = (ty.is_signed() && width > ty.bits()).then_some(width);
-        let element = Element { bytes: ty.bytes(), signed_to };
+        let sign_extended_bits = (ty.is_signed() && width > ty.bits()).then_some(width);
+        let element = ElementConversion { bytes: ty.bytes(), sign_extended_bits };
         let (space, address) = self.access_location(instruction, 1)?;
         Ok(Op::Load { space, element, dst, address })
     }
 
-    fn store(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_store(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::check_access_modifiers(instruction)?;
         if let Some(dst) = self.call_argument(instruction, 0)? {
             let bits = instruction.types().next().map_or(64, Type::bits);
-            let src = self.source(instruction, 1, bits)?;
-            return Ok(self.copy(dst, src));
+            let src = self.source_slot(instruction, 1, bits)?;
+            return Ok(self.register_copy(dst, src));
         }
         if let Some(src) = self.wide_register(instruction, 1)? {
             let (space, address) = self.access_location(instruction, 0)?;
@@ -120,7 +120,7 @@ impl Builder<'_> {
         }
         let from = self.operand(instruction, 1)?;
         let bits = instruction.types().next().map_or(64, Type::bits);
-        let src = self.values(from, bits)?;
+        let src = self.operand_slots(from, bits)?;
         let ty = Self::element_type(instruction, src.len())?;
         let (space, address) = self.access_location(instruction, 0)?;
         Ok(Op::Store { space, bytes: ty.bytes(), src, address })
@@ -133,63 +133,69 @@ impl Builder<'_> {
         {
             return Ok((Space::Local, place));
         }
-        Ok((self.space(instruction)?, self.address(instruction, index)?))
+        Ok((self.memory_space(instruction)?, self.address_operand(instruction, index)?))
     }
 
-    /// Returns the two halves of a 128-bit register, if the instruction operates on one.
+    /// Returns the two halves of a 128-bit register, if the instruction has type `.b128`.
     fn wide_register(&mut self, instruction: &Instruction, index: usize) -> Result<Option<Box<[RegSlot]>>> {
         if instruction.types().next() != Some(Type::B128) {
             return Ok(None);
         }
         let operand = self.operand(instruction, index)?;
-        let slot = self.destination(operand)?.0;
+        let slot = self.destination_slot(operand)?.0;
         Ok(Some([slot, slot + 1].into()))
     }
 
     /// Decodes multicast accesses. One device is simulated, so a reducing load reads the only copy.
-    fn multimem(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_multimem(&mut self, instruction: &Instruction) -> Result<Op> {
         const MULTIMEM_MODIFIERS: &[&str] =
             &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
-        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(MULTIMEM_MODIFIERS).copied().collect();
-        check_modifiers(instruction, &known)?;
+        let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(MULTIMEM_MODIFIERS).copied().collect();
+        check_modifiers(instruction, &known_modifiers)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if instruction.has("ld_reduce") {
-            let dst = self.results(self.operand(instruction, 0)?)?;
-            let element = Element { bytes: Self::element_type(instruction, dst.len())?.bytes(), signed_to: None };
-            return Ok(Op::Load { space: self.space(instruction)?, element, dst, address: self.address(instruction, 1)? });
+            let dst = self.result_slots(self.operand(instruction, 0)?)?;
+            let element =
+                ElementConversion { bytes: Self::element_type(instruction, dst.len())?.bytes(), sign_extended_bits: None };
+            return Ok(Op::Load {
+                space: self.memory_space(instruction)?,
+                element,
+                dst,
+                address: self.address_operand(instruction, 1)?,
+            });
         }
-        let src = self.values(self.operand(instruction, 1)?, ty.bits())?;
+        let src = self.operand_slots(self.operand(instruction, 1)?, ty.bits())?;
         Self::element_type(instruction, src.len())?;
-        let (space, address) = (self.space(instruction)?, self.address(instruction, 0)?);
+        let (space, address) = (self.memory_space(instruction)?, self.address_operand(instruction, 0)?);
         if instruction.has("st") {
             return Ok(Op::Store { space, bytes: ty.bytes(), src, address });
         }
         let op = self.atom_op(instruction)?;
-        Ok(Op::MultimemReduce { space, op, ty, src, unused: self.temporary(), address })
+        Ok(Op::MultimemReduce { space, op, ty, src, old_value_dst: self.allocate_temporary(), address })
     }
 
     /// Simulated memory is sequentially consistent, so only proxy fences have an effect.
-    fn fence(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_fence(&mut self, instruction: &Instruction) -> Result<Op> {
         let words = ["proxy", "async", "alias", "mbarrier_init", "sync_restrict", "tensormap::generic"];
-        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&words).copied().collect();
-        check_modifiers(instruction, &known)?;
-        Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nothing })
+        let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&words).copied().collect();
+        check_modifiers(instruction, &known_modifiers)?;
+        Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nop })
     }
 
     /// Returns the register that `[param0]` of a call sequence refers to.
     fn call_argument(&mut self, instruction: &Instruction, index: usize) -> Result<Option<RegSlot>> {
         let Operand::Address(address) = self.operand(instruction, index)? else { return Ok(None) };
-        let Some(slot) = address.base.as_ref().and_then(|name| self.argument(name)) else { return Ok(None) };
+        let Some(slot) = address.base.as_ref().and_then(|name| self.argument_slot(name)) else { return Ok(None) };
         if address.offset != 0 {
             return Err(unsupported(instruction, "parts of an argument"));
         }
         Ok(Some(slot))
     }
 
-    fn atomic(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_atomic(&mut self, instruction: &Instruction) -> Result<Op> {
         let ops = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"];
-        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&ops).copied().collect();
-        check_modifiers(instruction, &known)?;
+        let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&ops).copied().collect();
+        check_modifiers(instruction, &known_modifiers)?;
         let op = self.atom_op(instruction)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if !matches!(ty.bits(), 16 | 32 | 64) || ty == Type::F32x2 {
@@ -197,9 +203,16 @@ impl Builder<'_> {
         }
         let reduction = instruction.opcode == "red";
         let first = usize::from(!reduction);
-        let dst = if reduction { self.temporary() } else { self.result(instruction, 0)? };
-        let a = self.source(instruction, first + 1, ty.bits())?;
-        let b = if op == AtomOp::CompareSwap { self.source(instruction, first + 2, ty.bits())? } else { 0 };
-        Ok(Op::Atom { space: self.space(instruction)?, op, ty, dst, src: [a, b], address: self.address(instruction, first)? })
+        let dst = if reduction { self.allocate_temporary() } else { self.result_slot(instruction, 0)? };
+        let a = self.source_slot(instruction, first + 1, ty.bits())?;
+        let b = if op == AtomOp::CompareSwap { self.source_slot(instruction, first + 2, ty.bits())? } else { 0 };
+        Ok(Op::Atom {
+            space: self.memory_space(instruction)?,
+            op,
+            ty,
+            dst,
+            src: [a, b],
+            address: self.address_operand(instruction, first)?,
+        })
     }
 }

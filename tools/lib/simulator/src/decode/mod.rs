@@ -1,6 +1,6 @@
 //! Lowers a parsed module to the program of one entry.
 //!
-//! This file resolves names; the submodules decode the instruction families.
+//! This file selects the entry and passes each instruction to the submodule of its family. `builder` resolves names.
 
 mod arith;
 mod builder;
@@ -16,7 +16,7 @@ mod memory;
 mod tcgen05;
 mod wgmma;
 
-pub use builder::Sizes;
+pub use builder::LaunchSizes;
 pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
 pub(crate) use launch::CANCELED;
 
@@ -26,7 +26,7 @@ use builder::Builder;
 use ptx::{Function, Instruction, Item, Modifier, Module, Statement};
 
 /// Decodes the named entry, or the only one.
-pub fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Program> {
+pub fn decode(module: &Module, entry: Option<&str>, sizes: LaunchSizes) -> Result<Program> {
     let entries: Vec<&Function> = module
         .items
         .iter()
@@ -38,18 +38,17 @@ pub fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Prog
     let function = match (entry, &*entries) {
         (None, [only]) => only,
         (None, []) => return Err(Fault::new("SIM002", "the file has no kernel")),
-        (None, _) => return Err(Fault::usage("SIM004", format!("select a kernel with --entry: {}", names(&entries)))),
-        (Some(name), _) => entries
-            .iter()
-            .find(|function| function.name == name)
-            .ok_or_else(|| Fault::usage("SIM004", format!("no kernel is named '{name}'; the file has: {}", names(&entries))))?,
+        (None, _) => return Err(Fault::usage("SIM004", format!("select a kernel with --entry: {}", entry_names(&entries)))),
+        (Some(name), _) => entries.iter().find(|function| function.name == name).ok_or_else(|| {
+            Fault::usage("SIM004", format!("no kernel is named '{name}'; the file has: {}", entry_names(&entries)))
+        })?,
     };
     let mut builder = Builder::new(module, function, sizes)?;
     builder.decode_block(function.body.as_deref().unwrap_or_default())?;
     builder.finish()
 }
 
-fn names(entries: &[&Function]) -> String {
+fn entry_names(entries: &[&Function]) -> String {
     entries.iter().map(|function| function.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
@@ -63,7 +62,7 @@ impl Builder<'_> {
                 Statement::Variable(variable) => self.declare_variable(variable)?,
                 Statement::Block(inner) => self.decode_block(inner)?,
                 Statement::Instruction(instruction) => {
-                    self.instruction(instruction).map_err(|fault| fault.line(instruction.line.0))?
+                    self.decode_instruction(instruction).map_err(|fault| fault.line(instruction.line.0))?
                 }
                 Statement::BranchTargets { name, targets } => self.declare_targets(name, targets),
                 Statement::Location(_) | Statement::Pragma(_) | Statement::Prototype { .. } => {}
@@ -73,7 +72,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn instruction(&mut self, instruction: &Instruction) -> Result<()> {
+    fn decode_instruction(&mut self, instruction: &Instruction) -> Result<()> {
         self.begin_instruction(instruction)?;
         let op = match self.decode_family(instruction)? {
             Some(op) => op,
@@ -119,10 +118,10 @@ fn unsupported(instruction: &Instruction, why: &str) -> Box<Fault> {
 }
 
 /// Rejects modifiers other than the known ones, so that decoding never ignores one silently.
-fn check_modifiers(instruction: &Instruction, known: &[&str]) -> Result<()> {
+fn check_modifiers(instruction: &Instruction, known_modifiers: &[&str]) -> Result<()> {
     for modifier in &instruction.modifiers {
         if let Modifier::Word(word) = modifier
-            && !known.contains(&&**word)
+            && !known_modifiers.contains(&&**word)
         {
             return Err(unsupported(instruction, &format!("unknown modifier '.{word}'")));
         }

@@ -14,9 +14,9 @@ impl Builder<'_> {
         if instruction.opcode != "tcgen05" {
             return Ok(None);
         }
-        let words = |more: &[&str]| {
-            let known: Vec<&str> = COMMON_MODIFIERS.iter().chain(more).copied().collect();
-            check_modifiers(instruction, &known)
+        let check_words = |more: &[&str]| {
+            let known_modifiers: Vec<&str> = COMMON_MODIFIERS.iter().chain(more).copied().collect();
+            check_modifiers(instruction, &known_modifiers)
         };
         let has = |word: &str| instruction.has(word);
         if has("cta_group::1") || has("cta_group::2") {
@@ -27,36 +27,36 @@ impl Builder<'_> {
             }
         }
         Ok(Some(if has("alloc") {
-            words(&["alloc"])?;
-            Op::TensorAllocate { address: self.address(instruction, 0)?, columns: self.source(instruction, 1, 32)? }
+            check_words(&["alloc"])?;
+            Op::TensorAllocate { address: self.address_operand(instruction, 0)?, columns: self.source_slot(instruction, 1, 32)? }
         } else if has("dealloc") {
-            words(&["dealloc"])?;
-            Op::TensorFree { address: self.source(instruction, 0, 32)?, columns: self.source(instruction, 1, 32)? }
+            check_words(&["dealloc"])?;
+            Op::TensorFree { address: self.source_slot(instruction, 0, 32)?, columns: self.source_slot(instruction, 1, 32)? }
         } else if has("relinquish_alloc_permit") {
-            words(&["relinquish_alloc_permit"])?;
+            check_words(&["relinquish_alloc_permit"])?;
             Op::TensorRelinquish
         } else if has("wait::ld") || has("wait::st") {
-            words(&["wait::ld", "wait::st"])?;
+            check_words(&["wait::ld", "wait::st"])?;
             Op::TensorWait { loads: has("wait::ld") }
         } else if has("fence::before_thread_sync") || has("fence::after_thread_sync") {
-            words(&["fence::before_thread_sync", "fence::after_thread_sync"])?;
+            check_words(&["fence::before_thread_sync", "fence::after_thread_sync"])?;
             Op::TensorFence { before: has("fence::before_thread_sync") }
         } else if has("commit") {
-            words(&["commit", "mbarrier::arrive::one", "multicast::cluster"])?;
-            let multicast = if has("multicast::cluster") { Some(self.source(instruction, 1, 16)?) } else { None };
-            Op::TensorCommit { address: self.address(instruction, 0)?, multicast }
+            check_words(&["commit", "mbarrier::arrive::one", "multicast::cluster"])?;
+            let cta_mask = if has("multicast::cluster") { Some(self.source_slot(instruction, 1, 16)?) } else { None };
+            Op::TensorCommit { address: self.address_operand(instruction, 0)?, cta_mask }
         } else if has("ld") || has("st") {
-            self.tensor_access(instruction, has("ld"))?
+            self.decode_tmem_access(instruction, has("ld"))?
         } else if has("cp") {
-            self.tensor_copy(instruction)?
+            self.decode_tmem_copy(instruction)?
         } else if has("mma") {
-            Op::TensorMma(Box::new(self.tensor_mma(instruction)?))
+            Op::TensorMma(Box::new(self.decode_tcgen05_mma(instruction)?))
         } else {
             return Ok(None);
         }))
     }
 
-    fn tensor_access(&mut self, instruction: &Instruction, load: bool) -> Result<Op> {
+    fn decode_tmem_access(&mut self, instruction: &Instruction, is_load: bool) -> Result<Op> {
         let shapes = [
             ("32x32b", TmemShape::S32x32),
             ("16x64b", TmemShape::S16x64),
@@ -65,44 +65,44 @@ impl Builder<'_> {
             ("16x32bx2", TmemShape::S16x32x2),
         ];
         let counts = [("x1", 1), ("x2", 2), ("x4", 4), ("x8", 8), ("x16", 16), ("x32", 32), ("x64", 64), ("x128", 128)];
-        let known: Vec<&str> = COMMON_MODIFIERS
+        let known_modifiers: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&["ld", "st", "pack::16b", "unpack::16b"])
             .copied()
             .chain(shapes.iter().map(|shape| shape.0))
             .chain(counts.iter().map(|count| count.0))
             .collect();
-        check_modifiers(instruction, &known)?;
+        check_modifiers(instruction, &known_modifiers)?;
         let shape = shapes.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, shape)| shape);
         let count = counts.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, count)| count);
         let (Some(shape), Some(count)) = (shape, count) else { return Err(unsupported(instruction, "this shape")) };
         let packed = instruction.has("pack::16b") || instruction.has("unpack::16b");
-        let address = self.address(instruction, usize::from(load))?;
-        let split_at = if load { 2 } else { 1 };
-        let split = match instruction.operands.get(split_at) {
+        let address = self.address_operand(instruction, usize::from(is_load))?;
+        let split_index = if is_load { 2 } else { 1 };
+        let split = match instruction.operands.get(split_index) {
             Some(Operand::Integer(value)) if shape == TmemShape::S16x32x2 => *value as u32,
             _ if shape == TmemShape::S16x32x2 => return Err(unsupported(instruction, "it needs a split")),
             _ => 0,
         };
-        let index = if load { 0 } else { instruction.operands.len() - 1 };
-        let vector = self.operand(instruction, index)?;
+        let vector_index = if is_load { 0 } else { instruction.operands.len() - 1 };
+        let vector = self.operand(instruction, vector_index)?;
         let register_count = shape.registers_and_columns().0 * count;
-        let wrong = || unsupported(instruction, &format!("it needs {register_count} registers"));
-        if load {
-            let dst = self.results(vector)?;
+        let wrong_register_count = || unsupported(instruction, &format!("it needs {register_count} registers"));
+        if is_load {
+            let dst = self.result_slots(vector)?;
             if dst.len() != register_count {
-                return Err(wrong());
+                return Err(wrong_register_count());
             }
             return Ok(Op::TmemLoad { shape, packed, split, dst, address });
         }
-        let src = self.values(vector, 32)?;
+        let src = self.operand_slots(vector, 32)?;
         if src.len() != register_count {
-            return Err(wrong());
+            return Err(wrong_register_count());
         }
         Ok(Op::TmemStore { shape, packed, split, src, address })
     }
 
-    fn tensor_copy(&mut self, instruction: &Instruction) -> Result<Op> {
+    fn decode_tmem_copy(&mut self, instruction: &Instruction) -> Result<Op> {
         let shapes = [
             ("128x256b", CopyShape::S128x256),
             ("4x256b", CopyShape::S4x256),
@@ -110,13 +110,13 @@ impl Builder<'_> {
             ("32x128b", CopyShape::S32x128),
             ("64x128b", if instruction.has("warpx2::02_13") { CopyShape::S64x128Warps02_13 } else { CopyShape::S64x128Warps01_23 }),
         ];
-        let known: Vec<&str> = COMMON_MODIFIERS
+        let known_modifiers: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&["cp", "warpx4", "warpx2::02_13", "warpx2::01_23"])
             .copied()
             .chain(shapes.iter().map(|shape| shape.0))
             .collect();
-        check_modifiers(instruction, &known)?;
+        check_modifiers(instruction, &known_modifiers)?;
         if instruction.types().next().is_some() {
             return Err(unsupported(instruction, "a change of format"));
         }
@@ -124,13 +124,13 @@ impl Builder<'_> {
         let Some(shape) = shape else { return Err(unsupported(instruction, "this shape")) };
         Ok(Op::TensorCopy {
             shape,
-            pair: instruction.has("cta_group::2"),
-            to: self.address(instruction, 0)?,
-            from: self.source(instruction, 1, 64)?,
+            cta_pair: instruction.has("cta_group::2"),
+            to: self.address_operand(instruction, 0)?,
+            from: self.source_slot(instruction, 1, 64)?,
         })
     }
 
-    fn tensor_mma(&mut self, instruction: &Instruction) -> Result<TensorMma> {
+    fn decode_tcgen05_mma(&mut self, instruction: &Instruction) -> Result<TensorMma> {
         let kinds = [
             ("kind::f16", TensorKind::F16),
             ("kind::tf32", TensorKind::Tf32),
@@ -140,7 +140,7 @@ impl Builder<'_> {
             ("kind::mxf4", TensorKind::Mxf4),
             ("kind::mxf4nvf4", TensorKind::Mxf4),
         ];
-        let known: Vec<&str> = COMMON_MODIFIERS
+        let known_modifiers: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&[
                 "mma",
@@ -158,46 +158,46 @@ impl Builder<'_> {
             .copied()
             .chain(kinds.iter().map(|kind| kind.0))
             .collect();
-        check_modifiers(instruction, &known)?;
+        check_modifiers(instruction, &known_modifiers)?;
         let kind = kinds.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, kind)| kind);
         let Some(kind) = kind else { return Err(unsupported(instruction, "this kind")) };
         let scale_block = if instruction.has("block16") || instruction.has("scale_vec::4X") { 16 } else { 32 };
         let (mut a_tensor, mut a_shared) = (None, 0);
         match self.operand(instruction, 1)? {
             Operand::Address(address) => a_tensor = Some(self.plain_address(address)?),
-            operand => a_shared = self.value(operand, 64)?,
+            operand => a_shared = self.operand_slot(operand, 64)?,
         }
-        let mut next = 4;
+        let mut next_operand = 4;
         let scales = if instruction.has("block_scale") {
-            next += 2;
-            Some((self.address(instruction, 4)?, self.address(instruction, 5)?))
+            next_operand += 2;
+            Some((self.address_operand(instruction, 4)?, self.address_operand(instruction, 5)?))
         } else {
             None
         };
-        let mut disabled = Box::default();
-        if let Some(vector @ Operand::Vector(_)) = instruction.operands.get(next) {
-            disabled = self.values(vector, 32)?;
-            next += 1;
+        let mut disabled_lanes = Box::default();
+        if let Some(vector @ Operand::Vector(_)) = instruction.operands.get(next_operand) {
+            disabled_lanes = self.operand_slots(vector, 32)?;
+            next_operand += 1;
         }
-        let accumulate = self.source(instruction, next, 1)?;
-        let shift = match instruction.operands.get(next + 1) {
+        let accumulate = self.source_slot(instruction, next_operand, 1)?;
+        let scale_input_d = match instruction.operands.get(next_operand + 1) {
             None => 0,
             Some(Operand::Integer(value @ 0..=15)) => *value as u32,
             _ => return Err(unsupported(instruction, "these operands")),
         };
         Ok(TensorMma {
             kind,
-            pair: instruction.has("cta_group::2"),
+            cta_pair: instruction.has("cta_group::2"),
             scale_block,
-            d: self.address(instruction, 0)?,
+            d: self.address_operand(instruction, 0)?,
             a_tensor,
             a_shared,
-            b: self.source(instruction, 2, 64)?,
-            instruction_descriptor: self.source(instruction, 3, 32)?,
+            b: self.source_slot(instruction, 2, 64)?,
+            instruction_descriptor: self.source_slot(instruction, 3, 32)?,
             scales,
-            disabled,
+            disabled_lanes,
             accumulate,
-            shift,
+            scale_input_d,
         })
     }
 }

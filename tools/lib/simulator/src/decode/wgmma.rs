@@ -1,7 +1,7 @@
 //! Decodes `wgmma`.
 
 use super::builder::Builder;
-use super::matrix::{accumulator, operand_kind, shape};
+use super::matrix::{accumulator_type, operand_element, parse_shape};
 use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::program::*;
@@ -26,34 +26,34 @@ impl Builder<'_> {
                 Op::WgmmaWait { max_open: (*max_open).clamp(0, 1 << 20) as u32 }
             }));
         }
-        let Some((64, n, k)) = shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
+        let Some((64, n, k)) = parse_shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
         check_modifiers(instruction, &["mma_async", "sync", "aligned", "satfinite", &format!("m64n{n}k{k}")])?;
         let types: Vec<Type> = instruction.types().collect();
         let [d_type, a_type, b_type] = types[..] else { return Err(unsupported(instruction, "it needs three types")) };
-        let (Some(a_kind), Some(b_kind)) = (operand_kind(a_type), operand_kind(b_type)) else {
+        let (Some(a_kind), Some(b_kind)) = (operand_element(a_type), operand_element(b_type)) else {
             return Err(unsupported(instruction, "these types"));
         };
-        let Some(d_type) = accumulator(d_type, has("satfinite")) else { return Err(unsupported(instruction, "this result")) };
+        let Some(d_type) = accumulator_type(d_type, has("satfinite")) else { return Err(unsupported(instruction, "this result")) };
         let element_bytes = if a_type == Type::Tf32 { 4 } else { a_type.bytes() };
         if k * element_bytes as usize != 32 || n % 8 != 0 || n > 256 || n == 0 {
             return Err(unsupported(instruction, "this shape"));
         }
         let to = self.operand(instruction, 0)?;
-        let d = self.results(to)?;
-        let packed = d_type == crate::mma_arith::Accumulator::Float(numerics::Scalar::F16);
-        if d.len() != n / if packed { 4 } else { 2 } {
+        let d = self.result_slots(to)?;
+        let is_packed = d_type == crate::mma_arith::AccumulatorType::Float(numerics::Scalar::F16);
+        if d.len() != n / if is_packed { 4 } else { 2 } {
             return Err(unsupported(instruction, "these registers"));
         }
         let a = match self.operand(instruction, 1)? {
-            vector @ Operand::Vector(parts) if parts.len() == 4 => WgmmaA::Registers(self.values(vector, 32)?),
-            single => WgmmaA::Shared(self.value(single, 64)?),
+            vector @ Operand::Vector(parts) if parts.len() == 4 => WgmmaA::Registers(self.operand_slots(vector, 32)?),
+            single => WgmmaA::Shared(self.operand_slot(single, 64)?),
         };
-        let b = self.source(instruction, 2, 64)?;
+        let b = self.source_slot(instruction, 2, 64)?;
         let accumulate = match instruction.operands.get(3) {
-            Some(operand) => self.value(operand, 1)?,
-            None => self.constant(1),
+            Some(operand) => self.operand_slot(operand, 1)?,
+            None => self.constant_slot(1),
         };
-        let numbers: Vec<i64> = instruction
+        let immediates: Vec<i64> = instruction
             .operands
             .iter()
             .skip(4)
@@ -62,14 +62,14 @@ impl Builder<'_> {
                 _ => None,
             })
             .collect();
-        if numbers.len() + 4 < instruction.operands.len() {
+        if immediates.len() + 4 < instruction.operands.len() {
             return Err(unsupported(instruction, "these immediates"));
         }
-        let number = |index: usize, otherwise: i64| numbers.get(index).copied().unwrap_or(otherwise);
+        let immediate = |index: usize, otherwise: i64| immediates.get(index).copied().unwrap_or(otherwise);
         // If A is in registers, only B can be transposed.
         let (transpose_a, transpose_b) = match a {
-            WgmmaA::Registers(_) => (false, number(2, 0) == 1),
-            WgmmaA::Shared(_) => (number(2, 0) == 1, number(3, 0) == 1),
+            WgmmaA::Registers(_) => (false, immediate(2, 0) == 1),
+            WgmmaA::Shared(_) => (immediate(2, 0) == 1, immediate(3, 0) == 1),
         };
         let mut registers = d.to_vec();
         if let WgmmaA::Registers(slots) = &a {
@@ -85,11 +85,11 @@ impl Builder<'_> {
             d_type,
             a_kind,
             b_kind,
-            a_table: if element_bytes == 1 { a_kind.table(8) } else { Vec::new() },
-            b_table: if element_bytes == 1 { b_kind.table(8) } else { Vec::new() },
+            a_table: if element_bytes == 1 { a_kind.value_table(8) } else { Vec::new() },
+            b_table: if element_bytes == 1 { b_kind.value_table(8) } else { Vec::new() },
             element_bytes,
-            negate_a: number(0, 1) == -1,
-            negate_b: number(1, 1) == -1,
+            negate_a: immediate(0, 1) == -1,
+            negate_b: immediate(1, 1) == -1,
             transpose_a,
             transpose_b,
             registers: registers.into(),

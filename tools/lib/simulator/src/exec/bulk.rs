@@ -1,7 +1,7 @@
 //! TMA: bulk copies and tensor copies between global and shared memory.
 
 use super::check_defined;
-use super::memory::{MemoryLocation, combine, location, shared_location};
+use super::memory::{MemoryLocation, combine_atomic, memory_location, shared_location};
 use crate::decode::SHARED_BASE;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
@@ -9,11 +9,11 @@ use crate::lanes::lanes_of;
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, AtomOp, BulkOp, RegSlot, Side, Space};
-use crate::tensor_map::{Row, Swizzle, TensorMap};
+use crate::tensor_map::{Swizzle, TensorMap, TileRow};
 use crate::warp::Warp;
 use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float::{Overflow, encode};
+use numerics::float::{OverflowResult, encode};
 use ptx::Type;
 
 /// A copy to shared memory.
@@ -26,7 +26,7 @@ pub(crate) struct BulkLoad {
     barriers: Vec<(usize, u32)>,
     bytes: u32,
     /// The time of the issue, for each destination.
-    times: Vec<u32>,
+    issue_times: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct BulkStore {
     bytes: u32,
     to: Target,
     reduce: Option<(AtomOp, Type)>,
-    /// The data, after the source was read.
+    /// The data. `None` until TMA has read the source.
     data: Option<Vec<u8>>,
 }
 
@@ -66,7 +66,7 @@ struct TmaTile {
 
 impl BulkLoad {
     /// Returns the CTAs whose barriers the copy signals.
-    pub(crate) fn barriers(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn barrier_ctas(&self) -> impl Iterator<Item = usize> {
         self.barriers.iter().map(|(cta, _)| *cta)
     }
 }
@@ -75,7 +75,7 @@ impl Source {
     /// Returns the global-memory ranges that the copy reads.
     fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
-            Source::Tensor(window) => window.global_ranges(),
+            Source::Tensor(tile) => tile.global_ranges(),
             Source::Global(address) => vec![(*address, bytes)],
             Source::Shared(_) => Vec::new(),
         };
@@ -87,7 +87,7 @@ impl Target {
     /// Returns the global-memory ranges that the copy writes.
     fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
-            Target::Tensor(window) => window.global_ranges(),
+            Target::Tensor(tile) => tile.global_ranges(),
             Target::Global(address) => vec![(*address, bytes)],
         };
         rows.into_iter()
@@ -99,15 +99,22 @@ impl TmaTile {
         self.rows().iter().map(|row| (row.address, row.bytes)).collect()
     }
     fn bytes(&self) -> u32 {
-        if self.four_rows { 4 * self.map.extent[0] * self.map.element } else { self.map.tile_bytes() }
+        if self.four_rows { 4 * self.map.extent[0] * self.map.element_bytes } else { self.map.tile_bytes() }
     }
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<TileRow> {
         if self.four_rows { self.map.four_rows(self.coordinates) } else { self.map.rows(self.coordinates).collect() }
     }
 }
 
 impl Machine<'_> {
-    pub(super) fn bulk(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, op: &BulkOp) -> Result<()> {
+    pub(super) fn execute_bulk_copy(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        op: &BulkOp,
+    ) -> Result<()> {
         let mut seen: Vec<Vec<u64>> = Vec::new();
         for lane in lanes_of(mask) {
             // Lanes with equal requests share one copy, because the machine instruction issues one copy per warp.
@@ -116,14 +123,14 @@ impl Machine<'_> {
                 continue;
             }
             seen.push(request);
-            self.bulk_lane(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
+            self.issue_bulk_copy(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
         }
         Ok(())
     }
 
     fn operand_values(&self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Vec<u64>> {
         let mut slots: Vec<RegSlot> = op.coordinates.to_vec();
-        slots.extend([op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
+        slots.extend([op.to.base, op.from.base, op.tensor_map, op.bytes, op.cta_mask]);
         slots.extend(op.barrier.map(|address| address.base));
         for &slot in &slots {
             check_defined(warp, slot, 1 << lane, "an operand of a copy")?;
@@ -131,12 +138,12 @@ impl Machine<'_> {
         Ok(slots.iter().map(|&slot| warp.read(slot)[lane]).collect())
     }
 
-    fn bulk_lane(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp) -> Result<()> {
+    fn issue_bulk_copy(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp) -> Result<()> {
         let actor = self.actor(cta, warp);
-        let at = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
-        let tensor = if op.tensor { Some(self.tma_tile(warp, lane, op)?) } else { None };
-        let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, TmaTile::bytes);
-        if tensor.is_none() && !bytes.is_multiple_of(16) {
+        let lane_address = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
+        let tma_tile = if op.tensor { Some(self.tma_tile(warp, lane, op)?) } else { None };
+        let bytes = tma_tile.as_ref().map_or(warp.read(op.bytes)[lane] as u32, TmaTile::bytes);
+        if tma_tile.is_none() && !bytes.is_multiple_of(16) {
             return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size must be a multiple of 16")));
         }
         if let Some(traffic) = self.traffic()
@@ -144,7 +151,7 @@ impl Machine<'_> {
         {
             traffic.count_bulk_copy(bytes);
         }
-        let shared = |cluster: &Cluster, address: u64| {
+        let aligned_shared_location = |cluster: &Cluster, address: u64| {
             let location = shared_location(cluster, cta, address as u32)?;
             let align = if op.tensor { 128 } else { 16 };
             match location.1 % align {
@@ -153,19 +160,19 @@ impl Machine<'_> {
             }
         };
         if op.from_side == Side::Shared && op.to_side == Side::Global {
-            let from = shared(cluster, at(warp, op.from))?;
+            let from = aligned_shared_location(cluster, lane_address(warp, op.from))?;
             if from.0 != cta {
                 return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
             }
-            let to = match tensor {
-                Some(window) => Target::Tensor(window),
-                None => Target::Global(at(warp, op.to)),
+            let to = match tma_tile {
+                Some(tile) => Target::Tensor(tile),
+                None => Target::Global(lane_address(warp, op.to)),
             };
             self.record_bulk_copy(false, bytes, to.global_ranges(bytes), &[]);
             let state = &mut cluster.ctas[cta];
             // Fence order is checked at the issue of the copy.
             state.shared.read_async(from.1, bytes, actor, &state.proxy_fence_times)?;
-            cluster.happens_before.read(actor, cta, from.1, bytes)?;
+            cluster.happens_before.check_read(actor, cta, from.1, bytes)?;
             if self.options.delivery == Delivery::Late {
                 cluster.ctas[cta].shared.mark_async_read(from.1, bytes, true)?;
             }
@@ -173,11 +180,11 @@ impl Machine<'_> {
             let store = BulkStore { cta, warp: warp.index, group, from: from.1, bytes, to, reduce: op.reduce, data: None };
             return self.submit(cluster, Pending { actor, action: Action::Store(store) });
         }
-        let to = shared(cluster, at(warp, op.to))?;
+        let to = aligned_shared_location(cluster, lane_address(warp, op.to))?;
         let barrier = op.barrier.ok_or_else(|| Fault::unsupported("a copy to shared memory without an mbarrier"))?;
-        let barrier = shared_location(cluster, cta, at(warp, barrier) as u32)?;
+        let barrier = shared_location(cluster, cta, lane_address(warp, barrier) as u32)?;
         let (to, barriers) = if op.is_multicast {
-            let ctas = warp.read(op.multicast)[lane] as u32 & 0xffff;
+            let ctas = warp.read(op.cta_mask)[lane] as u32 & 0xffff;
             let ranks: Vec<usize> = lanes_of(ctas).collect();
             if ranks.iter().any(|&rank| rank >= cluster.ctas.len()) {
                 return Err(Fault::new("SIM071", format!("multicast to CTAs {ctas:#x} of a cluster of {}", cluster.ctas.len())));
@@ -185,26 +192,26 @@ impl Machine<'_> {
             if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
                 return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
             }
-            // With `.cta_group::2`, the barrier of each destination is in the destination's CTA pair. Whether it is in the even or
-            // the odd CTA of the pair is the same as for the barrier operand.
-            let barrier_of = |rank: usize| if op.pair { (rank & !1) | barrier.0 & 1 } else { rank };
+            // With `.cta_group::2`, the barrier of each destination is in the destination's CTA pair: in the even CTA of the pair
+            // if the barrier operand is in an even CTA, otherwise in the odd CTA.
+            let barrier_of = |rank: usize| if op.cta_pair { (rank & !1) | barrier.0 & 1 } else { rank };
             let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
             (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)
         } else {
-            if to.0 != barrier.0 && (!op.pair || to.0 / 2 != barrier.0 / 2) {
+            if to.0 != barrier.0 && (!op.cta_pair || to.0 / 2 != barrier.0 / 2) {
                 let message = format!("a copy to CTA {} signals a barrier of CTA {} that is not its pair", to.0, barrier.0);
                 return Err(Fault::new("SIM071", message));
             }
             (vec![to], vec![barrier])
         };
-        let from = match (tensor, op.from_side) {
-            (Some(window), _) => Source::Tensor(window),
-            (None, Side::Global) => Source::Global(at(warp, op.from)),
+        let from = match (tma_tile, op.from_side) {
+            (Some(tile), _) => Source::Tensor(tile),
+            (None, Side::Global) => Source::Global(lane_address(warp, op.from)),
             (None, Side::Shared) => {
-                let location = shared(cluster, at(warp, op.from))?;
+                let location = aligned_shared_location(cluster, lane_address(warp, op.from))?;
                 let state = &cluster.ctas[location.0];
                 state.shared.read_async(location.1, bytes, actor, &state.proxy_fence_times)?;
-                cluster.happens_before.read(actor, location.0, location.1, bytes)?;
+                cluster.happens_before.check_read(actor, location.0, location.1, bytes)?;
                 Source::Shared(location)
             }
         };
@@ -220,17 +227,17 @@ impl Machine<'_> {
                 state.shared.mark_async_write(address, bytes, true)?;
             }
         }
-        let mut times = Vec::new();
+        let mut issue_times = Vec::new();
         for &(cta, address) in &to {
-            times.push(cluster.happens_before.write(actor, cta, address, bytes)?);
+            issue_times.push(cluster.happens_before.check_write(actor, cta, address, bytes)?);
         }
-        let load = BulkLoad { from, to, barriers, bytes, times };
+        let load = BulkLoad { from, to, barriers, bytes, issue_times };
         self.submit(cluster, Pending { actor, action: Action::Load(load) })
     }
 
-    /// Returns the tensor map of an operand, with the coordinates.
+    /// Returns the tile of a tensor operand: its tensor map and its coordinates.
     fn tma_tile(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<TmaTile> {
-        let address = warp.read(op.map)[lane].wrapping_add_signed(op.map_offset);
+        let address = warp.read(op.tensor_map)[lane].wrapping_add_signed(op.map_offset);
         let bytes = match location_of_map(address)? {
             MemoryLocation::Param(offset) => {
                 let end = offset as usize + 128;
@@ -256,10 +263,10 @@ impl Machine<'_> {
         let mut data = vec![0; load.bytes as usize];
         let mut swizzle = Swizzle::None;
         match &load.from {
-            Source::Tensor(window) => {
-                let map = &window.map;
+            Source::Tensor(tile) => {
+                let map = &tile.map;
                 swizzle = map.swizzle;
-                for row in window.rows() {
+                for row in tile.rows() {
                     if row.bytes > 0 {
                         let start = (row.offset + row.skip) as usize;
                         let part = self.global.read(row.address, row.bytes as usize)?;
@@ -282,7 +289,7 @@ impl Machine<'_> {
                 shared.write_async(swizzle.apply(address + 16 * index as u32), chunk)?;
             }
         }
-        for (&barrier, &time) in load.barriers.iter().zip(&load.times) {
+        for (&barrier, &time) in load.barriers.iter().zip(&load.issue_times) {
             cluster.happens_before.arrive_copy(actor, time, barrier);
             cluster.complete_bytes(barrier, load.bytes)?;
         }
@@ -295,7 +302,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let swizzle = match &store.to {
-            Target::Tensor(window) => window.map.swizzle,
+            Target::Tensor(tile) => tile.map.swizzle,
             Target::Global(_) => Swizzle::None,
         };
         let shared = &mut cluster.ctas[store.cta].shared;
@@ -315,14 +322,14 @@ impl Machine<'_> {
         self.read_source(cluster, &mut store)?;
         let data = store.data.unwrap_or_default();
         match &store.to {
-            Target::Tensor(window) => {
-                let map = &window.map;
-                for row in window.rows() {
+            Target::Tensor(tile) => {
+                let map = &tile.map;
+                for row in tile.rows() {
                     let start = (row.offset + row.skip) as usize;
                     let part = &data[start..start + row.bytes as usize];
                     if !part.is_empty() {
                         let reduce = store.reduce.map(|(op, _)| (op, map.ty));
-                        write_or_reduce(self.global.bytes_mut(row.address, part.len())?, part, reduce, map.element);
+                        write_or_reduce(self.global.bytes_mut(row.address, part.len())?, part, reduce, map.element_bytes);
                     }
                 }
             }
@@ -334,52 +341,53 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Waits until at most `max_open` groups of a warp's stores are open. With `read`, a store counts as done after its source was
-    /// read.
+    /// Waits until at most `max_open` commit groups of a warp's stores are incomplete. With `read`, a store counts as complete
+    /// after TMA has read its source.
     pub(super) fn bulk_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32, read: bool) -> Result<()> {
-        let due = |store: &BulkStore| store.cta == cta && store.warp == warp.index && store.group + max_open < warp.bulk_groups;
+        let must_complete =
+            |store: &BulkStore| store.cta == cta && store.warp == warp.index && store.group + max_open < warp.bulk_groups;
         let mut queue = std::mem::take(&mut cluster.pending);
-        let mut kept = std::collections::VecDeque::new();
+        let mut remaining = std::collections::VecDeque::new();
         while let Some(mut pending) = queue.pop_front() {
             match &mut pending.action {
-                Action::Store(store) if due(store) && read => {
+                Action::Store(store) if must_complete(store) && read => {
                     self.read_source(cluster, store)?;
-                    kept.push_back(pending);
+                    remaining.push_back(pending);
                 }
-                Action::Store(store) if due(store) => self.perform(cluster, pending)?,
-                _ => kept.push_back(pending),
+                Action::Store(store) if must_complete(store) => self.perform(cluster, pending)?,
+                _ => remaining.push_back(pending),
             }
         }
-        cluster.pending = kept;
+        cluster.pending = remaining;
         Ok(())
     }
 }
 
 fn location_of_map(address: u64) -> Result<MemoryLocation> {
-    // A map is in global memory or a parameter, so no cluster is needed.
+    // A tensor map is in global memory or a parameter, so its location does not depend on the cluster.
     if address >> 32 << 32 == SHARED_BASE {
         return Err(Fault::new("SIM070", "a tensor map in shared memory"));
     }
-    location(&Cluster::empty(), 0, Space::Generic, address)
+    memory_location(&Cluster::empty(), 0, Space::Generic, address)
 }
 
 fn round_to_tf32(data: &mut [u8]) {
     for element in data.chunks_exact_mut(4) {
         let value = f32::from_le_bytes([element[0], element[1], element[2], element[3]]);
-        let bits = encode(Scalar::TF32, value.into(), Rounding::NearestEven, Overflow::Ieee) as u32;
+        let bits = encode(Scalar::TF32, value.into(), Rounding::NearestEven, OverflowResult::Ieee) as u32;
         element.copy_from_slice(&bits.to_le_bytes());
     }
 }
 
-fn write_or_reduce(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element: u32) {
+fn write_or_reduce(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element_bytes: u32) {
     let Some((op, ty)) = reduce else {
         memory.copy_from_slice(data);
         return;
     };
-    let value = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
-    let element = element as usize;
-    for (to, from) in memory.chunks_exact_mut(element).zip(data.chunks_exact(element)) {
-        let result = combine(op, ty, value(to), value(from), 0);
-        to.copy_from_slice(&result.to_le_bytes()[..element]);
+    let little_endian = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    let element_bytes = element_bytes as usize;
+    for (to, from) in memory.chunks_exact_mut(element_bytes).zip(data.chunks_exact(element_bytes)) {
+        let result = combine_atomic(op, ty, little_endian(to), little_endian(from), 0);
+        to.copy_from_slice(&result.to_le_bytes()[..element_bytes]);
     }
 }

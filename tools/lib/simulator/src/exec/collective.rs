@@ -2,14 +2,14 @@
 
 use super::{Flow, check_defined, memory, missing_lanes};
 use crate::fault::{Fault, Result};
-use crate::lanes::{Lanes, WARP, lanes_of, mask_of};
+use crate::lanes::{Lanes, WARP_SIZE, lanes_of, mask_of};
 use crate::program::{AtomOp, Op, RegSlot, ShuffleMode, VoteMode};
 use crate::warp::Warp;
 use numerics::Scalar;
 use numerics::float;
 use ptx::Type;
 
-/// Returns the members of a collective, or the flow to wait for the missing ones.
+/// Returns the members of a collective, or the flow that waits for missing members.
 fn collective_members(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result<u32, Flow>> {
     check_defined(warp, members, mask, "a member mask")?;
     let lane = mask.trailing_zeros() as usize;
@@ -24,7 +24,7 @@ fn collective_members(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result
     Ok(Ok(members & mask))
 }
 
-pub(super) fn execute(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
+pub(super) fn execute_collective(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
     let members = match op {
         Op::Shuffle { members, .. }
         | Op::Vote { members, .. }
@@ -39,72 +39,72 @@ pub(super) fn execute(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
     };
     match op {
         Op::Shuffle { mode, dst, predicate, src, lane, clamp, .. } => {
-            shuffle(warp, members, *mode, *dst, *predicate, *src, *lane, *clamp)?;
+            execute_shuffle(warp, members, *mode, *dst, *predicate, *src, *lane, *clamp)?;
         }
-        Op::Vote { mode, dst, src, .. } => vote(warp, members, *mode, *dst, *src)?,
+        Op::Vote { mode, dst, src, .. } => execute_vote(warp, members, *mode, *dst, *src)?,
         Op::Match { all, bits, dst, predicate, src, .. } => match_lanes(warp, members, *all, *bits, *dst, *predicate, *src),
-        Op::Reduce { op, ty, abs, nan, dst, src, .. } => reduce(warp, members, *op, *ty, *abs, *nan, *dst, *src),
+        Op::Reduce { op, ty, abs, nan, dst, src, .. } => execute_reduce(warp, members, *op, *ty, *abs, *nan, *dst, *src),
         Op::Elect { dst, predicate, .. } => {
             let leader = members.trailing_zeros() as usize;
-            warp.set(*dst, members, &[leader as u64; WARP], 0);
+            warp.write_result(*dst, members, &[leader as u64; WARP_SIZE], 0);
             let elected: Lanes = std::array::from_fn(|lane| u64::from(lane == leader));
-            warp.set(*predicate, members, &elected, 0);
+            warp.write_result(*predicate, members, &elected, 0);
         }
-        Op::ActiveMask { dst } => warp.set(*dst, mask, &[mask.into(); WARP], 0),
+        Op::ActiveMask { dst } => warp.write_result(*dst, mask, &[mask.into(); WARP_SIZE], 0),
         Op::WarpSync { .. } => {}
         _ => return Err(Fault::unsupported("this instruction is decoded but not implemented")),
     }
     Ok(Flow::Next)
 }
 
-fn shuffle(
+fn execute_shuffle(
     warp: &mut Warp,
     mask: u32,
     mode: ShuffleMode,
     dst: RegSlot,
     predicate: Option<RegSlot>,
     src: RegSlot,
-    by: RegSlot,
+    lane_operand: RegSlot,
     clamp: RegSlot,
 ) -> Result<()> {
-    check_defined(warp, by, mask, "a shuffle's lane")?;
+    check_defined(warp, lane_operand, mask, "a shuffle's lane")?;
     let (values, undefined) = (*warp.read(src), warp.undefined[src as usize]);
-    let (by, clamp) = (*warp.read(by), *warp.read(clamp));
-    let mut out: Lanes = [0; WARP];
-    let mut valid: Lanes = [0; WARP];
-    let mut bad = 0;
+    let (lane_operand, clamp) = (*warp.read(lane_operand), *warp.read(clamp));
+    let mut out: Lanes = [0; WARP_SIZE];
+    let mut valid: Lanes = [0; WARP_SIZE];
+    let mut undefined_lanes = 0;
     let mut inactive = 0;
     for lane in lanes_of(mask) {
-        let amount = (by[lane] & 31) as usize;
+        let amount = (lane_operand[lane] & 31) as usize;
         let bound = (clamp[lane] & 31) as usize;
         let segment = (clamp[lane] >> 8 & 31) as usize;
-        let most = (lane & segment) | (bound & !segment);
-        let least = lane & segment;
+        let max_lane = (lane & segment) | (bound & !segment);
+        let min_lane = lane & segment;
         let (from, inside) = match mode {
-            ShuffleMode::Up => (lane.wrapping_sub(amount), lane as i64 - amount as i64 >= most as i64),
-            ShuffleMode::Down => (lane + amount, lane + amount <= most),
-            ShuffleMode::Butterfly => (lane ^ amount, lane ^ amount <= most),
+            ShuffleMode::Up => (lane.wrapping_sub(amount), lane as i64 - amount as i64 >= max_lane as i64),
+            ShuffleMode::Down => (lane + amount, lane + amount <= max_lane),
+            ShuffleMode::Butterfly => (lane ^ amount, lane ^ amount <= max_lane),
             ShuffleMode::Index => {
-                let from = least | (amount & !segment);
-                (from, from <= most)
+                let from = min_lane | (amount & !segment);
+                (from, from <= max_lane)
             }
         };
         let from = if inside { from } else { lane };
         out[lane] = values[from];
         valid[lane] = inside.into();
-        bad |= (undefined >> from & 1) << lane;
+        undefined_lanes |= (undefined >> from & 1) << lane;
         if mask >> from & 1 == 0 {
             inactive |= 1 << lane;
         }
     }
-    warp.set(dst, mask, &out, bad | inactive);
+    warp.write_result(dst, mask, &out, undefined_lanes | inactive);
     if let Some(predicate) = predicate {
-        warp.set(predicate, mask, &valid, 0);
+        warp.write_result(predicate, mask, &valid, 0);
     }
     Ok(())
 }
 
-fn vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: RegSlot) -> Result<()> {
+fn execute_vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: RegSlot) -> Result<()> {
     check_defined(warp, src, mask, "a vote")?;
     let yes = mask_of(warp.read(src)) & mask;
     let value = match mode {
@@ -113,62 +113,62 @@ fn vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: RegSlot) 
         VoteMode::Uniform => u64::from(yes == 0 || yes == mask),
         VoteMode::Ballot => yes.into(),
     };
-    warp.set(dst, mask, &[value; WARP], 0);
+    warp.write_result(dst, mask, &[value; WARP_SIZE], 0);
     Ok(())
 }
 
 fn match_lanes(warp: &mut Warp, mask: u32, all: bool, bits: u32, dst: RegSlot, predicate: Option<RegSlot>, src: RegSlot) {
     let values = *warp.read(src);
     let part = u64::MAX >> (64 - bits);
-    let same =
+    let matching_lanes =
         |lane: usize| lanes_of(mask).filter(|&other| (values[other] ^ values[lane]) & part == 0).fold(0u32, |m, l| m | 1 << l);
-    let mut out: Lanes = [0; WARP];
+    let mut out: Lanes = [0; WARP_SIZE];
     for lane in lanes_of(mask) {
-        let found = same(lane);
+        let matches = matching_lanes(lane);
         out[lane] = if !all {
-            found.into()
-        } else if found == mask {
+            matches.into()
+        } else if matches == mask {
             mask.into()
         } else {
             0
         };
     }
     let undefined = warp.undefined[src as usize];
-    warp.set(dst, mask, &out, undefined);
+    warp.write_result(dst, mask, &out, undefined);
     if let Some(predicate) = predicate {
-        warp.set(predicate, mask, &out.map(|value| (value != 0).into()), undefined);
+        warp.write_result(predicate, mask, &out.map(|value| (value != 0).into()), undefined);
     }
 }
 
-fn reduce(warp: &mut Warp, mask: u32, op: AtomOp, ty: Type, abs: bool, nan: bool, dst: RegSlot, src: RegSlot) {
+fn execute_reduce(warp: &mut Warp, mask: u32, op: AtomOp, ty: Type, abs: bool, nan: bool, dst: RegSlot, src: RegSlot) {
     let values = *warp.read(src);
     let value = |lane: usize| if abs { values[lane] & 0x7fff_ffff } else { values[lane] };
     let mut lanes = lanes_of(mask);
     let first = lanes.next().map_or(0, value);
     let result = lanes.map(value).fold(first, |total, value| match ty {
-        Type::F32 => extremum(op == AtomOp::Max, nan, total, value),
-        _ => memory::combine(op, ty, total, value, 0),
+        Type::F32 => min_or_max(op == AtomOp::Max, nan, total, value),
+        _ => memory::combine_atomic(op, ty, total, value, 0),
     });
     let undefined = if warp.undefined[src as usize] & mask != 0 { mask } else { 0 };
-    warp.set(dst, mask, &[result; WARP], undefined);
+    warp.write_result(dst, mask, &[result; WARP_SIZE], undefined);
 }
 
-fn extremum(max: bool, propagate: bool, a: u64, b: u64) -> u64 {
+fn min_or_max(is_max: bool, propagates_nan: bool, a: u64, b: u64) -> u64 {
     let (x, y) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
     match (x.is_nan(), y.is_nan()) {
         (true, true) => float::nan(Scalar::F32),
-        (true, _) | (_, true) if propagate => float::nan(Scalar::F32),
+        (true, _) | (_, true) if propagates_nan => float::nan(Scalar::F32),
         (true, _) => b,
         (_, true) => a,
         _ if x == y => {
-            if x.is_sign_negative() == max {
+            if x.is_sign_negative() == is_max {
                 b
             } else {
                 a
             }
         }
         _ => {
-            if (x > y) == max {
+            if (x > y) == is_max {
                 a
             } else {
                 b

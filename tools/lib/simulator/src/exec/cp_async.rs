@@ -1,10 +1,10 @@
 //! `cp.async`: per-thread copies of 4 to 16 bytes, in groups.
 
 use super::Flow;
-use super::memory::{addresses, shared_location};
+use super::memory::{checked_lane_addresses, shared_location};
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
-use crate::lanes::{WARP, lanes_of};
+use crate::lanes::{WARP_SIZE, lanes_of};
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::pending::{Action, Pending, QUEUE_CAPACITY};
 use crate::program::{Address, RegSlot, Space};
@@ -15,7 +15,7 @@ use crate::warp::Warp;
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncCopy {
     lane: usize,
-    /// The number of its group.
+    /// The number of its commit group, counted per lane.
     group: u32,
     to: (usize, u32),
     from: u64,
@@ -24,22 +24,23 @@ pub(crate) struct AsyncCopy {
     src_size: u32,
 }
 
-/// The copies of a warp. Groups are counted per lane.
+/// The copies of a warp that are in flight, and the number of groups that each lane has committed.
 #[derive(Default)]
 pub(crate) struct Copies {
-    open: Vec<AsyncCopy>,
-    committed: [u32; WARP],
+    in_flight: Vec<AsyncCopy>,
+    committed_groups: [u32; WARP_SIZE],
 }
 
 impl Copies {
-    /// Takes the copies that a lane waits for: all groups except the last `max_open`. Without `max_open`, also the open group.
-    fn take(&mut self, mask: u32, max_open: Option<u32>) -> Vec<AsyncCopy> {
-        let committed = self.committed;
-        let due = |copy: &AsyncCopy| {
-            mask >> copy.lane & 1 == 1 && max_open.is_none_or(|max_open| copy.group + max_open < committed[copy.lane])
+    /// Removes and returns the copies that the lanes of `mask` wait for: all committed groups except the last `max_open`. Without
+    /// `max_open`, all copies, also uncommitted ones.
+    fn take_due(&mut self, mask: u32, max_open: Option<u32>) -> Vec<AsyncCopy> {
+        let committed_groups = self.committed_groups;
+        let is_due = |copy: &AsyncCopy| {
+            mask >> copy.lane & 1 == 1 && max_open.is_none_or(|max_open| copy.group + max_open < committed_groups[copy.lane])
         };
-        let (taken, rest) = std::mem::take(&mut self.open).into_iter().partition(due);
-        self.open = rest;
+        let (taken, remaining) = std::mem::take(&mut self.in_flight).into_iter().partition(is_due);
+        self.in_flight = remaining;
         taken
     }
 }
@@ -56,8 +57,8 @@ impl Machine<'_> {
         from: Address,
         src_size: Option<RegSlot>,
     ) -> Result<()> {
-        let destinations = addresses(warp, mask, to, Space::SharedCta, bytes)?;
-        let sources = addresses(warp, mask, from, Space::Global, bytes)?;
+        let destinations = checked_lane_addresses(warp, mask, to, Space::SharedCta, bytes)?;
+        let sources = checked_lane_addresses(warp, mask, from, Space::Global, bytes)?;
         if let Some(traffic) = self.traffic() {
             traffic.count_global_access(&sources, mask, bytes);
             traffic.count_shared_access(&destinations, mask, bytes);
@@ -71,16 +72,16 @@ impl Machine<'_> {
                 return Err(Fault::new("SIM013", format!("a copy of {bytes} bytes reads {src_size}")).lanes(1 << lane));
             }
             let to = shared_location(cluster, cta, destinations[lane] as u32)?;
-            cluster.happens_before.write(actor, to.0, to.1, bytes).map_err(|fault| fault.lanes(1 << lane))?;
-            let copy = AsyncCopy { lane, group: warp.copies.committed[lane], to, from: sources[lane], bytes, src_size };
+            cluster.happens_before.check_write(actor, to.0, to.1, bytes).map_err(|fault| fault.lanes(1 << lane))?;
+            let copy = AsyncCopy { lane, group: warp.copies.committed_groups[lane], to, from: sources[lane], bytes, src_size };
             if self.options.delivery == Delivery::Early {
                 self.perform_copy(cluster, &copy, warp.index).map_err(|fault| fault.lanes(1 << lane))?;
             } else {
                 cluster.ctas[to.0].shared.mark_async_write(to.1, bytes, true).map_err(|fault| fault.lanes(1 << lane))?;
-                warp.copies.open.push(copy);
+                warp.copies.in_flight.push(copy);
             }
         }
-        if warp.copies.open.len() > QUEUE_CAPACITY {
+        if warp.copies.in_flight.len() > QUEUE_CAPACITY {
             self.copy_wait(cluster, warp, mask, None)?;
         }
         Ok(())
@@ -103,12 +104,12 @@ impl Machine<'_> {
 
     pub(super) fn copy_commit(&mut self, warp: &mut Warp, mask: u32) {
         for lane in lanes_of(mask) {
-            warp.copies.committed[lane] += 1;
+            warp.copies.committed_groups[lane] += 1;
         }
     }
-    /// Waits until at most `max_open` groups are open. Without `max_open`, waits for all copies.
+    /// Waits until at most `max_open` commit groups are incomplete. Without `max_open`, waits for all copies.
     pub(super) fn copy_wait(&mut self, cluster: &mut Cluster, warp: &mut Warp, mask: u32, max_open: Option<u32>) -> Result<()> {
-        let copies = warp.copies.take(mask, max_open);
+        let copies = warp.copies.take_due(mask, max_open);
         self.complete_copies(cluster, &copies, warp.index)
     }
 
@@ -122,7 +123,7 @@ impl Machine<'_> {
         address: Address,
         increment: bool,
     ) -> Result<Flow> {
-        let lane_addresses = addresses(warp, mask, address, Space::SharedCta, 8)?;
+        let lane_addresses = checked_lane_addresses(warp, mask, address, Space::SharedCta, 8)?;
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let barrier = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
@@ -135,7 +136,7 @@ impl Machine<'_> {
                 cluster.arrive(barrier, 1, actor).map_err(|fault| fault.lanes(1 << lane))?;
                 continue;
             }
-            let copies = warp.copies.take(1 << lane, None);
+            let copies = warp.copies.take_due(1 << lane, None);
             let action = Action::Copies { copies, barrier };
             self.submit(cluster, Pending { actor, action })?;
         }

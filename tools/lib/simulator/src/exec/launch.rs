@@ -1,6 +1,6 @@
 //! `clusterlaunchcontrol`, which steals clusters that are not launched yet, and `tensormap.replace`.
 
-use super::memory::{MemoryLocation, addresses, location, shared_location};
+use super::memory::{MemoryLocation, checked_lane_addresses, memory_location, shared_location};
 use super::{Flow, check_defined};
 use crate::decode::CANCELED;
 use crate::fault::{Fault, Result};
@@ -8,14 +8,14 @@ use crate::happens_before::Actor;
 use crate::lanes::lanes_of;
 use crate::machine::{Cluster, Machine};
 use crate::pending::{Action, Pending};
-use crate::program::{Address, MapField, RegSlot, Space};
+use crate::program::{Address, RegSlot, Space, TensorMapField};
 use crate::record::Event;
-use crate::tensor_map::replace;
+use crate::tensor_map::replace_field;
 use crate::warp::Warp;
 
 /// A cluster launch control (CLC) response in flight to shared memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Response {
+pub(crate) struct ClcResponse {
     to: Vec<usize>,
     address: u32,
     barrier: u32,
@@ -32,16 +32,16 @@ impl Machine<'_> {
         (response, barrier): (Address, Address),
         multicast: bool,
     ) -> Result<Flow> {
-        let lane_addresses = addresses(warp, mask, response, Space::SharedCta, 16)?;
-        let barriers = addresses(warp, mask, barrier, Space::SharedCta, 8)?;
+        let lane_addresses = checked_lane_addresses(warp, mask, response, Space::SharedCta, 16)?;
+        let barriers = checked_lane_addresses(warp, mask, barrier, Space::SharedCta, 8)?;
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
             let (_, address) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
             let (_, barrier) = shared_location(cluster, cta, barriers[lane] as u32)?;
             let to: Vec<usize> = if multicast { (0..cluster.ctas.len()).collect() } else { vec![cta] };
-            let stolen = self.waiting.next();
+            let stolen = self.unlaunched.next();
             let [x, y, z] = stolen.unwrap_or_default();
-            let [a, b, c] = self.program.cluster;
+            let [a, b, c] = self.program.cluster_dim;
             let low = u64::from(x * a) | u64::from(y * b) << 32;
             let high = u64::from(z * c) | if stolen.is_some() { CANCELED } else { 0 };
             let mut bytes = [0; 16];
@@ -56,17 +56,17 @@ impl Machine<'_> {
                     .shared
                     .check_async_write(address, 16, actor, &state.proxy_fence_times)
                     .map_err(|fault| fault.lanes(1 << lane))?;
-                cluster.happens_before.write(actor, cta, address, 16)?;
+                cluster.happens_before.check_write(actor, cta, address, 16)?;
             }
-            self.submit(cluster, Pending { actor, action: Action::Response(Response { to, address, barrier, bytes }) })?;
+            self.submit(cluster, Pending { actor, action: Action::Response(ClcResponse { to, address, barrier, bytes }) })?;
         }
         Ok(Flow::Next)
     }
 
-    pub(crate) fn perform_response(&mut self, cluster: &mut Cluster, response: &Response, actor: Actor) -> Result<()> {
+    pub(crate) fn perform_response(&mut self, cluster: &mut Cluster, response: &ClcResponse, actor: Actor) -> Result<()> {
         for &cta in &response.to {
             cluster.ctas[cta].shared.write_async(response.address, &response.bytes)?;
-            cluster.happens_before.arrive(actor, (cta, response.barrier));
+            cluster.happens_before.arrive_at_mbarrier(actor, (cta, response.barrier));
             cluster.complete_bytes((cta, response.barrier), 16)?;
         }
         Ok(())
@@ -82,8 +82,8 @@ impl Machine<'_> {
         to: Address,
         from: Address,
     ) -> Result<()> {
-        let to = addresses(warp, mask, to, Space::Global, 128)?;
-        let from = addresses(warp, mask, from, Space::SharedCta, 128)?;
+        let to = checked_lane_addresses(warp, mask, to, Space::Global, 128)?;
+        let from = checked_lane_addresses(warp, mask, from, Space::SharedCta, 128)?;
         let Some(lane) = lanes_of(mask).next() else { return Ok(()) };
         let (cta, offset) = shared_location(cluster, cta, from[lane] as u32)?;
         let map = cluster.ctas[cta].shared.peek(offset, 128)?;
@@ -98,27 +98,27 @@ impl Machine<'_> {
         mask: u32,
         space: Space,
         address: Address,
-        field: MapField,
+        field: TensorMapField,
         value: RegSlot,
     ) -> Result<()> {
-        let lane_addresses = addresses(warp, mask, address, space, 128)?;
+        let lane_addresses = checked_lane_addresses(warp, mask, address, space, 128)?;
         check_defined(warp, value, mask, "a field of a tensor map")?;
         for lane in lanes_of(mask) {
             let value = warp.read(value)[lane];
-            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
-            match location(cluster, cta, space, lane_addresses[lane]).map_err(located)? {
+            let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
+            match memory_location(cluster, cta, space, lane_addresses[lane]).map_err(with_lane)? {
                 MemoryLocation::Global(address) => {
-                    let mut map = self.global.read(address, 128).map_err(located)?.to_vec();
-                    replace(&mut map, field, value).map_err(located)?;
-                    self.global.write(address, &map).map_err(located)?;
+                    let mut map = self.global.read(address, 128).map_err(with_lane)?.to_vec();
+                    replace_field(&mut map, field, value).map_err(with_lane)?;
+                    self.global.write(address, &map).map_err(with_lane)?;
                 }
                 MemoryLocation::Shared(cta, offset) => {
                     let shared = &mut cluster.ctas[cta].shared;
-                    let mut map = shared.read(offset, 128).map_err(located)?.to_vec();
-                    replace(&mut map, field, value).map_err(located)?;
-                    shared.write(offset, &map, warp.index).map_err(located)?;
+                    let mut map = shared.read(offset, 128).map_err(with_lane)?.to_vec();
+                    replace_field(&mut map, field, value).map_err(with_lane)?;
+                    shared.write(offset, &map, warp.index).map_err(with_lane)?;
                 }
-                _ => return Err(located(Fault::new("SIM012", "a tensor map is modified in memory that cannot hold one"))),
+                _ => return Err(with_lane(Fault::new("SIM012", "a tensor map is modified in memory that cannot hold one"))),
             }
         }
         Ok(())

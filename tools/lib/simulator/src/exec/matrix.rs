@@ -1,44 +1,44 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix`: moves matrices between shared memory and register fragments.
 
-use super::memory::{addresses, shared_location};
+use super::memory::{checked_lane_addresses, shared_location};
 use super::{Flow, check_defined, missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::fragment;
-use crate::lanes::{ALL, Lanes, WARP};
+use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
 use crate::machine::{Cluster, Machine};
 use crate::program::{Address, MatrixShape, RegSlot, Space};
 use crate::warp::Warp;
 
-/// Requires all lanes of the warp. Returns the flow to wait for missing lanes.
-pub(super) fn whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
-    if mask == ALL {
+/// Requires all lanes of the warp. Returns the flow that waits for lanes that have not arrived. Exited lanes are a fault.
+pub(super) fn require_whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
+    if mask == ALL_LANES {
         return Ok(None);
     }
-    if let Some(flow) = missing_lanes(warp, mask, ALL) {
+    if let Some(flow) = missing_lanes(warp, mask, ALL_LANES) {
         return Ok(Some(flow));
     }
     Err(Fault::new("SIM052", "lanes are missing from an instruction of the whole warp").lanes(!mask))
 }
 
 impl MatrixShape {
-    /// Returns the rows of a matrix; one lane provides the address of each.
+    /// Returns the number of rows of a matrix. One lane provides the address of each row.
     fn rows(self) -> usize {
         if matches!(self, MatrixShape::M8n8 | MatrixShape::M8n16) { 8 } else { 16 }
     }
-    /// Returns the registers of a matrix in each lane.
-    fn registers(self) -> usize {
+    /// Returns the number of registers that hold a matrix in each lane.
+    fn register_count(self) -> usize {
         if self == MatrixShape::M16n16 { 2 } else { 1 }
     }
-    /// Returns the elements per register, and the bytes per element.
-    fn parts(self) -> (usize, usize) {
+    /// Returns the number of elements per register, and the bytes per element.
+    fn elements_and_bytes(self) -> (usize, usize) {
         if self == MatrixShape::M8n8 { (2, 2) } else { (4, 1) }
     }
     fn element_position(self, lane: usize, register: usize, part: usize, transposed: bool) -> (usize, usize) {
         match self {
-            MatrixShape::M8n8 => fragment::matrix8(lane, part, transposed),
+            MatrixShape::M8n8 => fragment::matrix8x8_position(lane, part, transposed),
             MatrixShape::M8n16 => (lane / 4, 4 * (lane % 4) + part),
-            MatrixShape::M16n16 => fragment::matrix16(lane, register, part),
-            MatrixShape::M16n8 => fragment::matrix16x8(lane, part),
+            MatrixShape::M16n16 => fragment::matrix16x16_position(lane, register, part),
+            MatrixShape::M16n8 => fragment::matrix16x8_position(lane, part),
         }
     }
     fn row_bytes(self) -> u32 {
@@ -55,22 +55,22 @@ impl Machine<'_> {
         mask: u32,
         shape: MatrixShape,
         transposed: bool,
-        width: u32,
+        element_bits: u32,
         dst: &[RegSlot],
         address: Address,
     ) -> Result<Flow> {
-        if let Some(flow) = whole_warp(warp, mask)? {
+        if let Some(flow) = require_whole_warp(warp, mask)? {
             return Ok(flow);
         }
-        let count = dst.len() / shape.registers();
-        let used = shape.rows() * count;
-        let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
-        let lane_addresses = addresses(warp, addressed, address, Space::SharedCta, 16)?;
+        let count = dst.len() / shape.register_count();
+        let address_count = shape.rows() * count;
+        let addressing_lanes = if address_count >= 32 { ALL_LANES } else { (1 << address_count) - 1 };
+        let lane_addresses = checked_lane_addresses(warp, addressing_lanes, address, Space::SharedCta, 16)?;
         if let Some(traffic) = self.traffic() {
-            traffic.count_shared_access(&lane_addresses, addressed, 16);
+            traffic.count_shared_access(&lane_addresses, addressing_lanes, 16);
         }
-        self.record_shared_access(&lane_addresses, addressed, 16, false);
-        let (parts, bytes) = shape.parts();
+        self.record_shared_access(&lane_addresses, addressing_lanes, 16, false);
+        let (parts, bytes) = shape.elements_and_bytes();
         let actor = self.actor(cta, warp);
         for matrix in 0..count {
             let mut rows = [[0u8; 16]; 16];
@@ -78,28 +78,28 @@ impl Machine<'_> {
             for row in 0..shape.rows() {
                 let lane = matrix * shape.rows() + row;
                 let (cta, offset) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
-                cluster.happens_before.read(actor, cta, offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.happens_before.check_read(actor, cta, offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 let shared = &cluster.ctas[cta].shared;
                 let data = shared.read(offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 rows[row].copy_from_slice(data);
-                if width < 8 {
-                    rows[row] = expand_to_bytes(data, width);
+                if element_bits < 8 {
+                    rows[row] = expand_to_bytes(data, element_bits);
                 }
                 undefined[row] = shared.is_undefined(offset, 16);
             }
-            for register in 0..shape.registers() {
-                let mut out: Lanes = [0; WARP];
-                let mut unknown = 0;
+            for register in 0..shape.register_count() {
+                let mut out: Lanes = [0; WARP_SIZE];
+                let mut undefined_lanes = 0;
                 for (lane, value) in out.iter_mut().enumerate() {
                     for part in 0..parts {
                         let (row, column) = shape.element_position(lane, register, part, transposed);
-                        unknown |= u32::from(undefined[row]) << lane;
+                        undefined_lanes |= u32::from(undefined[row]) << lane;
                         for byte in 0..bytes {
                             *value |= u64::from(rows[row][column * bytes + byte]) << (8 * (part * bytes + byte));
                         }
                     }
                 }
-                warp.set(dst[matrix * shape.registers() + register], ALL, &out, unknown);
+                warp.write_result(dst[matrix * shape.register_count() + register], ALL_LANES, &out, undefined_lanes);
             }
         }
         Ok(Flow::Next)
@@ -116,17 +116,17 @@ impl Machine<'_> {
         src: &[RegSlot],
         address: Address,
     ) -> Result<Flow> {
-        if let Some(flow) = whole_warp(warp, mask)? {
+        if let Some(flow) = require_whole_warp(warp, mask)? {
             return Ok(flow);
         }
-        let used = shape.rows() * src.len();
-        let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
-        let lane_addresses = addresses(warp, addressed, address, Space::SharedCta, shape.row_bytes())?;
+        let address_count = shape.rows() * src.len();
+        let addressing_lanes = if address_count >= 32 { ALL_LANES } else { (1 << address_count) - 1 };
+        let lane_addresses = checked_lane_addresses(warp, addressing_lanes, address, Space::SharedCta, shape.row_bytes())?;
         if let Some(traffic) = self.traffic() {
-            traffic.count_shared_access(&lane_addresses, addressed, shape.row_bytes());
+            traffic.count_shared_access(&lane_addresses, addressing_lanes, shape.row_bytes());
         }
-        self.record_shared_access(&lane_addresses, addressed, shape.row_bytes(), false);
-        let (parts, bytes) = shape.parts();
+        self.record_shared_access(&lane_addresses, addressing_lanes, shape.row_bytes(), false);
+        let (parts, bytes) = shape.elements_and_bytes();
         let actor = self.actor(cta, warp);
         for (matrix, &slot) in src.iter().enumerate() {
             let mut rows = [[0u8; 16]; 16];
@@ -142,11 +142,11 @@ impl Machine<'_> {
                 let lane = matrix * shape.rows() + row;
                 let (cta, offset) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
                 let data = &data[..shape.row_bytes() as usize];
-                let located = |fault: Box<Fault>| fault.lanes(1 << lane);
-                let before = cluster.ctas[cta].shared.peek(offset, shape.row_bytes()).map_err(located)?;
-                cluster.happens_before.check_overwrite(actor, cta, offset, before, data).map_err(located)?;
-                cluster.happens_before.write(actor, cta, offset, shape.row_bytes()).map_err(located)?;
-                cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
+                let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
+                let before = cluster.ctas[cta].shared.peek(offset, shape.row_bytes()).map_err(with_lane)?;
+                cluster.happens_before.check_overwrite(actor, cta, offset, before, data).map_err(with_lane)?;
+                cluster.happens_before.check_write(actor, cta, offset, shape.row_bytes()).map_err(with_lane)?;
+                cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(with_lane)?;
             }
         }
         Ok(Flow::Next)
@@ -161,23 +161,23 @@ fn expand_to_bytes(row: &[u8], width: u32) -> [u8; 16] {
 
 /// Transposes an 8x8 matrix of 16-bit elements within the warp.
 pub(super) fn move_matrix(warp: &mut Warp, mask: u32, dst: RegSlot, src: RegSlot) -> Result<Flow> {
-    if let Some(flow) = whole_warp(warp, mask)? {
+    if let Some(flow) = require_whole_warp(warp, mask)? {
         return Ok(flow);
     }
     check_defined(warp, src, mask, "a matrix")?;
     let mut elements = [[0u64; 8]; 8];
     for (lane, value) in warp.read(src).iter().enumerate() {
         for part in 0..2 {
-            let (row, column) = fragment::matrix8(lane, part, false);
+            let (row, column) = fragment::matrix8x8_position(lane, part, false);
             elements[row][column] = value >> (16 * part) & 0xffff;
         }
     }
     let out: Lanes = std::array::from_fn(|lane| {
         (0..2).fold(0, |value, part| {
-            let (row, column) = fragment::matrix8(lane, part, true);
+            let (row, column) = fragment::matrix8x8_position(lane, part, true);
             value | elements[row][column] << (16 * part)
         })
     });
-    warp.set(dst, ALL, &out, 0);
+    warp.write_result(dst, ALL_LANES, &out, 0);
     Ok(Flow::Next)
 }

@@ -1,44 +1,44 @@
 //! mbarriers in shared memory, with phases and transaction counts.
 
-use super::memory::{addresses, shared_location};
+use super::memory::{checked_lane_addresses, shared_location};
 use super::{Flow, check_defined};
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
-use crate::lanes::{Lanes, WARP, lanes_of};
-use crate::machine::{Cluster, Delivery, Machine};
+use crate::lanes::{Lanes, WARP_SIZE, lanes_of};
+use crate::machine::{Cluster, Delivery, ExecutionMode, Machine};
 use crate::program::{Address, MbarrierOp, RegSlot, Space};
 use crate::record::Event;
 use crate::warp::{Wait, Warp};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mbarrier {
-    /// Arrivals that complete a phase, and arrivals that the current phase still needs.
+    /// Number of arrivals that complete a phase, and number that the current phase still needs.
     expected: u32,
     pending: u32,
-    /// Expected bytes that have not arrived. Negative if data arrives before its `expect_tx`.
-    transactions: i64,
+    /// Number of expected bytes that have not arrived. Negative if data arrives before its `expect_tx`.
+    tx_count: i64,
     /// Number of completed phases.
-    pub(crate) phase: u64,
+    completed_phases: u64,
 }
 
 impl Mbarrier {
     /// Completes the phase if no arrivals and no bytes are outstanding. Returns whether the phase is complete.
     fn try_complete_phase(&mut self) -> bool {
-        let done = self.pending == 0 && self.transactions == 0;
+        let done = self.pending == 0 && self.tx_count == 0;
         if done {
-            self.phase += 1;
+            self.completed_phases += 1;
             self.pending = self.expected;
         }
         done
     }
-    /// Increases the arrivals that the current phase needs.
+    /// Increments the number of arrivals that the current phase needs.
     pub(super) fn add_arrival(&mut self) {
         self.pending += 1;
     }
     fn describe(&self) -> String {
         format!(
             "{} of {} arrivals and {} bytes outstanding, {} phases complete",
-            self.pending, self.expected, self.transactions, self.phase
+            self.pending, self.expected, self.tx_count, self.completed_phases
         )
     }
 }
@@ -50,7 +50,7 @@ impl Cluster {
         self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
     }
     pub(crate) fn arrive(&mut self, location: (usize, u32), count: u32, actor: Actor) -> Result<()> {
-        self.happens_before.arrive(actor, location);
+        self.happens_before.arrive_at_mbarrier(actor, location);
         let barrier = self.mbarrier(location)?;
         let Some(pending) = barrier.pending.checked_sub(count) else {
             let message = format!("{count} arrivals at the mbarrier at {:#x}, which waits for {}", location.1, barrier.pending);
@@ -62,7 +62,7 @@ impl Cluster {
     /// Completes bytes of a transaction.
     pub(crate) fn complete_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
-        barrier.transactions -= i64::from(bytes);
+        barrier.tx_count -= i64::from(bytes);
         self.try_complete_phase(location)
     }
     /// Checks that the use of a barrier is ordered after its initialisation.
@@ -75,15 +75,15 @@ impl Cluster {
         }
         Ok(())
     }
-    fn expect(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
+    fn expect_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
-        barrier.transactions += i64::from(bytes);
+        barrier.tx_count += i64::from(bytes);
         self.try_complete_phase(location)
     }
 }
 
 impl Machine<'_> {
-    pub(super) fn mbarrier(
+    pub(super) fn execute_mbarrier(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -95,30 +95,30 @@ impl Machine<'_> {
         operand: RegSlot,
         dst: Option<RegSlot>,
     ) -> Result<Flow> {
-        let lane_addresses = addresses(warp, mask, address, Space::SharedCluster, 8)?;
+        let lane_addresses = checked_lane_addresses(warp, mask, address, Space::SharedCluster, 8)?;
         check_defined(warp, operand, mask, "an mbarrier's operand")?;
         let operand = *warp.read(operand);
         let actor = self.actor(cta, warp);
-        let mut out: Lanes = [0; WARP];
+        let mut out: Lanes = [0; WARP_SIZE];
         let mut state = String::new();
         for (lane, count) in acting_lanes(mask, &lane_addresses, &operand, op) {
             let value = operand[lane] as u32;
             let location = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
-            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+            let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
             let bar = (location.0 as u8, location.1);
             if !matches!(op, MbarrierOp::Init | MbarrierOp::Invalidate) {
-                cluster.check_mbarrier_use(location, actor).map_err(located)?;
+                cluster.check_mbarrier_use(location, actor).map_err(with_lane)?;
             }
             match op {
                 MbarrierOp::Init => {
                     // NVIDIA's compiler initialises unused barriers with count 0 in CTAs of a pair that issue no MMAs.
-                    if (value == 0 && self.options.check_rules) || value >= 1 << 20 {
-                        return Err(located(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
+                    if (value == 0 && self.options.mode == ExecutionMode::Full) || value >= 1 << 20 {
+                        return Err(with_lane(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
                     }
                     self.record_event(|| Event::Init { bar, count: value });
                     // The barrier must be in shared memory.
                     cluster.ctas[location.0].shared.write_async(location.1, &[0; 8])?;
-                    cluster.happens_before.write(actor, location.0, location.1, 8).map_err(located)?;
+                    cluster.happens_before.check_write(actor, location.0, location.1, 8).map_err(with_lane)?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
                     cluster.ctas[location.0].mbarriers.insert(location.1, barrier);
                 }
@@ -128,46 +128,50 @@ impl Machine<'_> {
                 }
                 MbarrierOp::Arrive { drop } => {
                     self.record_event(|| Event::Arrive { bar, count: value.saturating_mul(count) });
-                    let before = *cluster.mbarrier(location).map_err(located)?;
+                    let before = *cluster.mbarrier(location).map_err(with_lane)?;
                     if drop {
                         let barrier = cluster.mbarrier(location)?;
                         barrier.expected = barrier.expected.saturating_sub(value * count);
                     }
-                    cluster.arrive(location, value.saturating_mul(count), actor).map_err(located)?;
-                    out[lane] = before.phase;
+                    cluster.arrive(location, value.saturating_mul(count), actor).map_err(with_lane)?;
+                    out[lane] = before.completed_phases;
                 }
-                MbarrierOp::ArriveExpect => {
+                MbarrierOp::ArriveExpectTx => {
                     self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
                     self.record_event(|| Event::Arrive { bar, count });
-                    out[lane] = cluster.mbarrier(location).map_err(located)?.phase;
-                    cluster.mbarrier(location)?.transactions += i64::from(value) * i64::from(count);
-                    cluster.arrive(location, count, actor).map_err(located)?;
+                    out[lane] = cluster.mbarrier(location).map_err(with_lane)?.completed_phases;
+                    cluster.mbarrier(location)?.tx_count += i64::from(value) * i64::from(count);
+                    cluster.arrive(location, count, actor).map_err(with_lane)?;
                 }
-                MbarrierOp::Expect => {
+                MbarrierOp::ExpectTx => {
                     self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
-                    cluster.expect(location, value.saturating_mul(count)).map_err(located)?;
+                    cluster.expect_bytes(location, value.saturating_mul(count)).map_err(with_lane)?;
                 }
-                MbarrierOp::Complete => {
+                MbarrierOp::CompleteTx => {
                     self.record_event(|| Event::Complete { bar, bytes: value.saturating_mul(count) });
-                    cluster.complete_bytes(location, value.saturating_mul(count)).map_err(located)?;
+                    cluster.complete_bytes(location, value.saturating_mul(count)).map_err(with_lane)?;
                 }
                 MbarrierOp::Wait { parity, .. } => {
-                    let barrier = cluster.mbarrier(location).map_err(located)?;
-                    let phases = barrier.phase as u32;
-                    let done = if parity { barrier.phase & 1 != u64::from(value & 1) } else { barrier.phase != operand[lane] };
+                    let barrier = cluster.mbarrier(location).map_err(with_lane)?;
+                    let phases = barrier.completed_phases as u32;
+                    let done = if parity {
+                        barrier.completed_phases & 1 != u64::from(value & 1)
+                    } else {
+                        barrier.completed_phases != operand[lane]
+                    };
                     out[lane] = done.into();
                     if !done && state.is_empty() {
                         state = barrier.describe();
                     }
                     self.record_event(|| Event::Wait { bar, phases, done });
                     if done {
-                        cluster.happens_before.acquire(actor, location);
+                        cluster.happens_before.acquire_mbarrier(actor, location);
                     }
                 }
             }
         }
         if is_uniform(mask, &lane_addresses, &operand) {
-            out = [out[mask.trailing_zeros() as usize]; WARP];
+            out = [out[mask.trailing_zeros() as usize]; WARP_SIZE];
         }
         if let MbarrierOp::Wait { blocking, .. } = op {
             let done = lanes_of(mask).any(|lane| out[lane] == 1);
@@ -188,20 +192,20 @@ impl Machine<'_> {
                 }));
             }
             if let Some(dst) = dst {
-                warp.set(dst, mask, &out, 0);
+                warp.write_result(dst, mask, &out, 0);
             }
             return Ok(if done { Flow::Next } else { Flow::Yield });
         }
         if let Some(dst) = dst {
-            warp.set(dst, mask, &out, 0);
+            warp.write_result(dst, mask, &out, 0);
         }
         Ok(Flow::Next)
     }
 }
 
 fn is_uniform(mask: u32, lane_addresses: &Lanes, operand: &Lanes) -> bool {
-    let first = mask.trailing_zeros() as usize;
-    lanes_of(mask).all(|lane| lane_addresses[lane] == lane_addresses[first] && operand[lane] == operand[first])
+    let first_lane = mask.trailing_zeros() as usize;
+    lanes_of(mask).all(|lane| lane_addresses[lane] == lane_addresses[first_lane] && operand[lane] == operand[first_lane])
 }
 
 /// Returns the lanes that perform the operation, each with the number of lanes that it stands for. If all lanes have equal

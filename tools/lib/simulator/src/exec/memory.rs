@@ -3,13 +3,13 @@
 use super::check_defined;
 use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
-use crate::lanes::{Lanes, WARP, lanes_of};
+use crate::lanes::{Lanes, WARP_SIZE, lanes_of};
 use crate::machine::{Cluster, Cta, Machine};
-use crate::program::{Address, AtomOp, Element, RegSlot, Space};
+use crate::program::{Address, AtomOp, ElementConversion, RegSlot, Space};
 use crate::warp::Warp;
 use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float::{Overflow, add_odd, decode, encode};
+use numerics::float::{OverflowResult, add_odd, decode, encode};
 use ptx::Type;
 
 /// A decoded generic address.
@@ -22,8 +22,8 @@ pub(crate) enum MemoryLocation {
     Param(u32),
 }
 
-/// The position of the CTA rank in a shared-memory address of the cluster. Programs rely on it: clearing bit 24 gives the barrier
-/// of the even CTA of a pair.
+/// The bit position of the CTA rank in a shared-memory address of the cluster. Programs rely on it: clearing bit 24 of a barrier's
+/// address gives the barrier of the even CTA of a pair.
 const CLUSTER_SHIFT: u32 = 24;
 
 /// Returns the rank of the CTA whose shared memory contains an address.
@@ -49,7 +49,7 @@ pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Re
     }
 }
 
-pub(crate) fn location(cluster: &Cluster, cta: usize, space: Space, address: u64) -> Result<MemoryLocation> {
+pub(crate) fn memory_location(cluster: &Cluster, cta: usize, space: Space, address: u64) -> Result<MemoryLocation> {
     Ok(match space {
         Space::Global => MemoryLocation::Global(address),
         Space::SharedCta | Space::SharedCluster => {
@@ -59,7 +59,7 @@ pub(crate) fn location(cluster: &Cluster, cta: usize, space: Space, address: u64
         Space::Local => MemoryLocation::Local(address as u32),
         Space::Param => MemoryLocation::Param(address as u32),
         Space::Generic => match address >> 32 << 32 {
-            SHARED_BASE => return location(cluster, cta, Space::SharedCta, address & 0xffff_ffff),
+            SHARED_BASE => return memory_location(cluster, cta, Space::SharedCta, address & 0xffff_ffff),
             LOCAL_BASE => MemoryLocation::Local(address as u32),
             PARAM_BASE => MemoryLocation::Param(address as u32),
             _ => MemoryLocation::Global(address),
@@ -68,21 +68,21 @@ pub(crate) fn location(cluster: &Cluster, cta: usize, space: Space, address: u64
 }
 
 /// Returns each lane's address after the checks that apply to every access.
-pub(crate) fn addresses(warp: &Warp, mask: u32, address: Address, space: Space, bytes: u32) -> Result<Lanes> {
+pub(crate) fn checked_lane_addresses(warp: &Warp, mask: u32, address: Address, space: Space, bytes: u32) -> Result<Lanes> {
     check_defined(warp, address.base, mask, "an address")?;
     let base = warp.read(address.base);
-    let narrow = !matches!(space, Space::Global | Space::Generic);
-    let mut out: Lanes = [0; WARP];
-    let mut misaligned = 0;
-    for lane in 0..WARP {
+    let is_32_bit_space = !matches!(space, Space::Global | Space::Generic);
+    let mut out: Lanes = [0; WARP_SIZE];
+    let mut misaligned_lanes = 0;
+    for lane in 0..WARP_SIZE {
         let at = base[lane].wrapping_add_signed(address.offset);
-        out[lane] = if narrow { at & 0xffff_ffff } else { at };
-        misaligned |= u32::from(out[lane] & u64::from(bytes - 1) != 0) << lane;
+        out[lane] = if is_32_bit_space { at & 0xffff_ffff } else { at };
+        misaligned_lanes |= u32::from(out[lane] & u64::from(bytes - 1) != 0) << lane;
     }
-    if misaligned & mask != 0 {
-        let lane = (misaligned & mask).trailing_zeros() as usize;
+    if misaligned_lanes & mask != 0 {
+        let lane = (misaligned_lanes & mask).trailing_zeros() as usize;
         let message = format!("an access of {bytes} bytes at {:#x} is misaligned", out[lane]);
-        return Err(Fault::new("SIM011", message).lanes(misaligned & mask));
+        return Err(Fault::new("SIM011", message).lanes(misaligned_lanes & mask));
     }
     Ok(out)
 }
@@ -97,8 +97,8 @@ fn little_endian(bytes: &[u8]) -> u64 {
     }
 }
 
-fn extend(value: u64, element: Element) -> u64 {
-    match element.signed_to {
+fn extend_element(value: u64, element: ElementConversion) -> u64 {
+    match element.sign_extended_bits {
         Some(width) => {
             let shift = 64 - 8 * element.bytes;
             (((value << shift) as i64) >> shift) as u64 & (u64::MAX >> (64 - width))
@@ -108,40 +108,40 @@ fn extend(value: u64, element: Element) -> u64 {
 }
 
 impl Machine<'_> {
-    pub(super) fn load(
+    pub(super) fn execute_load(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
         warp: &mut Warp,
         mask: u32,
         space: Space,
-        element: Element,
+        element: ElementConversion,
         dst: &[RegSlot],
         address: Address,
     ) -> Result<()> {
         let total = element.bytes * dst.len() as u32;
-        let lane_addresses = addresses(warp, mask, address, space, total)?;
-        self.count(space, cta, &lane_addresses, mask, total);
+        let lane_addresses = checked_lane_addresses(warp, mask, address, space, total)?;
+        self.count_access(space, cta, &lane_addresses, mask, total);
         let actor = self.actor(cta, warp);
         let mut undefined = 0;
         for lane in lanes_of(mask) {
-            let location = location(cluster, cta, space, lane_addresses[lane]).map_err(|fault| fault.lanes(1 << lane))?;
-            let local = self.program.local_bytes;
+            let location = memory_location(cluster, cta, space, lane_addresses[lane]).map_err(|fault| fault.lanes(1 << lane))?;
+            let local_bytes = self.program.local_bytes;
             let bytes: &[u8] = match location {
                 MemoryLocation::Global(address) => {
                     self.global.read(address, total as usize).map_err(|fault| fault.lanes(1 << lane))?
                 }
                 MemoryLocation::Shared(cta, offset) => {
-                    cluster.happens_before.read(actor, cta, offset, total).map_err(|fault| fault.lanes(1 << lane))?;
+                    cluster.happens_before.check_read(actor, cta, offset, total).map_err(|fault| fault.lanes(1 << lane))?;
                     let shared = &cluster.ctas[cta].shared;
                     let bytes = shared.read(offset, total).map_err(|fault| fault.lanes(1 << lane))?;
                     undefined |= u32::from(shared.is_undefined(offset, total)) << lane;
                     bytes
                 }
                 MemoryLocation::Local(offset) => {
-                    let start = local_start(local, lane, offset, total)?;
-                    warp.local.resize(local as usize * WARP, 0);
-                    &warp.local[start..start + total as usize]
+                    let start = local_start(local_bytes, lane, offset, total)?;
+                    warp.local_memory.resize(local_bytes as usize * WARP_SIZE, 0);
+                    &warp.local_memory[start..start + total as usize]
                 }
                 MemoryLocation::Param(offset) => {
                     let end = offset as usize + total as usize;
@@ -152,7 +152,7 @@ impl Machine<'_> {
             };
             for (index, &slot) in dst.iter().enumerate() {
                 let part = &bytes[index * element.bytes as usize..][..element.bytes as usize];
-                warp.regs[slot as usize][lane] = extend(little_endian(part), element);
+                warp.regs[slot as usize][lane] = extend_element(little_endian(part), element);
             }
         }
         for &slot in dst {
@@ -161,10 +161,10 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Counts an access for the statistics. The first lane's address determines the space of a generic access.
-    fn count(&mut self, space: Space, cta: usize, lane_addresses: &Lanes, mask: u32, bytes: u32) {
-        let first = lane_addresses[mask.trailing_zeros() as usize];
-        let (global, shared) = match (space, first >> 32 << 32) {
+    /// Counts and records an access for the statistics. The address of the first lane decides the space of a generic access.
+    fn count_access(&mut self, space: Space, cta: usize, lane_addresses: &Lanes, mask: u32, bytes: u32) {
+        let first_address = lane_addresses[mask.trailing_zeros() as usize];
+        let (global, shared) = match (space, first_address >> 32 << 32) {
             (Space::Global, _) => (true, false),
             (Space::SharedCta | Space::SharedCluster, _) | (Space::Generic, SHARED_BASE) => (false, true),
             (Space::Generic, LOCAL_BASE | PARAM_BASE) | (Space::Local | Space::Param, _) => (false, false),
@@ -173,7 +173,7 @@ impl Machine<'_> {
         if global {
             self.record_global_access(lane_addresses, mask, bytes);
         } else if shared {
-            let remote = rank_of(first) != cta as u64;
+            let remote = rank_of(first_address) != cta as u64;
             self.record_shared_access(lane_addresses, mask, bytes, remote);
         }
         match self.traffic() {
@@ -183,7 +183,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Combines contiguous elements, aligned as one access.
+    /// Executes `multimem.red`: one atomic operation for each of the contiguous elements. The address must be aligned for all
+    /// elements together.
     #[expect(clippy::too_many_arguments, reason = "the machine's parts, and one for each part of the instruction")]
     pub(super) fn multimem_reduce(
         &mut self,
@@ -194,18 +195,18 @@ impl Machine<'_> {
         (space, address): (Space, Address),
         (op, ty): (AtomOp, Type),
         src: &[RegSlot],
-        unused: RegSlot,
+        old_value_dst: RegSlot,
     ) -> Result<()> {
-        addresses(warp, mask, address, space, ty.bytes() * src.len() as u32)?;
+        checked_lane_addresses(warp, mask, address, space, ty.bytes() * src.len() as u32)?;
         for (i, &slot) in src.iter().enumerate() {
             let offset = address.offset.wrapping_add((i as u32 * ty.bytes()).into());
             let address = Address { offset, ..address };
-            self.atomic(cluster, cta, warp, mask, space, op, ty, unused, [slot, slot], address)?;
+            self.execute_atomic(cluster, cta, warp, mask, space, op, ty, old_value_dst, [slot, slot], address)?;
         }
         Ok(())
     }
 
-    pub(super) fn store(
+    pub(super) fn execute_store(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -217,8 +218,8 @@ impl Machine<'_> {
         address: Address,
     ) -> Result<()> {
         let total = bytes * src.len() as u32;
-        let lane_addresses = addresses(warp, mask, address, space, total)?;
-        self.count(space, cta, &lane_addresses, mask, total);
+        let lane_addresses = checked_lane_addresses(warp, mask, address, space, total)?;
+        self.count_access(space, cta, &lane_addresses, mask, total);
         let actor = self.actor(cta, warp);
         let mut buffer = [0; 64];
         for lane in lanes_of(mask) {
@@ -227,30 +228,30 @@ impl Machine<'_> {
                 buffer[index * bytes as usize..][..bytes as usize].copy_from_slice(&value[..bytes as usize]);
             }
             let data = &buffer[..total as usize];
-            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
-            match location(cluster, cta, space, lane_addresses[lane]).map_err(located)? {
+            let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
+            match memory_location(cluster, cta, space, lane_addresses[lane]).map_err(with_lane)? {
                 MemoryLocation::Global(address) => {
-                    self.global.write(address, data).map_err(located)?;
+                    self.global.write(address, data).map_err(with_lane)?;
                 }
                 MemoryLocation::Shared(cta, offset) => {
-                    let before = cluster.ctas[cta].shared.peek(offset, total).map_err(located)?;
-                    cluster.happens_before.check_overwrite(actor, cta, offset, before, data).map_err(located)?;
-                    cluster.happens_before.write(actor, cta, offset, total).map_err(located)?;
-                    cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
+                    let before = cluster.ctas[cta].shared.peek(offset, total).map_err(with_lane)?;
+                    cluster.happens_before.check_overwrite(actor, cta, offset, before, data).map_err(with_lane)?;
+                    cluster.happens_before.check_write(actor, cta, offset, total).map_err(with_lane)?;
+                    cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(with_lane)?;
                 }
                 MemoryLocation::Local(offset) => {
-                    let local = self.program.local_bytes;
-                    let start = local_start(local, lane, offset, total)?;
-                    warp.local.resize(local as usize * WARP, 0);
-                    warp.local[start..start + total as usize].copy_from_slice(data);
+                    let local_bytes = self.program.local_bytes;
+                    let start = local_start(local_bytes, lane, offset, total)?;
+                    warp.local_memory.resize(local_bytes as usize * WARP_SIZE, 0);
+                    warp.local_memory[start..start + total as usize].copy_from_slice(data);
                 }
-                MemoryLocation::Param(_) => return Err(located(Fault::new("SIM012", "a parameter is written"))),
+                MemoryLocation::Param(_) => return Err(with_lane(Fault::new("SIM012", "a parameter is written"))),
             }
         }
         Ok(())
     }
 
-    pub(super) fn atomic(
+    pub(super) fn execute_atomic(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -264,42 +265,43 @@ impl Machine<'_> {
         address: Address,
     ) -> Result<()> {
         let bytes = ty.bytes();
-        let lane_addresses = addresses(warp, mask, address, space, bytes)?;
-        self.count(space, cta, &lane_addresses, mask, bytes);
+        let lane_addresses = checked_lane_addresses(warp, mask, address, space, bytes)?;
+        self.count_access(space, cta, &lane_addresses, mask, bytes);
         let actor = self.actor(cta, warp);
-        cluster.happens_before.synchronise(actor);
+        cluster.happens_before.synchronise_by_atomic(actor);
         let [a, b] = src.map(|slot| *warp.read(slot));
-        let mut out: Lanes = [0; WARP];
+        let mut out: Lanes = [0; WARP_SIZE];
         for lane in lanes_of(mask) {
-            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
-            let memory = match location(cluster, cta, space, lane_addresses[lane]).map_err(located)? {
-                MemoryLocation::Global(address) => self.global.bytes_mut(address, bytes as usize).map_err(located)?,
+            let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
+            let memory = match memory_location(cluster, cta, space, lane_addresses[lane]).map_err(with_lane)? {
+                MemoryLocation::Global(address) => self.global.bytes_mut(address, bytes as usize).map_err(with_lane)?,
                 MemoryLocation::Shared(cta, offset) => {
-                    cluster.happens_before.atomic(cta, offset);
-                    cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?
+                    cluster.happens_before.record_atomic(cta, offset);
+                    cluster.ctas[cta].shared.bytes_for_atomic(offset, bytes, warp.index).map_err(with_lane)?
                 }
-                _ => return Err(located(Fault::new("SIM012", "an atomic operation on local memory"))),
+                _ => return Err(with_lane(Fault::new("SIM012", "an atomic operation on local memory"))),
             };
             let old = little_endian(memory);
-            let new = combine(op, ty, old, a[lane], b[lane]);
+            let new = combine_atomic(op, ty, old, a[lane], b[lane]);
             memory.copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
             out[lane] = old;
         }
-        warp.set(dst, mask, &out, 0);
+        warp.write_result(dst, mask, &out, 0);
         Ok(())
     }
 }
 
-fn local_start(local: u32, lane: usize, offset: u32, total: u32) -> Result<usize> {
-    if offset.checked_add(total).is_none_or(|end| end > local) {
-        let message = format!("an access of {total} bytes at local address {offset:#x} is out of bounds: a thread has {local}");
+fn local_start(local_bytes: u32, lane: usize, offset: u32, total: u32) -> Result<usize> {
+    if offset.checked_add(total).is_none_or(|end| end > local_bytes) {
+        let message =
+            format!("an access of {total} bytes at local address {offset:#x} is out of bounds: a thread has {local_bytes}");
         return Err(Fault::new("SIM010", message).lanes(1 << lane));
     }
-    Ok(lane * local as usize + offset as usize)
+    Ok(lane * local_bytes as usize + offset as usize)
 }
 
 /// Returns the new value that an atomic operation stores.
-pub(crate) fn combine(op: AtomOp, ty: Type, old: u64, a: u64, b: u64) -> u64 {
+pub(crate) fn combine_atomic(op: AtomOp, ty: Type, old: u64, a: u64, b: u64) -> u64 {
     let mask = u64::MAX >> (64 - ty.bits());
     let a = a & mask;
     if op == AtomOp::Exchange {
@@ -309,16 +311,16 @@ pub(crate) fn combine(op: AtomOp, ty: Type, old: u64, a: u64, b: u64) -> u64 {
         return if old == a { b & mask } else { old };
     }
     match ty {
-        Type::F32 | Type::F64 | Type::F16 | Type::Bf16 => float_combine(op, scalar(ty), old, a),
+        Type::F32 | Type::F64 | Type::F16 | Type::Bf16 => float_combine(op, float_type(ty), old, a),
         Type::F16x2 | Type::Bf16x2 => {
-            let part = |shift: u32| float_combine(op, scalar(ty), old >> shift & 0xffff, a >> shift & 0xffff) << shift;
+            let part = |shift: u32| float_combine(op, float_type(ty), old >> shift & 0xffff, a >> shift & 0xffff) << shift;
             part(0) | part(16)
         }
         _ => integer_combine(op, ty, old, a) & mask,
     }
 }
 
-fn scalar(ty: Type) -> Scalar {
+fn float_type(ty: Type) -> Scalar {
     match ty {
         Type::F64 => Scalar::F64,
         Type::F16 | Type::F16x2 => Scalar::F16,
@@ -334,7 +336,7 @@ fn float_combine(op: AtomOp, ty: Scalar, old: u64, a: u64) -> u64 {
         AtomOp::Max if y.is_nan() || x >= y => old,
         AtomOp::Min | AtomOp::Max => a,
         _ if ty == Scalar::F64 => (x + y).to_bits(),
-        _ => encode(ty, add_odd(x, y), Rounding::NearestEven, Overflow::Ieee),
+        _ => encode(ty, add_odd(x, y), Rounding::NearestEven, OverflowResult::Ieee),
     }
 }
 

@@ -1,34 +1,34 @@
 //! `mma.sync`: the MMA of a warp.
 
 use super::Flow;
-use super::matrix::whole_warp;
+use super::matrix::require_whole_warp;
 use crate::fault::Result;
 use crate::fragment;
-use crate::lanes::{ALL, Lanes, WARP};
-use crate::mma_arith::{Accumulator, multiply_accumulate};
+use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
+use crate::mma_arith::{AccumulatorType, multiply_accumulate};
 use crate::program::{MmaOp, MmaOperand, ScaleOp};
 use crate::warp::Warp;
 
-/// The N extent, which is 8 in all shapes.
+/// The extent of N, which is 8 in all shapes of `mma.sync`.
 const N: usize = 8;
 
-pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
-    if let Some(flow) = whole_warp(warp, mask)? {
+pub(super) fn execute_mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
+    if let Some(flow) = require_whole_warp(warp, mask)? {
         return Ok(flow);
     }
     let (m, k) = (op.m, op.k);
     let mut a = vec![0.0; m * k];
     let mut b = vec![0.0; k * N];
-    read(warp, &op.a, |lane, register, part, per| fragment::a(lane, register, part, per, m), k, &mut a);
-    read(warp, &op.b, fragment::b, N, &mut b);
+    read_operand(warp, &op.a, |lane, register, part, per| fragment::a_position(lane, register, part, per, m), k, &mut a);
+    read_operand(warp, &op.b, fragment::b_position, N, &mut b);
     if let Some(scale) = &op.scale_a {
-        let scales = scales(warp, scale, m, |row| (row % 8 * 4 + 2 * scale_thread(warp, scale) + row / 8) % WARP);
+        let scales = read_scales(warp, scale, m, |row| (row % 8 * 4 + 2 * scale_thread(warp, scale) + row / 8) % WARP_SIZE);
         for (index, value) in a.iter_mut().enumerate() {
             *value *= scales[index / k * scale.count + index % k * scale.count / k];
         }
     }
     if let Some(scale) = &op.scale_b {
-        let scales = scales(warp, scale, N, |column| (column * 4 + scale_thread(warp, scale)) % WARP);
+        let scales = read_scales(warp, scale, N, |column| (column * 4 + scale_thread(warp, scale)) % WARP_SIZE);
         for (index, value) in b.iter_mut().enumerate() {
             *value *= scales[index % N * scale.count + index / N * scale.count / k];
         }
@@ -60,33 +60,34 @@ pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
             }
             value
         });
-        warp.set(slot, ALL, &out, undefined);
+        warp.write_result(slot, ALL_LANES, &out, undefined);
     }
     Ok(Flow::Next)
 }
 
-/// Returns the elements of an accumulator register.
+/// Returns the elements of an accumulator register: the part of the register, and the row and column.
 fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
-    (0..if packed { 2 } else { 1 })
-        .map(move |part| (part, if packed { fragment::c_packed(lane, index, part) } else { fragment::c(lane, index) }))
+    (0..if packed { 2 } else { 1 }).map(move |part| {
+        (part, if packed { fragment::c_packed_position(lane, index, part) } else { fragment::c_position(lane, index) })
+    })
 }
 
-fn read(
+fn read_operand(
     warp: &Warp,
     operand: &MmaOperand,
     element_position: impl Fn(usize, usize, usize, usize) -> (usize, usize),
     columns: usize,
     out: &mut [f64],
 ) {
-    let element = operand.container;
-    let per = (32 / element).max(1) as usize;
-    let mask = u64::MAX >> (64 - operand.width);
+    let container_bits = operand.container_bits;
+    let per = (32 / container_bits).max(1) as usize;
+    let mask = u64::MAX >> (64 - operand.element_bits);
     for (register, &slot) in operand.slots.iter().enumerate() {
         let values = warp.read(slot);
         for (lane, &value) in values.iter().enumerate() {
             for part in 0..per {
                 let (row, column) = element_position(lane, register, part, per);
-                let bits = value >> (part as u32 * element % 64) >> operand.shift & mask;
+                let bits = value >> (part as u32 * container_bits % 64) >> operand.container_shift & mask;
                 out[row * columns + column] = operand.value(bits);
             }
         }
@@ -95,33 +96,34 @@ fn read(
 
 impl MmaOperand {
     fn value(&self, bits: u64) -> f64 {
-        match self.table.get(bits as usize) {
+        match self.value_table.get(bits as usize) {
             Some(&value) => value,
             None => self.kind.value(bits),
         }
     }
 }
 
-/// Returns the `thread-id` selector: for B the thread of each quad that provides the scales, for A the pair of threads.
+/// Returns the `thread-id` selector. For B, it selects the thread of each quad that provides the scales. For A, it selects a pair
+/// of threads.
 fn scale_thread(warp: &Warp, scale: &ScaleOp) -> usize {
-    (warp.read(scale.thread)[0] & 3) as usize
+    (warp.read(scale.thread_id)[0] & 3) as usize
 }
 
 /// Returns the scales of all rows (or columns), `count` for each.
-fn scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> usize) -> Vec<f64> {
-    let first = (warp.read(scale.byte)[0] & 3) as u32;
+fn read_scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> usize) -> Vec<f64> {
+    let first_byte = (warp.read(scale.byte_id)[0] & 3) as u32;
     let values = warp.read(scale.slot);
     let mut out = Vec::with_capacity(rows * scale.count);
     for row in 0..rows {
         let value = values[lane_of(row)];
         for index in 0..scale.count as u32 {
-            out.push(scale.kind.value(value >> (8 * (first + index)) & 0xff));
+            out.push(scale.kind.value(value >> (8 * (first_byte + index)) & 0xff));
         }
     }
     out
 }
 
 /// Returns whether an accumulator register holds two elements.
-pub(crate) fn is_packed(ty: Accumulator) -> bool {
-    matches!(ty, Accumulator::Float(numerics::Scalar::F16))
+pub(crate) fn is_packed(ty: AccumulatorType) -> bool {
+    matches!(ty, AccumulatorType::Float(numerics::Scalar::F16))
 }

@@ -19,8 +19,8 @@ pub(crate) use memory::map_to_cta;
 use memory::rank_of;
 
 use crate::fault::{Fault, Result};
-use crate::lanes::{ALL, Lanes, WARP, mask_of};
-use crate::machine::{Cluster, Machine};
+use crate::lanes::{Lanes, WARP_SIZE, mask_of};
+use crate::machine::{Cluster, ExecutionMode, Machine};
 use crate::program::{Builtin, Instr, Op, RegSlot};
 use crate::warp::{Wait, Warp};
 
@@ -33,9 +33,9 @@ pub(crate) enum Flow {
         taken: u32,
     },
     Exit(u32),
-    /// The instruction must be retried.
+    /// The lanes wait, and then retry the instruction.
     Wait(Wait),
-    /// Continues with the next instruction after other warps had a turn.
+    /// The warp continues with the next instruction after the other warps ran.
     Yield,
 }
 
@@ -53,7 +53,7 @@ impl Machine<'_> {
         let mut mask = warp.splits[split].mask;
         if let Some((slot, negated)) = instr.guard {
             if let Err(fault) = check_defined(warp, slot, mask, "a predicate") {
-                self.breach(fault)?;
+                self.report_breach(fault)?;
             }
             let values = mask_of(warp.read(slot));
             mask &= if negated { !values } else { values };
@@ -62,7 +62,7 @@ impl Machine<'_> {
             }
         }
         if warp.any_in_flight() {
-            // NVIDIA's compiler copies registers of asynchronous work before the wait.
+            // NVIDIA's compiler copies registers that asynchronous work owns before the wait for the work.
             let pc = warp.splits[split].pc;
             if register_copies::copies_in_flight_register(warp, &instr.op) {
                 self.copy_in_flight(warp, mask, pc, &instr.op);
@@ -75,19 +75,19 @@ impl Machine<'_> {
         }
         match &instr.op {
             Op::Elementwise { f, dst, src, selects_bytes } => {
-                let mut out: Lanes = [0; WARP];
+                let mut out: Lanes = [0; WARP_SIZE];
                 let sources = src.map(|slot| &warp.regs[slot as usize]);
                 f(&sources, &mut out);
                 let [a, b, c, d] = src.map(|slot| warp.undefined[slot as usize]);
                 let undefined = if *selects_bytes { a & b | c } else { a | b | c | d };
-                warp.set(*dst, mask, &out, undefined);
+                warp.write_result(*dst, mask, &out, undefined);
             }
-            op @ (Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. }) => register_copies::copy(warp, mask, op),
-            Op::Select { dst, yes, no, predicate } => select(warp, mask, *dst, *yes, *no, *predicate),
-            Op::Nothing => {}
+            op @ (Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. }) => register_copies::execute_copy(warp, mask, op),
+            Op::Select { dst, yes, no, predicate } => execute_select(warp, mask, *dst, *yes, *no, *predicate),
+            Op::Nop => {}
             Op::ProxyFence => {
                 let cta = &mut cluster.ctas[cta];
-                cta.proxy_fence_times[warp.index] = cta.shared.clock;
+                cta.proxy_fence_times[warp.index] = cta.shared.write_count;
             }
             Op::Branch { target } => return Ok(Flow::Branch { target: *target, taken: mask }),
             Op::BranchIndirect { index, targets } => return branch_indirect(warp, mask, *index, targets),
@@ -96,36 +96,36 @@ impl Machine<'_> {
             Op::Yield => return Ok(Flow::Yield),
             Op::Clock { dst } => {
                 // The simulated clock is fast, so that busy waits end soon.
-                let now = self.total * 1000;
-                warp.set(*dst, mask, &[now; WARP], 0);
+                let now = self.warp_instructions * 1000;
+                warp.write_result(*dst, mask, &[now; WARP_SIZE], 0);
                 return Ok(Flow::Yield);
             }
-            Op::Call { function, args, result } => self.call(warp, mask, *function, args, *result)?,
+            Op::Call { function, args, result } => self.call_builtin(warp, mask, *function, args, *result)?,
             Op::Load { space, element, dst, address } => {
-                self.load(cluster, cta, warp, mask, *space, *element, dst, *address)?;
+                self.execute_load(cluster, cta, warp, mask, *space, *element, dst, *address)?;
             }
             Op::Store { space, bytes, src, address } => {
-                self.store(cluster, cta, warp, mask, *space, *bytes, src, *address)?;
+                self.execute_store(cluster, cta, warp, mask, *space, *bytes, src, *address)?;
             }
             Op::Atom { space, op, ty, dst, src, address } => {
-                self.atomic(cluster, cta, warp, mask, *space, *op, *ty, *dst, *src, *address)?;
+                self.execute_atomic(cluster, cta, warp, mask, *space, *op, *ty, *dst, *src, *address)?;
             }
-            Op::MultimemReduce { space, op, ty, src, unused, address } => {
-                self.multimem_reduce(cluster, cta, warp, mask, (*space, *address), (*op, *ty), src, *unused)?;
+            Op::MultimemReduce { space, op, ty, src, old_value_dst, address } => {
+                self.multimem_reduce(cluster, cta, warp, mask, (*space, *address), (*op, *ty), src, *old_value_dst)?;
             }
-            Op::Barrier(op) => return self.barrier(cluster, cta, warp, split, op, mask),
-            Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, cta, warp, *arrive, mask),
+            Op::Barrier(op) => return self.execute_barrier(cluster, cta, warp, split, op, mask),
+            Op::ClusterBarrier { is_arrival } => return self.execute_cluster_barrier(cluster, cta, warp, *is_arrival, mask),
             Op::Mbarrier { op, address, operand, dst } => {
-                return self.mbarrier(cluster, cta, warp, split, mask, *op, *address, *operand, *dst);
+                return self.execute_mbarrier(cluster, cta, warp, split, mask, *op, *address, *operand, *dst);
             }
             Op::MapToCta { dst, address, rank } => {
                 let (addresses, ranks) = (warp.read(*address), warp.read(*rank));
                 let out: Lanes = std::array::from_fn(|lane| map_to_cta(addresses[lane], ranks[lane] & 0xff));
-                warp.set(*dst, mask, &out, warp.undefined[*address as usize]);
+                warp.write_result(*dst, mask, &out, warp.undefined[*address as usize]);
             }
             Op::CtaRank { dst, address } => {
                 let out = warp.read(*address).map(rank_of);
-                warp.set(*dst, mask, &out, 0);
+                warp.write_result(*dst, mask, &out, 0);
             }
             Op::CopyAsync { bytes, to, from, src_size } => {
                 self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *src_size)?
@@ -133,8 +133,8 @@ impl Machine<'_> {
             Op::CancelLaunch { response, barrier, multicast } => {
                 return self.cancel_launch(cluster, cta, warp, mask, (*response, *barrier), *multicast);
             }
-            Op::CopyMap { to, from } => self.copy_map(cluster, cta, warp, mask, *to, *from)?,
-            Op::ReplaceInMap { space, address, field, value } => {
+            Op::CopyTensorMap { to, from } => self.copy_map(cluster, cta, warp, mask, *to, *from)?,
+            Op::ReplaceTensorMapField { space, address, field, value } => {
                 self.replace_in_map(cluster, cta, warp, mask, *space, *address, *field, *value)?;
             }
             Op::CopyCommit => self.copy_commit(warp, mask),
@@ -142,7 +142,7 @@ impl Machine<'_> {
             Op::CopyArrive { address, increment } => {
                 return self.copy_arrive(cluster, cta, warp, mask, *address, *increment);
             }
-            Op::Bulk(op) => self.bulk(cluster, cta, warp, mask, op)?,
+            Op::Bulk(op) => self.execute_bulk_copy(cluster, cta, warp, mask, op)?,
             Op::BulkCommit => warp.bulk_groups += 1,
             Op::BulkWait { max_open, read } => self.bulk_wait(cluster, cta, warp, *max_open, *read)?,
             Op::LoadMatrix { shape, transposed, bits, dst, address } => {
@@ -152,15 +152,15 @@ impl Machine<'_> {
                 return self.store_matrix(cluster, cta, warp, mask, *shape, *transposed, src, *address);
             }
             Op::MoveMatrix { dst, src } => return matrix::move_matrix(warp, mask, *dst, *src),
-            Op::Mma(op) if self.options.check_rules => return mma::mma(warp, mask, op),
+            Op::Mma(op) if self.options.mode == ExecutionMode::Full => return mma::execute_mma(warp, mask, op),
             Op::Mma(_) => {
-                if let Some(flow) = matrix::whole_warp(warp, mask)? {
+                if let Some(flow) = matrix::require_whole_warp(warp, mask)? {
                     return Ok(flow);
                 }
             }
             Op::Wgmma(op) => {
                 let pc = warp.splits[split].pc;
-                return self.wgmma(cluster, cta, warp, mask, pc, op);
+                return self.execute_wgmma(cluster, cta, warp, mask, pc, op);
             }
             Op::WgmmaFence => warp.fence_registers(),
             Op::WgmmaCommit => self.wgmma_commit(warp),
@@ -176,18 +176,25 @@ impl Machine<'_> {
             | Op::TensorCommit { .. }
             | Op::TensorMma(_) => {
                 let pc = warp.splits[split].pc;
-                return self.tcgen05(cluster, cta, warp, mask, pc, &instr.op);
+                return self.execute_tcgen05(cluster, cta, warp, mask, pc, &instr.op);
             }
-            op => return collective::execute(warp, mask, op),
+            op => return collective::execute_collective(warp, mask, op),
         }
         Ok(Flow::Next)
     }
 
-    fn call(&mut self, warp: &mut Warp, mask: u32, function: Builtin, args: &[RegSlot], result: Option<RegSlot>) -> Result<()> {
+    fn call_builtin(
+        &mut self,
+        warp: &mut Warp,
+        mask: u32,
+        function: Builtin,
+        args: &[RegSlot],
+        result: Option<RegSlot>,
+    ) -> Result<()> {
         for &slot in args {
             check_defined(warp, slot, mask, "an argument")?;
         }
-        let mut out: Lanes = [0; WARP];
+        let mut out: Lanes = [0; WARP_SIZE];
         for lane in crate::lanes::lanes_of(mask) {
             let arg = |index: usize| warp.read(args[index])[lane];
             out[lane] = match function {
@@ -200,20 +207,20 @@ impl Machine<'_> {
             };
         }
         if let Some(slot) = result {
-            warp.set(slot, mask, &out, 0);
+            warp.write_result(slot, mask, &out, 0);
         }
         Ok(())
     }
 }
 
-/// Reports undefined operands of instructions whose effect depends on them, such as branches and addresses.
+/// Reports an undefined operand on which the effect of an instruction depends, such as a branch condition or an address.
 #[inline]
-pub(crate) fn check_defined(warp: &Warp, slot: RegSlot, mask: u32, what: &str) -> Result<()> {
+pub(crate) fn check_defined(warp: &Warp, slot: RegSlot, mask: u32, operand_name: &str) -> Result<()> {
     let lanes = warp.undefined[slot as usize] & mask;
     if lanes == 0 {
         return Ok(());
     }
-    Err(Fault::new("SIM020", format!("{what} depends on an undefined register or uninitialised memory")).lanes(lanes))
+    Err(Fault::new("SIM020", format!("{operand_name} depends on an undefined register or uninitialised memory")).lanes(lanes))
 }
 
 /// Reports an access to a register that asynchronous work owns.
@@ -237,22 +244,22 @@ fn check_tmem_loads(warp: &Warp, op: &Op) -> Result<()> {
     Ok(())
 }
 
-/// Waits until all `needed` lanes that have not exited reach the instruction.
+/// Returns the flow that waits until all `needed` lanes that have not exited reach the instruction. `None` if all are here.
 pub(crate) fn missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow> {
     let missing = needed & warp.live_lanes() & !mask;
     (missing != 0).then_some(Flow::Wait(Wait::Lanes { missing }))
 }
 
-fn select(warp: &mut Warp, mask: u32, dst: RegSlot, yes: RegSlot, no: RegSlot, predicate: RegSlot) {
+fn execute_select(warp: &mut Warp, mask: u32, dst: RegSlot, yes: RegSlot, no: RegSlot, predicate: RegSlot) {
     let chosen = mask_of(warp.read(predicate));
     let (a, b) = (warp.read(yes), warp.read(no));
     let out: Lanes = std::array::from_fn(|lane| if chosen >> lane & 1 == 1 { a[lane] } else { b[lane] });
-    let state = |slot: RegSlot| warp.undefined[slot as usize];
-    let undefined = state(predicate) | state(yes) & chosen | state(no) & !chosen;
-    warp.set(dst, mask, &out, undefined);
+    let undefined_lanes = |slot: RegSlot| warp.undefined[slot as usize];
+    let undefined = undefined_lanes(predicate) | undefined_lanes(yes) & chosen | undefined_lanes(no) & !chosen;
+    warp.write_result(dst, mask, &out, undefined);
 }
 
-/// Branches the lanes of the lowest target. The other lanes retry and find their target.
+/// Branches all lanes to the target that they select. Lanes that select different targets are unsupported.
 fn branch_indirect(warp: &mut Warp, mask: u32, index: RegSlot, targets: &[u32]) -> Result<Flow> {
     check_defined(warp, index, mask, "a branch")?;
     let values = *warp.read(index);
@@ -268,7 +275,7 @@ fn branch_indirect(warp: &mut Warp, mask: u32, index: RegSlot, targets: &[u32]) 
             None => groups.push((target, 1 << lane)),
         }
     }
-    if groups.len() > 1 || mask != ALL && warp.splits.len() > 1 && groups.is_empty() {
+    if groups.len() > 1 {
         return Err(Fault::unsupported("an indirect branch whose lanes go to different targets"));
     }
     let (target, taken) = groups[0];

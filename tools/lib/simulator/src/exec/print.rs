@@ -2,10 +2,11 @@
 
 use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
-use crate::lanes::WARP;
+use crate::lanes::WARP_SIZE;
 use crate::machine::Machine;
 use crate::warp::Warp;
 
+/// Limit on the bytes of a format string or a string argument.
 const STRING_LIMIT: u64 = 1 << 16;
 /// Limit on the bytes that a run prints.
 const PRINT_LIMIT: usize = 64 << 20;
@@ -13,8 +14,8 @@ const PRINT_LIMIT: usize = 64 << 20;
 impl Machine<'_> {
     /// Prints for one lane. Returns the number of printed arguments.
     pub(super) fn vprintf(&mut self, warp: &Warp, lane: usize, format: u64, arguments: u64) -> Result<u64> {
-        let format = self.string(warp, lane, format)?;
-        let mut at = arguments;
+        let format = self.read_string(warp, lane, format)?;
+        let mut argument_address = arguments;
         let mut printed = 0;
         let mut rest = &*format;
         let mut out = Vec::new();
@@ -25,21 +26,21 @@ impl Machine<'_> {
             rest = &rest[percent + 1..];
             let length = rest.iter().position(|byte| byte.is_ascii_alphabetic() && !b"hlLqjzt".contains(byte) || *byte == b'%');
             let Some(length) = length else { break };
-            let (flags, conversion) = (&rest[..length], rest[length]);
+            let (directive, conversion) = (&rest[..length], rest[length]);
             rest = &rest[length + 1..];
             if conversion == b'%' {
                 out.push(b'%');
                 continue;
             }
-            let long = flags.iter().any(|byte| b"lqjzt".contains(byte));
+            let long = directive.iter().any(|byte| b"lqjzt".contains(byte));
             let bytes = if long || b"feEgGaAsp".contains(&conversion) { 8 } else { 4 };
-            at = at.checked_next_multiple_of(bytes).unwrap_or(0);
-            let value = self.argument(warp, lane, at, bytes)?;
-            at = at.wrapping_add(bytes);
+            argument_address = argument_address.checked_next_multiple_of(bytes).unwrap_or(0);
+            let value = self.read_argument(warp, lane, argument_address, bytes)?;
+            argument_address = argument_address.wrapping_add(bytes);
             printed += 1;
             let text = match conversion {
-                b's' => String::from_utf8_lossy(&self.string(warp, lane, value)?).into_owned(),
-                _ => formatted(flags, conversion, value, bytes),
+                b's' => String::from_utf8_lossy(&self.read_string(warp, lane, value)?).into_owned(),
+                _ => format_conversion(directive, conversion, value, bytes),
             };
             out.extend_from_slice(text.as_bytes());
         }
@@ -51,18 +52,18 @@ impl Machine<'_> {
         Ok(printed)
     }
 
-    fn argument(&mut self, warp: &Warp, lane: usize, address: u64, bytes: u64) -> Result<u64> {
+    fn read_argument(&mut self, warp: &Warp, lane: usize, address: u64, bytes: u64) -> Result<u64> {
         let mut value = [0; 8];
         for (index, byte) in value.iter_mut().enumerate().take(bytes as usize) {
-            *byte = self.byte(warp, lane, address + index as u64)?;
+            *byte = self.read_byte(warp, lane, address + index as u64)?;
         }
         Ok(u64::from_le_bytes(value))
     }
-    fn byte(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<u8> {
+    fn read_byte(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<u8> {
         let local = self.program.local_bytes;
         match address >> 32 << 32 {
-            LOCAL_BASE if (address as u32) < local && warp.local.len() == local as usize * WARP => {
-                Ok(warp.local[lane * local as usize + address as u32 as usize])
+            LOCAL_BASE if (address as u32) < local && warp.local_memory.len() == local as usize * WARP_SIZE => {
+                Ok(warp.local_memory[lane * local as usize + address as u32 as usize])
             }
             LOCAL_BASE | SHARED_BASE | PARAM_BASE => {
                 Err(Fault::new("SIM010", "vprintf reads memory of a space that it does not support"))
@@ -70,10 +71,10 @@ impl Machine<'_> {
             _ => Ok(self.global.read(address, 1)?[0]),
         }
     }
-    fn string(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<Vec<u8>> {
+    fn read_string(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         for offset in 0..STRING_LIMIT {
-            match self.byte(warp, lane, address + offset)? {
+            match self.read_byte(warp, lane, address + offset)? {
                 0 => return Ok(text),
                 byte => text.push(byte),
             }
@@ -82,16 +83,16 @@ impl Machine<'_> {
     }
 }
 
-/// Formats one printf conversion with C's flags, width and precision. It supports the conversions that kernels use.
-fn formatted(flags: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
+/// Formats one argument with the flags, width and precision of its C conversion specification, which `directive` holds.
+fn format_conversion(directive: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
     let digits = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok()).map(|n| n.min(1000));
-    let spec: Vec<u8> = flags.iter().copied().filter(|byte| !byte.is_ascii_alphabetic()).collect();
+    let spec: Vec<u8> = directive.iter().copied().filter(|byte| !byte.is_ascii_alphabetic()).collect();
     let (width, precision) = match spec.iter().position(|&byte| byte == b'.') {
         Some(dot) => (&spec[..dot], Some(digits(&spec[dot + 1..]).unwrap_or(0))),
         None => (&spec[..], None),
     };
     let start = width.iter().position(|byte| byte.is_ascii_digit() && *byte != b'0').unwrap_or(width.len());
-    let (marks, width) = (&width[..start], digits(&width[start..]).unwrap_or(0));
+    let (flags, width) = (&width[..start], digits(&width[start..]).unwrap_or(0));
     let signed = if bytes == 8 { value as i64 } else { i64::from(value as i32) };
     let float = f64::from_bits(value);
     let body = match conversion {
@@ -103,15 +104,15 @@ fn formatted(flags: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
         b'p' => format!("{value:#x}"),
         b'c' => char::from(value as u8).to_string(),
         b'f' | b'F' if float.is_finite() => format!("{float:.*}", precision.unwrap_or(6)),
-        b'e' | b'E' | b'g' | b'G' if float.is_finite() => scientific(conversion, float, precision.unwrap_or(6)),
+        b'e' | b'E' | b'g' | b'G' if float.is_finite() => format_scientific(conversion, float, precision.unwrap_or(6)),
         _ if float.is_nan() => (if float.is_sign_negative() { "-nan" } else { "nan" }).into(),
         _ => (if float < 0.0 { "-inf" } else { "inf" }).into(),
     };
     let body =
-        if marks.contains(&b'+') && b"difeEgG".contains(&conversion) && !body.starts_with('-') { format!("+{body}") } else { body };
-    if marks.contains(&b'-') {
+        if flags.contains(&b'+') && b"difeEgG".contains(&conversion) && !body.starts_with('-') { format!("+{body}") } else { body };
+    if flags.contains(&b'-') {
         format!("{body:<width$}")
-    } else if marks.contains(&b'0') && body.len() < width {
+    } else if flags.contains(&b'0') && body.len() < width {
         let (sign, number) = body.split_at(usize::from(body.starts_with(['-', '+'])));
         format!("{sign}{number:0>fill$}", fill = width - sign.len())
     } else {
@@ -119,7 +120,7 @@ fn formatted(flags: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
     }
 }
 
-fn scientific(conversion: u8, value: f64, precision: usize) -> String {
+fn format_scientific(conversion: u8, value: f64, precision: usize) -> String {
     let exponential = |digits: usize| {
         let text = format!("{value:.digits$e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -135,12 +136,12 @@ fn scientific(conversion: u8, value: f64, precision: usize) -> String {
         let (mantissa, exponent) = exponential(precision);
         joined(&mantissa, exponent)
     } else {
-        let significant = precision.max(1);
-        let (mantissa, exponent) = exponential(significant - 1);
-        if exponent < -4 || exponent >= significant as i32 {
+        let significant_digits = precision.max(1);
+        let (mantissa, exponent) = exponential(significant_digits - 1);
+        if exponent < -4 || exponent >= significant_digits as i32 {
             joined(&trimmed(mantissa), exponent)
         } else {
-            trimmed(format!("{value:.*}", (significant as i32 - 1 - exponent) as usize))
+            trimmed(format!("{value:.*}", (significant_digits as i32 - 1 - exponent) as usize))
         }
     };
     if conversion.is_ascii_uppercase() { text.to_uppercase() } else { text }

@@ -1,33 +1,34 @@
 //! Register copies: moves, packs and unpacks.
 //!
-//! If asynchronous work owns the source register of a copy, it owns the destination too. The copy executes when the work completes.
+//! If asynchronous work owns the source register of a copy, the work owns the destination too. The copy executes when the work
+//! completes.
 
-use crate::lanes::{Lanes, WARP};
+use crate::lanes::{Lanes, WARP_SIZE};
 use crate::machine::{Delivery, Machine};
 use crate::program::{Op, RegSlot};
 use crate::warp::Warp;
 
-pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
+pub(super) fn execute_copy(warp: &mut Warp, mask: u32, op: &Op) {
     match op {
         Op::Move { dst, src } => {
             let (values, undefined) = (*warp.read(*src), warp.undefined[*src as usize]);
-            warp.set(*dst, mask, &values, undefined);
+            warp.write_result(*dst, mask, &values, undefined);
             warp.set_unfenced(*dst, warp.is_unfenced(*src));
         }
         Op::Pack { dst, src, bits } => {
-            let mut out: Lanes = [0; WARP];
-            // A packed result counts as undefined only if all its parts are: compilers leave a part undefined if its bits have no
-            // use.
+            let mut out: Lanes = [0; WARP_SIZE];
+            // A packed result counts as undefined only if all its parts are undefined. Reason: compilers leave a part undefined if
+            // no instruction uses its bits.
             let mut undefined = u32::MAX;
             let part = u64::MAX >> (64 - bits);
             for (index, &slot) in src.iter().enumerate() {
                 undefined &= warp.undefined[slot as usize];
                 let values = warp.read(slot);
-                for lane in 0..WARP {
+                for lane in 0..WARP_SIZE {
                     out[lane] |= (values[lane] & part) << (index as u32 * bits);
                 }
             }
-            warp.set(*dst, mask, &out, undefined);
+            warp.write_result(*dst, mask, &out, undefined);
             warp.set_unfenced(*dst, src.iter().any(|&slot| warp.is_unfenced(slot)));
         }
         Op::Unpack { dst, src, bits } => {
@@ -35,7 +36,7 @@ pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
             let part = u64::MAX >> (64 - bits);
             for (index, &slot) in dst.iter().enumerate() {
                 let out = values.map(|value| value >> (index as u32 * bits) & part);
-                warp.set(slot, mask, &out, undefined);
+                warp.write_result(slot, mask, &out, undefined);
                 warp.set_unfenced(slot, warp.is_unfenced(*src));
             }
         }
@@ -62,14 +63,15 @@ pub(super) fn copies_in_flight_register(warp: &Warp, op: &Op) -> bool {
 }
 
 impl Machine<'_> {
-    /// Records a copy that executes when its source's asynchronous work completes.
+    /// Records a copy whose source register asynchronous work owns. It executes when the work completes: with early delivery, at
+    /// once.
     pub(super) fn copy_in_flight(&mut self, warp: &mut Warp, mask: u32, pc: u32, op: &Op) {
         if self.options.delivery == Delivery::Early {
-            copy(warp, mask, op);
+            execute_copy(warp, mask, op);
         }
         for &slot in destinations(op) {
             warp.set_in_flight(slot, true);
         }
-        warp.mmas.copy(pc, mask);
+        warp.mmas.record_copy(pc, mask);
     }
 }

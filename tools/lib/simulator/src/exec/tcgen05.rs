@@ -1,29 +1,29 @@
 //! `tcgen05`: TMEM allocation, loads and stores by warps, and copies to TMEM. The MMAs are in `tensor_mma`.
 
-use super::matrix::whole_warp;
-use super::memory::{addresses, shared_location};
+use super::matrix::require_whole_warp;
+use super::memory::{checked_lane_addresses, shared_location};
 use super::{Flow, check_defined};
 use crate::descriptor::{Descriptor, Major};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
-use crate::lanes::{ALL, Lanes, WARP, lanes_of};
+use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE, lanes_of};
 use crate::machine::{Cluster, Cta, Delivery, Machine, Races};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, CopyShape, Op, RegSlot, Space};
 use crate::tmem::TmemShape;
-use crate::tmem_happens_before::{ALL_LANES, TmemAccessKind};
+use crate::tmem_happens_before::{ALL_LANE_GROUPS, TmemAccessKind};
 use crate::warp::{Wait, Warp};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Limit on the stores in flight per warp.
+/// Limit on the stores in flight per warp. If a warp exceeds it, all its stores complete.
 const MAX_OPEN_STORES: usize = 256;
 
 /// A copy from shared memory to tensor memory.
 #[derive(Clone, Debug)]
 pub(crate) struct TmemCopy {
     cta: usize,
-    pair: bool,
+    cta_pair: bool,
     to: u32,
     from: u64,
     shape: CopyShape,
@@ -38,7 +38,7 @@ pub(crate) struct TmemTransfer {
 }
 
 impl Machine<'_> {
-    pub(super) fn tcgen05(
+    pub(super) fn execute_tcgen05(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -50,7 +50,7 @@ impl Machine<'_> {
         match op {
             Op::TensorAllocate { address, columns } => return self.tensor_allocate(cluster, cta, warp, mask, *address, *columns),
             Op::TensorFree { address, columns } => {
-                if let Some(flow) = whole_warp(warp, mask)? {
+                if let Some(flow) = require_whole_warp(warp, mask)? {
                     return Ok(flow);
                 }
                 let (address, columns) = (uniform_value(warp, *address, "an address")?, uniform_value(warp, *columns, "a size")?);
@@ -66,15 +66,15 @@ impl Machine<'_> {
             Op::TensorFence { before } => cluster.happens_before.tensor_fence(self.actor(cta, warp), *before),
             Op::TensorMma(op) => {
                 for lane in lanes_of(mask) {
-                    self.tensor_mma(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
+                    self.issue_tensor_mma(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
                 }
             }
-            Op::TensorCopy { shape, pair, to, from } => {
+            Op::TensorCopy { shape, cta_pair, to, from } => {
                 check_defined(warp, to.base, mask, "an address")?;
                 check_defined(warp, *from, mask, "a matrix descriptor")?;
                 for lane in lanes_of(mask) {
                     let to = (warp.read(to.base)[lane] as u32).wrapping_add(to.offset as u32);
-                    let tmem_copy = TmemCopy { cta, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
+                    let tmem_copy = TmemCopy { cta, cta_pair: *cta_pair, to, from: warp.read(*from)[lane], shape: *shape };
                     if tmem_copy.ctas().end > cluster.ctas.len() {
                         return Err(Fault::new("SIM082", "a CTA-pair copy in a cluster without a second CTA").lanes(1 << lane));
                     }
@@ -86,11 +86,11 @@ impl Machine<'_> {
                     self.submit(cluster, Pending { actor, action: Action::TmemCopy(tmem_copy) })?;
                 }
             }
-            Op::TensorCommit { address, multicast } => {
-                let lane_addresses = addresses(warp, mask, *address, Space::SharedCluster, 8)?;
+            Op::TensorCommit { address, cta_mask } => {
+                let lane_addresses = checked_lane_addresses(warp, mask, *address, Space::SharedCluster, 8)?;
                 for lane in lanes_of(mask) {
                     let location = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
-                    let barriers = match multicast {
+                    let barriers = match cta_mask {
                         None => vec![location],
                         Some(slot) => {
                             let ranks = warp.read(*slot)[lane] as u32 & 0xffff;
@@ -105,8 +105,8 @@ impl Machine<'_> {
                     let actor = self.actor(cta, warp);
                     barriers.iter().try_for_each(|barrier| cluster.check_mbarrier_use(*barrier, actor))?;
                     cluster.happens_before.tensor_fence(actor, true);
-                    let number = cluster.happens_before.tensor_commit(actor);
-                    self.submit(cluster, Pending { actor, action: Action::Commit { barriers, number } })?;
+                    let commit_number = cluster.happens_before.tensor_commit(actor);
+                    self.submit(cluster, Pending { actor, action: Action::Commit { barriers, commit_number } })?;
                 }
             }
             _ => return Err(Fault::unsupported("this instruction is decoded but not implemented")),
@@ -123,24 +123,24 @@ impl Machine<'_> {
         address: Address,
         columns: RegSlot,
     ) -> Result<Flow> {
-        if let Some(flow) = whole_warp(warp, mask)? {
+        if let Some(flow) = require_whole_warp(warp, mask)? {
             return Ok(flow);
         }
         let columns = uniform_value(warp, columns, "a size")?;
-        let lane_addresses = addresses(warp, mask, address, Space::SharedCta, 4)?;
+        let lane_addresses = checked_lane_addresses(warp, mask, address, Space::SharedCta, 4)?;
         let (_, result) = shared_location(cluster, cta, lane_addresses[0] as u32)?;
         let state = &mut cluster.ctas[cta];
         let Some(start) = state.tmem.allocate(columns)? else {
-            return Ok(Flow::Wait(Wait::Asynchronous { what: "free columns of tensor memory" }));
+            return Ok(Flow::Wait(Wait::Asynchronous { awaited: "free columns of tensor memory" }));
         };
-        cluster.happens_before.write(self.actor(cta, warp), cta, result, 4)?;
+        cluster.happens_before.check_write(self.actor(cta, warp), cta, result, 4)?;
         cluster.happens_before.reset_tmem_columns(cta, start..start + columns);
         state.shared.write(result, &start.to_le_bytes(), warp.index)?;
         Ok(Flow::Next)
     }
 
     fn tensor_access(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, pc: u32, op: &Op) -> Result<Flow> {
-        if let Some(flow) = whole_warp(warp, mask)? {
+        if let Some(flow) = require_whole_warp(warp, mask)? {
             return Ok(flow);
         }
         let (address, slots, load) = match op {
@@ -149,23 +149,23 @@ impl Machine<'_> {
             _ => unreachable!("the caller passes a load or a store"),
         };
         let mut address = uniform_value(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
-        let first = (address >> 16) as usize;
-        if first / 32 != warp.index % 4 {
+        let first_lane = (address >> 16) as usize;
+        if first_lane / 32 != warp.index % 4 {
             let message = format!(
-                "warp {} of its group reaches lanes {} to {} of tensor memory, not lane {first}",
+                "warp {} of its group reaches lanes {} to {} of tensor memory, not lane {first_lane}",
                 warp.index % 4,
                 warp.index % 4 * 32,
                 warp.index % 4 * 32 + 31
             );
-            self.breach(Fault::new("SIM081", message))?;
-            // NVIDIA's compiler omits the warp's part of the lane address.
+            self.report_breach(Fault::new("SIM081", message))?;
+            // NVIDIA's compiler omits the lane offset of the warp in the address.
             address = address & 0x1f_ffff | (warp.index as u32 % 4) << 21;
         }
         let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
         let access = TmemTransfer { pc, address, values };
         let tmem = &cluster.ctas[cta].tmem;
         for_each_cell(op, &access, |_, _, (lane, _), column| {
-            tmem.cell(lane, column)?;
+            tmem.cell_index(lane, column)?;
             let column = column as usize;
             if tmem.mmas_in_flight[column] > 0 {
                 return Err(Fault::new("SIM034", format!("column {column} of tensor memory belongs to an MMA that is in flight")));
@@ -176,15 +176,15 @@ impl Machine<'_> {
             Ok(())
         })?;
         let mut columns = BTreeSet::new();
-        let mut groups = 0;
+        let mut lane_groups = 0;
         for_each_cell(op, &access, |_, _, (lane, _), column| {
             columns.insert(column);
-            groups |= 1 << (lane / 16);
+            lane_groups |= 1 << (lane / 16);
             Ok(())
         })?;
         let (actor, access_kind) = (self.actor(cta, warp), if load { TmemAccessKind::Load } else { TmemAccessKind::Store });
         for column in columns {
-            cluster.happens_before.check_tmem_access(actor, cta, groups, column..column + 1, access_kind)?;
+            cluster.happens_before.check_tmem_access(actor, cta, lane_groups, column..column + 1, access_kind)?;
         }
         // A load completes immediately in both delivery modes, because hardware scoreboards its registers and NVIDIA's compiler
         // relies on that. The ISA requires a wait before their use.
@@ -192,7 +192,7 @@ impl Machine<'_> {
             warp.tensor_loads.extend(slots);
         }
         if load || self.options.delivery == Delivery::Early {
-            return self.transfer(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
+            return self.complete_transfer(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
         }
         let tmem = &mut cluster.ctas[cta].tmem;
         for_each_cell(op, &access, |_, _, (lane, _), column| {
@@ -215,17 +215,17 @@ impl Machine<'_> {
                 state.tmem.mark_store(lane, column, false);
                 Ok(())
             })?;
-            self.transfer(state, warp, &access)?;
+            self.complete_transfer(state, warp, &access)?;
         }
         Ok(())
     }
 
-    /// Moves the data of a load or store.
-    fn transfer(&self, cta: &mut Cta, warp: &mut Warp, access: &TmemTransfer) -> Result<()> {
+    /// Moves the data of a load or store between registers and tensor memory.
+    fn complete_transfer(&self, cta: &mut Cta, warp: &mut Warp, access: &TmemTransfer) -> Result<()> {
         let op = &self.program.code[access.pc as usize].op;
         match op {
             Op::TmemLoad { dst, packed, .. } => {
-                let mut out = vec![[0u64; WARP]; dst.len()];
+                let mut out = vec![[0u64; WARP_SIZE]; dst.len()];
                 let mut undefined = vec![0; dst.len()];
                 for_each_cell(op, access, |register, thread, (lane, half), column| {
                     let word = u64::from(cta.tmem.read(lane, column)?);
@@ -234,7 +234,7 @@ impl Machine<'_> {
                     Ok(())
                 })?;
                 for ((values, &slot), &undefined) in out.iter().zip(dst).zip(&undefined) {
-                    warp.set(slot, ALL, values, undefined);
+                    warp.write_result(slot, ALL_LANES, values, undefined);
                 }
             }
             Op::TmemStore { packed, .. } => for_each_cell(op, access, |register, thread, (lane, half), column| {
@@ -251,19 +251,19 @@ impl Machine<'_> {
         if self.options.delivery == Delivery::Late {
             tmem_copy.set_in_flight(cluster, false)?;
         }
-        let descriptor = Descriptor::tcgen05(tmem_copy.from)?;
+        let descriptor = Descriptor::decode_tcgen05(tmem_copy.from)?;
         for cta in tmem_copy.ctas() {
             let state = &mut cluster.ctas[cta];
-            let (rows, bytes) = tmem_copy.shape.size();
+            let (rows, bytes) = tmem_copy.shape.rows_and_bytes();
             for row in 0..rows {
                 for offset in (0..bytes).step_by(16) {
                     let address = descriptor.chunk_address(Major::K, row as u32, offset);
-                    cluster.happens_before.read(actor, cta, address, 16)?;
+                    cluster.happens_before.check_read(actor, cta, address, 16)?;
                     let chunk = state.shared.read_async(address, 16, actor, &state.proxy_fence_times)?.to_vec();
                     for (index, word) in chunk.chunks_exact(4).enumerate() {
                         let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
                         let column = (tmem_copy.to & 0xffff) + offset / 4 + index as u32;
-                        for lane in tmem_copy.shape.lanes(row) {
+                        for lane in tmem_copy.shape.lanes_of_row(row) {
                             state.tmem.write((tmem_copy.to >> 16) as usize + lane, column, value)?;
                         }
                     }
@@ -276,17 +276,18 @@ impl Machine<'_> {
 
 impl TmemCopy {
     fn ctas(&self) -> Range<usize> {
-        self.cta..self.cta + if self.pair { 2 } else { 1 }
+        self.cta..self.cta + if self.cta_pair { 2 } else { 1 }
     }
     fn check_order(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
-        let first = self.to & 0xffff;
-        let columns = first..first + self.shape.size().1 / 4;
-        self.ctas().try_for_each(|cta| order.check_tmem_access(actor, cta, ALL_LANES, columns.clone(), TmemAccessKind::MmaWrite))
+        let first_column = self.to & 0xffff;
+        let columns = first_column..first_column + self.shape.rows_and_bytes().1 / 4;
+        self.ctas()
+            .try_for_each(|cta| order.check_tmem_access(actor, cta, ALL_LANE_GROUPS, columns.clone(), TmemAccessKind::MmaWrite))
     }
-    /// Marks the read of shared memory as in flight, or as complete.
+    /// Sets the read of shared memory to in flight (`begin`) or to complete.
     fn set_in_flight(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
-        let descriptor = Descriptor::tcgen05(self.from)?;
-        let (rows, bytes) = self.shape.size();
+        let descriptor = Descriptor::decode_tcgen05(self.from)?;
+        let (rows, bytes) = self.shape.rows_and_bytes();
         for cta in &mut cluster.ctas[self.ctas()] {
             for row in 0..rows as u32 {
                 for offset in (0..bytes).step_by(16) {
@@ -299,8 +300,8 @@ impl TmemCopy {
 }
 
 impl CopyShape {
-    /// Returns the rows and the bytes per row.
-    fn size(self) -> (usize, u32) {
+    /// Returns the number of rows, and the bytes per row.
+    fn rows_and_bytes(self) -> (usize, u32) {
         match self {
             CopyShape::S128x256 => (128, 32),
             CopyShape::S4x256 => (4, 32),
@@ -310,11 +311,10 @@ impl CopyShape {
         }
     }
     /// Returns the lanes that receive a row.
-    fn lanes(self, row: usize) -> Vec<usize> {
+    fn lanes_of_row(self, row: usize) -> Vec<usize> {
         match self {
             CopyShape::S128x256 | CopyShape::S128x128 => vec![row],
             CopyShape::S4x256 => (0..4).map(|warp| 32 * warp + row).collect(),
-            // Warps 0 and 2 receive the first half and warps 1 and 3 the second; or warps 0 and 1, and 2 and 3.
             CopyShape::S64x128Warps02_13 => vec![row, row + 64],
             CopyShape::S64x128Warps01_23 => vec![row / 32 * 64 + row % 32, row / 32 * 64 + 32 + row % 32],
             CopyShape::S32x128 => (0..4).map(|warp| 32 * warp + row).collect(),
@@ -331,7 +331,7 @@ fn for_each_cell(op: &Op, access: &TmemTransfer, mut f: impl FnMut(usize, usize,
     };
     let (first, start) = ((access.address >> 16 & 0x7f) as usize, access.address & 0xffff);
     for register in 0..count {
-        for thread in 0..WARP {
+        for thread in 0..WARP_SIZE {
             for half in 0..if packed { 2 } else { 1 } {
                 let (lane, column) = shape.location(thread, register, if packed { 0 } else { split });
                 // A packed register holds two neighbouring columns.
@@ -347,11 +347,11 @@ fn for_each_cell(op: &Op, access: &TmemTransfer, mut f: impl FnMut(usize, usize,
 }
 
 /// Returns the value of a register that must be equal in all lanes of the warp.
-fn uniform_value(warp: &Warp, slot: RegSlot, what: &str) -> Result<u32> {
-    check_defined(warp, slot, ALL, what)?;
+fn uniform_value(warp: &Warp, slot: RegSlot, operand_name: &str) -> Result<u32> {
+    check_defined(warp, slot, ALL_LANES, operand_name)?;
     let values = warp.read(slot);
     match values.iter().all(|value| value == &values[0]) {
         true => Ok(values[0] as u32),
-        false => Err(Fault::new("SIM052", format!("{what} differs among the lanes of a warp"))),
+        false => Err(Fault::new("SIM052", format!("{operand_name} differs among the lanes of a warp"))),
     }
 }

@@ -3,26 +3,26 @@
 //! Each of the four warps computes 16 of the 64 rows. An MMA owns its registers until a wait covers its commit group; an earlier
 //! access is a fault. With late delivery, the MMA executes at that wait.
 
-use super::matrix::whole_warp;
-use super::register_copies::{copy, destinations};
+use super::matrix::require_whole_warp;
+use super::register_copies::{destinations, execute_copy};
 use super::{Flow, check_defined};
 use crate::descriptor::{Descriptor, Major, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::fragment;
-use crate::lanes::{ALL, Lanes, WARP};
-use crate::machine::{Cluster, Delivery, Machine};
-use crate::mma_arith::{Accumulator, multiply_accumulate};
+use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
+use crate::machine::{Cluster, Delivery, ExecutionMode, Machine};
+use crate::mma_arith::{AccumulatorType, multiply_accumulate};
 use crate::pending::QUEUE_CAPACITY;
 use crate::program::{Op, Program, RegSlot, WgmmaA, WgmmaOp};
 use crate::warp::{Wait, Warp};
 use std::collections::VecDeque;
 
-/// Rows per warp.
+/// Rows of the matrix that each warp computes.
 const M: usize = 16;
 
 /// An issued MMA: its instruction index, and the operand values at its issue.
 #[derive(Clone, Debug)]
-pub(crate) struct Issued {
+pub(crate) struct IssuedWgmma {
     pc: u32,
     a: u64,
     b: u64,
@@ -32,14 +32,16 @@ pub(crate) struct Issued {
 /// An operation on accumulators, in program order.
 #[derive(Clone, Debug)]
 enum AccumulatorStep {
-    Mma(Issued),
+    Mma(IssuedWgmma),
     Copy { pc: u32, mask: u32 },
 }
 
 /// The MMAs of a warp that no wait has covered.
 #[derive(Default)]
 pub(crate) struct OpenMmas {
+    /// The steps that are not committed yet.
     open: Vec<AccumulatorStep>,
+    /// The committed groups, oldest first.
     groups: VecDeque<Vec<AccumulatorStep>>,
     /// Number of MMAs issued so far.
     issued: u64,
@@ -48,7 +50,7 @@ pub(crate) struct OpenMmas {
 /// The MMAs of a warp group. Its four warps must issue the same sequence.
 #[derive(Default)]
 pub(crate) struct WarpGroupMmas {
-    /// Instruction indices of the MMAs from number `first` on. All warps have issued the MMAs before it.
+    /// The instruction index of each MMA from number `first` on. All four warps have issued the MMAs before number `first`.
     issued_at: VecDeque<u32>,
     first: u64,
     /// The number of MMAs that each warp has issued.
@@ -57,24 +59,24 @@ pub(crate) struct WarpGroupMmas {
 
 impl WarpGroupMmas {
     /// Records that a warp issues its next MMA. Returns the instruction index of another warp's MMA if it differs.
-    fn issue(&mut self, warp: usize, pc: u32) -> Option<u32> {
-        let index = self.issued[warp % 4] - self.first;
+    fn record_issue(&mut self, warp: usize, pc: u32) -> Option<u32> {
+        let mma_index = self.issued[warp % 4] - self.first;
         self.issued[warp % 4] += 1;
-        let other = self.issued_at.get(index as usize).copied();
-        if other.is_none() {
+        let other_pc = self.issued_at.get(mma_index as usize).copied();
+        if other_pc.is_none() {
             self.issued_at.push_back(pc);
         }
         while self.issued.iter().all(|&issued| issued > self.first) {
             self.issued_at.pop_front();
             self.first += 1;
         }
-        other.filter(|&other| other != pc)
+        other_pc.filter(|&other_pc| other_pc != pc)
     }
 }
 
 impl OpenMmas {
     /// Records a copy of an accumulator, in the commit group of the last MMA.
-    pub(super) fn copy(&mut self, pc: u32, mask: u32) {
+    pub(super) fn record_copy(&mut self, pc: u32, mask: u32) {
         let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
         group.into_iter().for_each(|group| group.push(AccumulatorStep::Copy { pc, mask }));
     }
@@ -88,7 +90,7 @@ fn mma_at(program: &Program, pc: u32) -> &WgmmaOp {
     }
 }
 
-/// Marks all registers of the steps as in flight or not.
+/// Sets whether all registers of the steps are in flight.
 fn mark_steps(program: &Program, warp: &mut Warp, steps: &[AccumulatorStep], in_flight: bool) {
     for step in steps {
         match step {
@@ -107,7 +109,7 @@ fn mark_steps(program: &Program, warp: &mut Warp, steps: &[AccumulatorStep], in_
 }
 
 impl Machine<'_> {
-    pub(super) fn wgmma(
+    pub(super) fn execute_wgmma(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -116,11 +118,11 @@ impl Machine<'_> {
         pc: u32,
         op: &WgmmaOp,
     ) -> Result<Flow> {
-        if let Some(flow) = whole_warp(warp, mask)? {
+        if let Some(flow) = require_whole_warp(warp, mask)? {
             return Ok(flow);
         }
-        let same = |warp: &Warp, slot: RegSlot, what: &str| {
-            super::check_defined(warp, slot, ALL, what)?;
+        let uniform_value = |warp: &Warp, slot: RegSlot, what: &str| {
+            super::check_defined(warp, slot, ALL_LANES, what)?;
             let values = warp.read(slot);
             match values.iter().all(|value| value == &values[0]) {
                 true => Ok(values[0]),
@@ -132,24 +134,24 @@ impl Machine<'_> {
         }
         if let Some(slot) = op.registers().iter().find(|&&slot| warp.is_unfenced(slot)) {
             let what = if op.d.contains(slot) { "accumulators" } else { "registers of A" };
-            self.breach(Fault::new("SIM037", format!("a wgmma uses {what} that were written after the last wgmma.fence")))?;
+            self.report_breach(Fault::new("SIM037", format!("a wgmma uses {what} that were written after the last wgmma.fence")))?;
         }
         let group = cluster.ctas[cta].warp_groups.entry(warp.index / 4).or_default();
-        if let Some(other) = group.issue(warp.index, pc) {
+        if let Some(other) = group.record_issue(warp.index, pc) {
             let line = self.program.code[other as usize].line;
             let message = format!("the warps of a group issue different wgmmas; the other one is in line {line}");
             return Err(Fault::new("SIM055", message));
         }
         let a = match &op.a {
-            WgmmaA::Shared(slot) => same(warp, *slot, "a matrix descriptor")?,
+            WgmmaA::Shared(slot) => uniform_value(warp, *slot, "a matrix descriptor")?,
             WgmmaA::Registers(_) => 0,
         };
-        let b = same(warp, op.b, "a matrix descriptor")?;
-        let accumulate = same(warp, op.accumulate, "the choice to accumulate")? != 0;
-        let issued = Issued { pc, a, b, accumulate };
+        let b = uniform_value(warp, op.b, "a matrix descriptor")?;
+        let accumulate = uniform_value(warp, op.accumulate, "the choice to accumulate")? != 0;
+        let issued = IssuedWgmma { pc, a, b, accumulate };
         match self.options.delivery {
-            Delivery::Early if !self.options.check_rules => {}
-            Delivery::Early => self.mma(cluster, cta, warp, op, &issued)?,
+            Delivery::Early if self.options.mode == ExecutionMode::TimingOnly => {}
+            Delivery::Early => self.compute_wgmma(cluster, cta, warp, op, &issued)?,
             Delivery::Late => set_operands_in_flight(cluster, cta, warp.index, op, &issued, true)?,
         }
         warp.mmas.issued += 1;
@@ -194,13 +196,13 @@ impl Machine<'_> {
                 AccumulatorStep::Mma(issued) => {
                     let op = mma_at(program, issued.pc);
                     set_operands_in_flight(cluster, cta, warp.index, op, issued, false)?;
-                    self.mma(cluster, cta, warp, op, issued).map_err(|fault| {
+                    self.compute_wgmma(cluster, cta, warp, op, issued).map_err(|fault| {
                         fault.line(program.code[issued.pc as usize].line).note("while the wgmma executed at its wait")
                     })?;
                 }
                 AccumulatorStep::Copy { pc, mask } => {
                     let op = &program.code[*pc as usize].op;
-                    copy(warp, *mask, op);
+                    execute_copy(warp, *mask, op);
                     destinations(op).iter().for_each(|&slot| warp.set_unfenced(slot, false));
                 }
             }
@@ -209,26 +211,33 @@ impl Machine<'_> {
     }
 
     /// Computes this warp's sixteen rows.
-    fn mma(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, op: &WgmmaOp, issued: &Issued) -> Result<()> {
+    fn compute_wgmma(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        op: &WgmmaOp,
+        issued: &IssuedWgmma,
+    ) -> Result<()> {
         let (n, k) = (op.n, op.k);
         let state = &cluster.ctas[cta];
         let actor = self.actor(cta, warp);
         let order = &mut cluster.happens_before;
         let mut read = |address: u32| {
-            order.read(actor, cta, address, 16)?;
+            order.check_read(actor, cta, address, 16)?;
             state.shared.read_async(address, 16, actor, &state.proxy_fence_times)
         };
         let bytes = op.element_bytes as usize;
         let mut a = vec![0.0; M * k];
         match &op.a {
             WgmmaA::Shared(_) => {
-                let descriptor = Descriptor::wgmma(issued.a)?;
-                let first = warp.index % 4 * M;
+                let descriptor = Descriptor::decode_wgmma(issued.a)?;
+                let first_row = warp.index % 4 * M;
                 // The warp reads only its own rows, which start at a multiple of eight rows of the matrix.
                 let major = if op.transpose_a { Major::Mn } else { Major::K };
                 let shifted = |row: u32, offset: u32| match major {
-                    Major::K => descriptor.chunk_address(major, row + first as u32, offset),
-                    Major::Mn => descriptor.chunk_address(major, row, offset + (first * bytes) as u32),
+                    Major::K => descriptor.chunk_address(major, row + first_row as u32, offset),
+                    Major::Mn => descriptor.chunk_address(major, row, offset + (first_row * bytes) as u32),
                 };
                 let (rows, along) = if major == Major::K { (M, k) } else { (k, M) };
                 for row in 0..rows {
@@ -247,7 +256,7 @@ impl Machine<'_> {
                 for (register, &slot) in slots.iter().enumerate() {
                     for (lane, &value) in warp.read(slot).iter().enumerate() {
                         for part in 0..per {
-                            let (row, column) = fragment::a(lane, register, part, per, M);
+                            let (row, column) = fragment::a_position(lane, register, part, per, M);
                             let bits = value >> (8 * bytes * part) & (u64::MAX >> (64 - 8 * bytes));
                             a[row * k + column] = op.a_value(bits);
                         }
@@ -257,17 +266,17 @@ impl Machine<'_> {
         }
         let mut b = vec![0.0; k * n];
         let major = if op.transpose_b { Major::Mn } else { Major::K };
-        read_matrix(Descriptor::wgmma(issued.b)?, major, (n, k, bytes), read, |column, row, bits| {
+        read_matrix(Descriptor::decode_wgmma(issued.b)?, major, (n, k, bytes), read, |column, row, bits| {
             b[row * n + column] = op.b_value(bits);
         })?;
         if op.negate_a != op.negate_b {
             a.iter_mut().for_each(|value| *value = -*value);
         }
-        let packed = op.d_type == Accumulator::Float(numerics::Scalar::F16);
+        let packed = op.d_type == AccumulatorType::Float(numerics::Scalar::F16);
         let mut accumulator = vec![0.0; M * n];
         if issued.accumulate {
             for (index, &slot) in op.d.iter().enumerate() {
-                check_defined(warp, slot, ALL, "a sum")?;
+                check_defined(warp, slot, ALL_LANES, "a sum")?;
                 for (lane, &value) in warp.read(slot).iter().enumerate() {
                     for (part, element_position) in fragment_elements(lane, index, packed) {
                         accumulator[element_position.0 * n + element_position.1] = op.d_type.value(value >> (16 * part));
@@ -277,13 +286,13 @@ impl Machine<'_> {
         }
         multiply_accumulate(&mut accumulator, &a, &b, k, n);
         for (index, &slot) in op.d.iter().enumerate() {
-            let mut out: Lanes = [0; WARP];
+            let mut out: Lanes = [0; WARP_SIZE];
             for (lane, value) in out.iter_mut().enumerate() {
                 for (part, element_position) in fragment_elements(lane, index, packed) {
                     *value |= op.d_type.round_to(accumulator[element_position.0 * n + element_position.1]) << (16 * part);
                 }
             }
-            warp.set(slot, ALL, &out, 0);
+            warp.write_result(slot, ALL_LANES, &out, 0);
             warp.set_unfenced(slot, false);
         }
         Ok(())
@@ -294,27 +303,27 @@ impl Machine<'_> {
 /// together.
 fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32) -> Option<Wait> {
     let mmas = |steps: &Vec<AccumulatorStep>| steps.iter().filter(|step| matches!(step, AccumulatorStep::Mma(_))).count() as u64;
-    let kept = warp.mmas.groups.iter().rev().take(max_open as usize).chain([&warp.mmas.open]);
-    let due = warp.mmas.issued - kept.map(mmas).sum::<u64>();
+    let still_open = warp.mmas.groups.iter().rev().take(max_open as usize).chain([&warp.mmas.open]);
+    let required_mmas = warp.mmas.issued - still_open.map(mmas).sum::<u64>();
     let group = cluster.ctas[cta].warp_groups.entry(warp.index / 4).or_default();
-    let first = warp.index / 4 * 4;
-    let missing: Vec<usize> = (0..4).filter(|&other| group.issued[other] < due).map(|other| first + other).collect();
-    (!missing.is_empty()).then_some(Wait::WarpGroup { missing, mmas: due })
+    let first_warp = warp.index / 4 * 4;
+    let missing: Vec<usize> = (0..4).filter(|&other| group.issued[other] < required_mmas).map(|other| first_warp + other).collect();
+    (!missing.is_empty()).then_some(Wait::WarpGroup { missing, mmas: required_mmas })
 }
 
-/// Begins or ends an MMA's read of shared memory.
+/// Sets an MMA's read of shared memory to in flight (`begin`) or to complete.
 fn set_operands_in_flight(
     cluster: &mut Cluster,
     cta: usize,
     warp: usize,
     op: &WgmmaOp,
-    issued: &Issued,
+    issued: &IssuedWgmma,
     begin: bool,
 ) -> Result<()> {
     let shared = &mut cluster.ctas[cta].shared;
     let bytes = op.element_bytes;
-    let mut matrix = |descriptor: u64, transposed: bool, first: u32, count: u32| -> Result<()> {
-        let descriptor = Descriptor::wgmma(descriptor)?;
+    let mut mark_operand = |descriptor: u64, transposed: bool, first: u32, count: u32| -> Result<()> {
+        let descriptor = Descriptor::decode_wgmma(descriptor)?;
         let (k, per) = (op.k as u32, 16 / bytes);
         let (major, rows, along) = match transposed {
             false => (Major::K, first..first + count, (0, k)),
@@ -328,9 +337,9 @@ fn set_operands_in_flight(
         Ok(())
     };
     if let WgmmaA::Shared(_) = op.a {
-        matrix(issued.a, op.transpose_a, (warp % 4 * M) as u32, M as u32)?;
+        mark_operand(issued.a, op.transpose_a, (warp % 4 * M) as u32, M as u32)?;
     }
-    matrix(issued.b, op.transpose_b, 0, op.n as u32)
+    mark_operand(issued.b, op.transpose_b, 0, op.n as u32)
 }
 
 /// Returns the elements of accumulator register `index` of a lane.

@@ -8,20 +8,21 @@ use numerics::Scalar;
 use numerics::arith::Binary;
 use tileaa::{Op, Type};
 
+/// Folds an `if` with a constant or negated condition, or with equal or empty sides.
 pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, otherwise: Region) {
     let blocks = [then, otherwise].map(|region| edit.function.body.block_of(region));
-    if let Some(bit) = edit.splat(cond) {
-        let taken = blocks[if bit == 1 { 0 } else { 1 }];
-        if let Some(values) = yielded_values(edit, taken) {
+    if let Some(bit) = edit.splat_bits(cond) {
+        let taken_block = blocks[if bit == 1 { 0 } else { 1 }];
+        if let Some(values) = yielded_values(edit, taken_block) {
             forward_all(edit, op, &values);
-            edit.inline(op, taken);
+            edit.inline(op, taken_block);
         }
         return;
     }
     if let Some(Core::Binary { kind: Binary::Xor, lhs, rhs }) = edit.defining_core(cond)
-        && edit.splat(rhs) == Some(1)
+        && edit.splat_bits(rhs) == Some(1)
     {
-        edit.become_op(op, Core::If { cond: lhs, then: otherwise, otherwise: then });
+        edit.replace_op(op, Core::If { cond: lhs, then: otherwise, otherwise: then });
         return;
     }
     if let [Some(yes), Some(no)] = blocks.map(|block| yielded_values(edit, block)) {
@@ -31,18 +32,20 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, oth
 
 /// The operands of a block's `yield`, if the block ends in one.
 fn yielded_values(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
-    match edit.kind(edit.function.body.terminator(block)?) {
+    match edit.resolved_op(edit.function.body.terminator(block)?) {
         Op::Core(Core::Yield { values }) => Some(values),
         _ => None,
     }
 }
 
+/// Replaces the uses of all results of an op by these values.
 fn forward_all(edit: &mut Edit<'_>, op: OpId, values: &[Value]) {
     let results = edit.function.body.ops[op].results.clone();
-    results.iter().zip(values).for_each(|(result, value)| edit.forward(*result, *value));
+    results.iter().zip(values).for_each(|(result, value)| edit.replace_uses(*result, *value));
 }
 
-/// Forwards results that are equal on both sides, and replaces branches without other ops by selects of scalars.
+/// Forwards results for which both sides yield the same value. If both sides consist of a `yield` only, replaces the other scalar
+/// results by selects.
 fn merge_branches(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value], blocks: [Block; 2]) {
     let has_only_yields = blocks.iter().all(|block| edit.function.body.blocks[*block].ops.len() == 1);
     let results = edit.function.body.ops[op].results.clone();
@@ -54,14 +57,14 @@ fn merge_branches(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no:
         if yes == no {
             // A value that both sides yield dominates the branch. If pointer spaces differ, the branch stays.
             if *edit.ty(yes) == ty {
-                edit.forward(result, yes);
+                edit.replace_uses(result, yes);
             }
         } else if has_only_yields
             && matches!(&ty, Type::Tile { shape, .. } if shape.is_empty())
             && *edit.ty(cond) == Type::scalar(Scalar::I1)
         {
             let value = edit.insert(op, Core::Select { cond, yes, no }, ty);
-            edit.forward(result, value);
+            edit.replace_uses(result, value);
         }
     }
 }

@@ -9,44 +9,44 @@ use tileaa::{Op, Type};
 
 pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
     match kind {
-        Op::Load { ptr, mask: Some(mask), other, token, order, hints } => match (edit.splat(mask), other) {
-            (Some(1), _) => edit.become_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints }),
-            // A load whose mask is false yields its padding.
+        Op::Load { ptr, mask: Some(mask), other, token, order, hints } => match (edit.splat_bits(mask), other) {
+            (Some(1), _) => edit.replace_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints }),
+            // A load whose mask is false everywhere yields its padding.
             (Some(0), Some(other)) => {
                 let result = edit.function.body.ops[op].results[0];
-                edit.forward(result, other);
+                edit.replace_uses(result, other);
                 drop_access(edit, op, 1, token);
             }
             _ => {}
         },
         Op::Load { ptr, mask: None, other: Some(_), token, order, hints } => {
-            edit.become_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints });
+            edit.replace_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints });
         }
-        Op::Store { ptr, value, mask: Some(mask), token, order, hints } => match edit.splat(mask) {
-            Some(1) => edit.become_op(op, Op::Store { ptr, value, mask: None, token, order, hints }),
+        Op::Store { ptr, value, mask: Some(mask), token, order, hints } => match edit.splat_bits(mask) {
+            Some(1) => edit.replace_op(op, Op::Store { ptr, value, mask: None, token, order, hints }),
             Some(0) => drop_access(edit, op, 0, token),
             _ => {}
         },
-        Op::AtomicRmw { ptr, value, mask: Some(mask), token, order, mode } if edit.splat(mask) == Some(1) => {
-            edit.become_op(op, Op::AtomicRmw { ptr, value, mask: None, token, order, mode });
+        Op::AtomicRmw { ptr, value, mask: Some(mask), token, order, mode } if edit.splat_bits(mask) == Some(1) => {
+            edit.replace_op(op, Op::AtomicRmw { ptr, value, mask: None, token, order, mode });
         }
-        Op::AtomicCas { ptr, compare, value, mask: Some(mask), token, order } if edit.splat(mask) == Some(1) => {
-            edit.become_op(op, Op::AtomicCas { ptr, compare, value, mask: None, token, order });
+        Op::AtomicCas { ptr, compare, value, mask: Some(mask), token, order } if edit.splat_bits(mask) == Some(1) => {
+            edit.replace_op(op, Op::AtomicCas { ptr, compare, value, mask: None, token, order });
         }
         _ => {}
     }
 }
 
-/// Removes an access whose token is the result with this index.
-fn drop_access(edit: &mut Edit<'_>, op: OpId, index: usize, token: Option<Value>) {
-    let result = edit.function.body.ops[op].results[index];
+/// Removes an access. `token_index` is the index of its result token, whose uses get the input token.
+fn drop_access(edit: &mut Edit<'_>, op: OpId, token_index: usize, token: Option<Value>) {
+    let result = edit.function.body.ops[op].results[token_index];
     let token = token.unwrap_or_else(|| edit.insert(op, Core::MakeToken {}, Type::Token));
-    edit.forward(result, token);
+    edit.replace_uses(result, token);
     edit.remove(op);
 }
 
 /// Removes duplicates and tokens without accesses from a join.
-pub(super) fn join_tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
+pub(super) fn fold_join_tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
     let Core::JoinTokens { tokens } = core else { return None };
     let is_new_token = |token: &Value| matches!(edit.defining_core(*token), Some(Core::MakeToken {}));
     let mut remaining: Vec<Value> = Vec::new();

@@ -17,7 +17,7 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::{Dense, Elem, Shape};
 use tileaa::{Function, Op, Type};
 
-/// Limit on the iterations over a function. Programs in practice need fewer.
+/// Maximum iterations over a function. Programs in practice reach the fixed point in fewer iterations.
 const MAX_ITERATIONS: usize = 8;
 
 /// The replacement of an op with one result.
@@ -27,22 +27,22 @@ enum Folded {
 }
 
 pub(super) fn run(function: &mut Function) -> usize {
-    let mut total = 0;
+    let mut change_count = 0;
     for _ in 0..MAX_ITERATIONS {
         let mut edit = Edit::new(function);
-        for op in edit.order() {
+        for op in edit.ops_in_order() {
             fold_op(&mut edit, op);
         }
         match edit.finish() {
             0 => break,
-            changes => total += changes,
+            changes => change_count += changes,
         }
     }
-    total
+    change_count
 }
 
 fn fold_op(edit: &mut Edit<'_>, op: OpId) {
-    let kind = edit.kind(op);
+    let kind = edit.resolved_op(op);
     let Op::Core(core) = kind else {
         memory::fold(edit, op, kind);
         return;
@@ -52,20 +52,20 @@ fn fold_op(edit: &mut Edit<'_>, op: OpId) {
         return;
     }
     let [result] = edit.function.body.ops[op].results[..] else { return };
-    let Some(folded) = memory::join_tokens(edit, &core).or_else(|| tile(edit, op, result, &core)) else { return };
+    let Some(folded) = memory::fold_join_tokens(edit, &core).or_else(|| fold_tile_op(edit, op, result, &core)) else { return };
     match folded {
         Folded::Value(value) => {
-            edit.forward(result, value);
+            edit.replace_uses(result, value);
             edit.remove(op);
         }
-        Folded::Op(core) => edit.become_op(op, core),
+        Folded::Op(core) => edit.replace_op(op, core),
     }
 }
 
-fn tile(edit: &mut Edit<'_>, op: OpId, result: Value, core: &Core) -> Option<Folded> {
+fn fold_tile_op(edit: &mut Edit<'_>, op: OpId, result: Value, core: &Core) -> Option<Folded> {
     let (elem, shape) = edit.ty(result).tile().map(|(elem, shape)| (elem, shape.clone()))?;
-    let at = TypedOp { op, elem, shape };
-    numbers::fold(edit, &at, core).or_else(|| shapes::fold(edit, &at, core))
+    let typed_op = TypedOp { op, elem, shape };
+    numbers::fold(edit, &typed_op, core).or_else(|| shapes::fold(edit, &typed_op, core))
 }
 
 /// An op and the type of its result.
@@ -81,6 +81,6 @@ impl TypedOp {
     }
 }
 
-fn splat(bits: u64) -> Folded {
+fn fold_to_splat(bits: u64) -> Folded {
     Folded::Op(Core::Constant { value: Dense::Splat(bits) })
 }

@@ -1,20 +1,20 @@
 //! Folds ops that rearrange elements.
 
-use super::{Folded, TypedOp, splat};
+use super::{Folded, TypedOp, fold_to_splat};
 use crate::passes::edit::Edit;
 use base::Value;
 use core_dialect::core_ops::Core;
 
-pub(super) fn fold(edit: &Edit<'_>, at: &TypedOp, core: &Core) -> Option<Folded> {
+pub(super) fn fold(edit: &Edit<'_>, typed_op: &TypedOp, core: &Core) -> Option<Folded> {
     if let Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } | Core::Extract { x, .. } = *core {
-        if *edit.ty(x) == at.ty() && !matches!(core, Core::Permute { order, .. } if !is_identity(order)) {
+        if *edit.ty(x) == typed_op.ty() && !matches!(core, Core::Permute { order, .. } if !is_identity(order)) {
             return Some(Folded::Value(x));
         }
-        if let Some(bits) = edit.splat(x) {
-            return Some(splat(bits));
+        if let Some(bits) = edit.splat_bits(x) {
+            return Some(fold_to_splat(bits));
         }
         if let Some(scalar) = broadcast_scalar(edit, x) {
-            return Some(if at.shape.is_empty() { Folded::Value(scalar) } else { Folded::Op(Core::Broadcast { x: scalar }) });
+            return Some(if typed_op.shape.is_empty() { Folded::Value(scalar) } else { Folded::Op(Core::Broadcast { x: scalar }) });
         }
     }
     match core {
@@ -35,11 +35,11 @@ pub(super) fn fold(edit: &Edit<'_>, at: &TypedOp, core: &Core) -> Option<Folded>
             _ => None,
         },
         Core::Cat { lhs, rhs, .. } => {
-            let (left, right) = (edit.splat(*lhs)?, edit.splat(*rhs)?);
-            (left == right).then(|| splat(left))
+            let (left, right) = (edit.splat_bits(*lhs)?, edit.splat_bits(*rhs)?);
+            (left == right).then(|| fold_to_splat(left))
         }
         Core::Reinterpret { x } => match edit.defining_core(*x)? {
-            Core::Reinterpret { x } if *edit.ty(x) == at.ty() => Some(Folded::Value(x)),
+            Core::Reinterpret { x } if *edit.ty(x) == typed_op.ty() => Some(Folded::Value(x)),
             Core::Reinterpret { x } => Some(Folded::Op(Core::Reinterpret { x })),
             _ => None,
         },
