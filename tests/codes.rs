@@ -34,7 +34,7 @@ const PREPARE_COMMANDS: &str = "set -e
     for k in k matmul; do
         tile-read $k.tileirbc --format=text -o $k.tile
         tile-lower-aa --format=text $k.tile -o $k.aa
-        tile-lower-as --format=text --gpu-name sm_90 $k.aa -o $k.as
+        tile-lower-as --format=text --gpu-name sm_90 --tma=$([ $k = matmul ] && echo on || echo auto) $k.aa -o $k.as
         tile-sched --format=text $k.as -o $k.sched
         tile-ptx $k.sched -o $k.ptx
     done

@@ -341,7 +341,7 @@ fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
 #[test]
 fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
     let sandbox = Sandbox::new();
-    sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "-o", "good"]).ok("the cubin");
+    sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "--embed-program=off", "-o", "good"]).ok("the cubin");
     sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "--emit=ptx", "-o", "good.ptx"]).ok("the PTX");
     STAGES[..5].iter().for_each(|stage| sandbox.replace_tool(stage, "cat >/dev/null; cat good.ptx"));
     let scripts = [": nothing", "echo garbage >$out", "head -c 2000 good >$out", "head -c -1 good >$out", "cat OTHER >$out"];

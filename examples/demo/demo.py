@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python"), str(HERE.parent.parent / "scripts")]
 import kernels
 import tileworks
-from tileworks._launch import Description
+from tileworks._launch import LaunchDescription
 from tileworks._tools import tool
 
 TARGETS = sys.argv[2].split(",") if len(sys.argv) > 2 else ["sm_80", "sm_90", "sm_100", "sm_120"]
@@ -84,7 +84,7 @@ def write_page(case, target):
     program = case.compile(target)
     folder = OUT / case.name
     folder.mkdir(exist_ok=True)
-    description = Description(folder, case.grid, case.kernel, case.arguments)
+    description = LaunchDescription(folder, case.grid, case.kernel, case.arguments)
     words = [OUT / f"{case.name}.tileirbc", f"--gpu-name={target}", "--launch", description.path, "--source", HERE, "--json", folder / "view.json", "-o", OUT / f"{case.name}.html"]
     subprocess.run([tool("tile-view"), *map(str, words)], check=True)
     program.stage("ptx").save(folder / "ours.ptx")

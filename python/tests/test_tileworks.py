@@ -490,6 +490,7 @@ for arg; do case $last in -o) out=$arg;; esac; last=$arg; done
     program = tmp_path / "k.tileirbc"
     program.write_bytes(tileworks.compile(kernels.vadd, (a, a.copy(), a.copy(), 64)).bytecode)
     assert cli_main(["compare", str(program), "--reference", str(folder), "--ptx", str(tmp_path / "ptx")]) == 0
+    assert cli_main(["compare", str(tmp_path / "nowhere"), "--reference", str(folder)]) == 1
     assert "registers" in capsys.readouterr().out
     assert ".entry vadd" in (tmp_path / "ptx" / "ours.ptx").read_text() and (tmp_path / "ptx" / "theirs.ptx").exists()
 

@@ -47,7 +47,7 @@ def main(args: list[str] | None = None) -> int:
     given = parser.parse_args(args)
     try:
         return {"sweep": _sweep, "compare": _compare, "run": _run}[given.command](given)
-    except TileworksError as error:
+    except (TileworksError, OSError) as error:
         print(f"tileworks: error: {error}", file=sys.stderr)
         return 1
 

@@ -163,7 +163,9 @@ fn shell_line(line: &str) -> String {
 
 fn documented_commands_work() {
     check_stages_are_current();
-    for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug"] {
+    for name in
+        ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug", "tile-tune"]
+    {
         tool(name);
     }
     assert!(root().join(".toolkit/python/bin/python").exists(), "cuTile Python is not there; scripts/setup --clients brings it");

@@ -2,7 +2,7 @@
 //!
 //! | pass | establishes |
 //! |---|---|
-//! | `plan` | a plan for every function: warps, occupancy, prefetching, M subtiles and TMA copies, by estimated cost |
+//! | `plan` | a plan for every function: warps, M subtiles and TMA copies, by estimated cost |
 //! | `cluster` | if the author requests clusters and the program can be divided, the function computes one CTA's share |
 //! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: its own, then tile blocks that it steals from the launch |
 //! | `split-m` | MMA chains whose accumulators or operands exceed registers or TMEM run in two M subtiles, one after the other |

@@ -5,7 +5,7 @@
 //! competitors, for readers:
 //!
 //! ```text
-//! //!tile option plan=[(function: "rows", plan: (prefetch: on), cost: 484, competitors: ["no decision: 763", "warps 8: 1086"])]
+//! //!tile option plan=[(function: "small_tiles", plan: (tma: off), cost: 484, competitors: ["no decision: 763", "warps 8: 1086"])]
 //! ```
 //!
 //! A person may edit the decisions. A stage carries them out or rejects them with the reason. An option such as `--warps` overrides

@@ -27,6 +27,7 @@ use tileas::{Function, MmaAtom, Module, Op, Space, budget};
 /// The cost of a function, and the quantities from which it is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
+    pub warps: u32,
     /// Cycles of an SM for each CTA.
     pub cycles: f64,
     /// Resident CTAs.
@@ -99,6 +100,7 @@ pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimat
         atoms.filter(|atom| is_counted(atom)).count()
     };
     Estimate {
+        warps,
         cycles,
         ctas,
         registers,
