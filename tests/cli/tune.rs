@@ -85,6 +85,8 @@ fn failures_have_a_kind() {
         record["failed"]["kind"].as_str().unwrap().to_string()
     };
     assert_eq!((kind("--mma=wgmma"), kind("--colour=red")), ("option".into(), "error".into()));
+    let cut_short = tune("matmul_f16", "sm_80", &["--space=warps=4,8", "--limit=2"]).ok("tile-tune");
+    assert!(String::from_utf8_lossy(&cut_short).contains("The search ended at --limit=2"));
     let none = tune("matmul_f16", "sm_80", &["--space=mma=wgmma", "--search=exhaustive", "--limit=1"]);
     assert_eq!(none.code, Some(2));
     assert!(none.stderr.contains("TUN002"), "{}", none.stderr);

@@ -41,11 +41,18 @@ pub(crate) fn run(lowering: &mut Lowering) -> Result<()> {
     let target = envelope.target()?;
     let planned = |function: &Function| Planner { lowering, function, target }.best_plan();
     let plans: Vec<Planned> = lowering.program.payload.functions.iter().filter_map(planned).collect();
+    for function in lowering.program.payload.functions.iter().filter(|function| is_too_large(function)) {
+        crate::remarks::log_unplanned(function, MAX_OPS, &mut lowering.lowered.envelope);
+    }
     if !plans.is_empty() {
         kernel_plan::record(&plans, &mut lowering.program.envelope)?;
         kernel_plan::record(&plans, &mut lowering.lowered.envelope)?;
     }
     Ok(())
+}
+
+fn is_too_large(function: &Function) -> bool {
+    function.body.ops.len() > MAX_OPS
 }
 
 /// Rejects a plan for a function that the file does not have.
@@ -78,7 +85,7 @@ impl Planner<'_> {
     /// The best plan. `None` if no decision improves on the rules of the passes, or if the function cannot be lowered or is too
     /// large.
     fn best_plan(&self) -> Option<Planned> {
-        if self.function.body.ops.len() > MAX_OPS {
+        if is_too_large(self.function) {
             return None;
         }
         let mut best = KernelPlan::default();
@@ -141,8 +148,8 @@ impl Planner<'_> {
         let loops = kinds().any(|op| matches!(op, Op::Core(Core::For { .. } | Core::Loop { .. })));
         let has_tiles = function.body.values.values().any(|node| node.ty.tile().is_some_and(|(_, shape)| !shape.is_empty()));
         let mut decisions: Vec<Vec<fn(KernelPlan) -> KernelPlan>> = Vec::new();
-        // The model has no term for CTAs that wait for each other. Only more warps than the rule's are candidates, because the model
-        // underestimates registers: with fewer warps, accumulators spilled, and kernels took 2.9 times as long on an H200.
+        // The model has no term for CTAs that wait for each other. Only more warps than the rule's are candidates. Reason: the
+        // model underestimates registers, and kernels whose accumulators spilled took 2.9 times as long on an H200.
         if is_free("warps") && hints.worker_warps.is_none() && has_tiles && !kernel_spec::waits_for_ctas(function) {
             let candidates: [(u32, fn(KernelPlan) -> KernelPlan); 2] =
                 [(8, |plan| KernelPlan { warps: Some(8), ..plan }), (16, |plan| KernelPlan { warps: Some(16), ..plan })];

@@ -31,6 +31,19 @@ pub(crate) fn log_accesses_and_mmas(function: &Function, accesses: &Accesses, mm
     }
 }
 
+/// Reports a function with too many ops for the planner.
+pub(crate) fn log_unplanned(function: &Function, max_ops: usize, envelope: &mut Envelope) {
+    envelope.log.push(LogEntry {
+        pass: "plan".into(),
+        outcome: Outcome::Missed,
+        name: "Plan".into(),
+        category: Category::Other,
+        message: format!("no other plan is compared: the function has {} ops, the limit is {max_ops}", function.body.ops.len()),
+        function: function.name.clone(),
+        loc: function.loc,
+    });
+}
+
 /// Reports an occupancy hint that was lowered to fit accumulators into tensor memory.
 pub(crate) fn log_occupancy(function: &Function, hinted_occupancy: Option<u32>, chosen: Option<u32>, envelope: &mut Envelope) {
     let (Some(hinted_occupancy), Some(chosen)) = (hinted_occupancy, chosen) else { return };

@@ -119,6 +119,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         evaluator: &evaluator,
         records,
         limit: options.limit as usize,
+        is_cut_short: false,
         jobs,
         progress: &|text| session.write_stderr(text),
     };
@@ -136,6 +137,10 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         common::write_file(None, report::measured_table(&measured).as_bytes())?;
     } else {
         common::write_file(None, report::predicted_table(&search.records, options.rows).as_bytes())?;
+    }
+    if search.is_cut_short {
+        let message = format!("\nThe search ended at --limit={}. Further candidates were not tried.\n", options.limit);
+        common::write_file(None, message.as_bytes())?;
     }
     if let Some(path) = &options.best {
         common::write_file(Some(path), report::response_file(target, &best).as_bytes())?;

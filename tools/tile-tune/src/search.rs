@@ -19,6 +19,8 @@ pub(crate) struct Search<'a> {
     pub(crate) records: Records,
     /// Maximum number of candidates.
     pub(crate) limit: usize,
+    /// Whether the limit excluded candidates.
+    pub(crate) is_cut_short: bool,
     /// The number of candidates that are evaluated at a time.
     pub(crate) jobs: usize,
     /// Receives a line for each evaluated candidate.
@@ -62,7 +64,9 @@ impl Search<'_> {
                 queue.push_back(options.clone());
             }
         }
-        queue.truncate(self.limit.saturating_sub(self.records.len()));
+        let remaining = self.limit.saturating_sub(self.records.len());
+        self.is_cut_short |= queue.len() > remaining;
+        queue.truncate(remaining);
         let (threads, queue) = (self.jobs.min(queue.len()), Mutex::new(queue));
         let (sender, results) = mpsc::channel::<Record>();
         let Search { evaluator, records, limit, progress, .. } = self;
