@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""gpu_peers.py [--json FILE] [--seconds N]: times the libraries and kernels that users would run on the same GPU instead of ours.
+"""gpu_peers.py [--json FILE] [--seconds N]: times kernels of other libraries on the GPU, for a comparison with kernels of Tileworks.
 
-The peers are cuBLAS, cuBLASLt, cuDNN and flash attention through torch, and kernels in Triton that follow its tutorials. Each row names our
-production kernel (`perf/<name>` of the folder of on-gpu) that computes the same result on the same shapes. Times are medians of single launches.
+The peers are cuBLAS, cuBLASLt, cuDNN and flash attention through torch, and kernels in Triton that follow its tutorials. Each row names the
+production kernel of Tileworks (`perf/<name>` in the FOLDER of scripts/on-gpu) that computes the same result on the same shapes. Times are
+medians of single launches.
 """
 import argparse, json, statistics, sys, time
 
@@ -10,7 +11,7 @@ ROWS = []
 
 
 def peer(name, kernel, flops=None):
-    """Registers a peer. `build` allocates its inputs and returns the callable to time."""
+    """Registers a peer library for a production kernel. The decorated function `build` allocates the inputs and returns the callable to time."""
     def register(build):
         ROWS.append((name, kernel, flops, build))
         return build
@@ -35,11 +36,13 @@ def median_seconds(call, repeat=20):
 
 
 def uniform(*shape, dtype):
+    """Returns a tensor on the GPU with uniformly distributed numbers from -1 to 1."""
     import torch
     return (torch.rand(*shape, device='cuda', dtype=torch.float32) * 2 - 1).to(dtype)
 
 
 def matmul(m, n, k, kind, transposed=''):
+    """Returns a call of torch.matmul. `transposed` names the operands (`a`, `b`) that are stored transposed."""
     import torch
     dtype = getattr(torch, kind)
     a = uniform(k, m, dtype=dtype).t() if 'a' in transposed else uniform(m, k, dtype=dtype)
@@ -62,6 +65,7 @@ for row in MATMULS:
 
 
 def batched_matmul(batch, size, kind):
+    """Returns a call of torch.bmm on square matrices."""
     import torch
     a, b = (uniform(batch, size, size, dtype=getattr(torch, kind)) for _ in range(2))
     out = torch.empty_like(a)
@@ -73,6 +77,7 @@ peer('cublas', 'tg_pbmm_prod', 16 * 2 * 2048 ** 3)(lambda: batched_matmul(16, 20
 
 
 def scaled_matmul(m, n, k, a_kind, b_kind, out, fast):
+    """Returns a call of cuBLASLt's MMA of 8-bit floats. `fast` accumulates with fewer bits than f32."""
     import torch
     a = uniform(m, k, dtype=getattr(torch, a_kind))
     b = uniform(n, k, dtype=getattr(torch, b_kind)).t()
@@ -102,7 +107,7 @@ def tf32():
 
 
 ATTENTIONS = [
-    # kernel, batch, heads, heads of K and V, length, head dimension, type, causal
+    # Columns: kernel, batch, heads, heads of K and V, sequence length, head dimension, type, whether the mask is causal.
     ('fmha_f16_prod', 4, 32, 32, 8192, 128, 'float16', False),
     ('fmha_f16_causal_prod', 4, 32, 8, 8192, 128, 'float16', True),
     ('tg_fmha_bf16_prod', 4, 32, 8, 8192, 128, 'bfloat16', True),
@@ -113,6 +118,7 @@ ATTENTIONS = [
 
 
 def attention(backend, backward, batch, heads, kv_heads, length, dimension, kind, causal):
+    """Returns a call of torch's attention on a backend (`cudnn` or `flash2`): the forward pass, or with `backward` the gradients."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     dtype = getattr(torch, kind)
@@ -144,6 +150,7 @@ for backend in ('cudnn', 'flash2'):
 
 
 def apply_to_rows(rows, columns, operation, kind='bfloat16'):
+    """Returns the call that `operation` creates for a random matrix."""
     import torch
     x = uniform(rows, columns, dtype=getattr(torch, kind))
     return operation(torch, x)
@@ -175,6 +182,7 @@ peer('inductor', 'tg_silu_mul_prod')(lambda: apply_to_rows(16384, 16384, lambda 
 
 
 def compiled_silu_mul(torch, x):
+    """Returns a call of torch.compile's code for silu of the left half of a matrix, times the right half."""
     gate = torch.compile(lambda x: torch.nn.functional.silu(x[:, :8192]) * x[:, 8192:])
     return lambda: gate(x)
 

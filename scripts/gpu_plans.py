@@ -1,7 +1,8 @@
-"""The plans that `on-gpu --plans` measures besides the default plan. Most override one decision of the planner with an option.
+"""The plans that `scripts/on-gpu --plans` measures in addition to the default plan. A plan is a set of compiler options; most plans override one
+decision of the compiler.
 
-The comparison with the default plan shows its regret: the time of the default plan divided by the time of the best measured plan.
-If two plans have the same PTX, on-gpu compiles and measures it once.
+The measurements show the regret of the default plan: its time divided by the time of the best measured plan. If two plans have the same
+PTX, on-gpu measures this PTX once.
 """
 import hashlib
 
@@ -24,7 +25,7 @@ PLANS |= {
 
 
 def ptx_hash(path):
-    """Returns a hash of PTX without its comments. The comments name the options, so they always differ."""
+    """Returns a hash of PTX without its comments. The comments of two plans always differ, because they name the options."""
     with open(path) as file:
         lines = [line for line in file if not line.lstrip().startswith('//')]
     return hashlib.sha256(''.join(lines).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Small cuTile kernels with their expected results, for tests/run and for the cuTile client test.
+"""Small cuTile kernels with their expected results, for tests/run and for the test of cuTile Python as a client.
 
 Each case has a name, a kernel, its arguments (arrays, then constants), the grid, its output arrays with their expected
-content, and tolerances. Inputs come from a fixed seed, so a case is the same every time.
+contents, and tolerances. Inputs come from a fixed seed, so a case has the same inputs in every run.
 """
 import dataclasses
 import cuda.tile as ct
@@ -200,7 +200,7 @@ def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
 
 @ct.kernel
 def paged(q, keys, values, table, c, L: ConstInt, G: ConstInt, P: ConstInt, D: ConstInt):
-    # Attention over pages of keys and values; `table` has the page numbers.
+    # Attention of G query heads over L keys and values that are stored in pages of P rows; `table` has the page numbers.
     query = ct.load(q, index=(0, 0), shape=(G, D))
     top = ct.full((G, 1), -1e30, dtype=ct.float32)
     weight = ct.zeros((G, 1), dtype=ct.float32)
@@ -292,7 +292,7 @@ def running_sum(a, c, T: ConstInt):
 
 @ct.kernel
 def persistent_rows(x, scale, bias, y, acc, R: ConstInt, N: ConstInt):
-    """Each CTA iterates over tiles of rows: it loads them and their factors through views, and the addend through pointers."""
+    """Each CTA iterates over tiles of rows. It loads the rows and their factors through views, and the addends through pointers."""
     block = ct.bid(0)
     total = ct.full((1, N), 0.0, ct.float32)
     for i in range(block, ct.num_tiles(x, axis=0, shape=(R, N)), ct.num_blocks(0)):
@@ -345,7 +345,7 @@ def grouped(a, b, lengths, c, G: ConstInt, M: ConstInt, N: ConstInt, K: ConstInt
 
 @ct.kernel
 def depth_limited(a, b, depths, c, M: ConstInt, N: ConstInt, K: ConstInt):
-    """A matmul over the loaded number of K tiles. It returns early without any, and its loop has no counter."""
+    """A matmul whose number of K tiles is loaded. If the number is zero, the kernel returns early. Its loop has no counter."""
     i = ct.bid(0)
     depth = ct.load(depths, index=(i,), shape=(1,)).item()
     if depth == 0:
@@ -402,39 +402,39 @@ def cases():
     yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
     v, w = normal(64), normal(64)
     yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
-    # Gathered rows; some indices are out of bounds.
+    # A matmul with gathered rows of the left operand; some row indices are out of bounds.
     g, h = normal(24, 80).astype(np.float16), normal(80, 32).astype(np.float16)
     rows = random.integers(0, 30, 32, dtype=np.int32)
     picked = np.where(rows[:, None] < 24, g[np.minimum(rows, 23)], np.float16(0)).astype(f32)
     yield Case('matmul_gathered', matmul_gathered, [g, rows, h, empty(32, 32), 32, 32, 16], (1, 1, 1), {3: picked @ h.astype(f32)}, 1e-4, 4e-3)
-    # 8-bit weights, which the loop converts to f16.
+    # A matmul with 8-bit weights, which the loop converts to f16 before the MMA.
     g, h = normal(32, 144).astype(np.float16), random.integers(-8, 8, (144, 64), dtype=np.int8)
     yield Case('matmul_dequantised', matmul_dequantised, [g, h, empty(32, 64), 32, 64, 16], (1, 1, 1),
                {2: g.astype(f32) @ (h.astype(f32) * f32(0.125))}, 1e-4, 4e-3)
-    # Operands that are too large for two stages in shared memory.
+    # A matmul whose operand tiles are too large for two pipeline stages in shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
-    # Tiles that are large enough for `wgmma`: transposed operands, and an operand that another MMA computes.
+    # Two kernels with tiles that are large enough for `wgmma`: one transposes both operands, one uses the result of an MMA as an operand.
     g, h = normal(80, 128).astype(np.float16), normal(64, 80).astype(np.float16)
     yield Case('matmul_turned', matmul_turned, [g, h, empty(128, 64), 128, 64, 32], (1, 1, 1), {2: g.T.astype(f32) @ h.T.astype(f32)}, 1e-4, 4e-3)
     q, k, v = (normal(n, 64).astype(np.float16) for n in (64, 96, 96))
     weights = (np.maximum(q.astype(f32) @ k.T.astype(f32), 0) * f32(0.0625)).astype(np.float16).astype(f32)
     yield Case('weighted', weighted, [q, k, v, empty(64, 64), 64, 32, 64], (1, 1, 1), {3: weights @ v.astype(f32)}, 2e-3, 2e-3)
-    # 8-bit integers and 8-bit floats; threads must transpose both operands for the MMA.
+    # Matmuls of 8-bit integers and of 8-bit floats; threads must transpose operands for the MMA.
     g, h = (random.integers(-128, 128, (96, 64), dtype=np.int8) for _ in range(2))
     yield Case('matmul_bytes', matmul_bytes, [g, h, empty(64, 64, dtype=np.int32), 32, 32, 32], (2, 2, 1),
                {2: g.T.astype(np.int32) @ h.astype(np.int32)})
     g, h = (random.integers(0, 0x40, (96, 64), dtype=np.int8) | random.integers(-1, 1, (96, 64), dtype=np.int8) & np.int8(-128)
             for _ in range(2))
     yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: e4m3(g).T @ e4m3(h)}, 1e-5, 1e-5)
-    # Two accumulators that one loop scales. They need more tensor memory than two co-resident CTAs have.
+    # A loop with two accumulators that it rescales. They need so much tensor memory that no second CTA fits on the SM.
     few = lambda *shape: (normal(*shape) * f32(0.3)).astype(np.float16)
     q, k, v = few(2, 64, 64), few(2, 128, 64), few(128, 128)
     def attend(head):
         weights = np.exp(q[head].astype(f32) @ k[head].astype(f32).T)
         return weights / weights.sum(1, keepdims=True) @ v.astype(f32)
     yield Case('difference', difference, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attend(0) - f32(0.5) * attend(1)}, 2e-3, 2e-3)
-    # A loop-carried accumulator that is also an operand of another MMA in the same iteration, before its own MMA adds to it.
+    # A loop-carried accumulator that is also an operand: in each iteration, an MMA reads it before another MMA adds to it.
     q, k, v = few(128, 64), few(128, 64), few(128, 64)
     fades, state, expected = np.array([0.5, 0.75], f32), np.zeros((64, 64), f32), empty(128, 64)
     for t in range(2):
@@ -442,26 +442,26 @@ def cases():
         expected[64 * t:64 * t + 64] = np.tril(x @ y.T).astype(np.float16).astype(f32) @ z + x @ state.astype(np.float16).astype(f32)
         state = state * fades[t] + y.T @ z
     yield Case('linear_attention', linear_attention, [q, k, v, fades, empty(128, 64), 64, 64], (1, 1, 1), {4: expected}, 2e-3, 4e-3)
-    # A tile that is an operand of two MMAs, of one of them transposed.
+    # A tile that is an operand of two MMAs. One of the MMAs reads the tile transposed.
     g, a, b = few(100, 64), few(100, 64), few(64, 64)
     yield Case('both_ways', both_ways, [g, a, b, empty(100, 64), empty(64, 64), 64, 64, 64], (1, 1, 1),
                {3: g.astype(f32) @ b.astype(f32).T, 4: a.astype(f32).T @ g.astype(f32)}, 1e-4, 2e-3)
-    # A stored result overwrites an operand of the next MMA.
+    # A kernel that stores the result of an MMA over the array from which the next MMA loads its operand.
     a, w = few(96, 64), few(2, 64, 64)
     first = np.maximum(a.astype(f32) @ w[0].astype(f32), 0).astype(np.float16).astype(f32)
     yield Case('layers', layers, [a, w, 64, 64], (1, 1, 1), {0: np.maximum(first @ w[1].astype(f32), 0).astype(np.float16)}, 4e-3, 4e-3)
-    # Pages of keys and values in any order, the last one partial.
+    # Attention over pages of keys and values in any order; the last page is partial.
     q, keys, values = normal(64, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16)
     table = np.array([4, 0, 5, 2], np.int32)
     k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
     e = np.exp(q.astype(f32) @ k.T * f32(0.125))
     yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
-    # Tiles with few rows or few columns. The MMA instruction is larger than such a tile and computes unused elements.
+    # Matmul tiles with few rows or few columns. The MMA instruction is larger than such a tile, so it computes unused elements.
     g, h = normal(16, 48).astype(np.float16), normal(48, 64).astype(np.float16)
     yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
     g, h = normal(4, 96).astype(np.float16), normal(96, 8).astype(np.float16)
     yield Case('matmul_small', matmul, [g, h, empty(4, 8), 2, 4, 32], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
-    # Persistent kernels with more tiles than CTAs, and with fewer; the last tile is partial.
+    # A persistent kernel with more tiles than CTAs, and one with fewer tiles than CTAs; the last tile is partial.
     for name, count, blocks in (('persistent_rows', 43, 3), ('persistent_few', 7, 3)):
         whole = lambda *shape: random.integers(-4, 5, shape).astype(f32)
         x, scale, tiles = whole(count, 128), whole(count), -(-count // 4)
@@ -472,7 +472,7 @@ def cases():
         yield Case(name, persistent_rows, [x, scale, bias, empty(count, 128), empty(blocks, 128), 4, 128], (blocks, 1, 1),
                    {3: (out - out.sum(1, keepdims=True))[:count], 4: acc})
 
-    # Conditions on loaded values: skipped tiles of a persistent loop, an early return, a loop without a counter.
+    # Kernels with conditions on loaded values: skipped tiles of a persistent loop, an early return, a loop without a counter.
     a, b, lengths = few(3, 128, 128), few(3, 128, 64), np.array([64, 0, 100], np.int32)
     expected = empty(3, 128, 64)
     for group, tile in ((0, 0), (2, 0), (2, 1)):
@@ -514,7 +514,7 @@ def signature(case):
 
 
 def flattened(case):
-    """Yields the parameters of the compiled kernel. An array has several: its address, shape and strides."""
+    """Yields the parameters of the compiled kernel. An array becomes several parameters: its address, extents and strides."""
     for index, argument in enumerate(case.arguments):
         if isinstance(argument, np.ndarray):
             yield {'ptr': f'arg{index}'}

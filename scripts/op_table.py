@@ -17,7 +17,7 @@ COUNT = 256
 FLOATS = ['f16', 'bf16', 'f32', 'f64']
 INTS = ['i8', 'i16', 'i32', 'i64']
 SMALL_FLOATS = ['f8E4M3FN', 'f8E5M2']
-# The exponent types of fpowi.
+# The types of the exponent operand of fpowi that the rows test.
 EXPONENT_TYPES = ['i1', 'i8', 'i16', 'i32']
 BITS = {'i1': 8, 'i8': 8, 'i16': 16, 'i32': 32, 'i64': 64, 'f16': 16, 'bf16': 16, 'f32': 32, 'f64': 64, 'f8E4M3FN': 8, 'f8E5M2': 8}
 MANTISSA_BITS = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
@@ -121,7 +121,7 @@ def rows():
         for sign in ('signed', 'unsigned'):
             for op in ('maxi', 'mini', 'shri'):
                 yield row(f'{op}.{sign}', f'{op} %x, %y {sign}')
-            # A division by zero is undefined, so %divisor is 1 where %y is 0.
+            # The result of a division by zero is undefined, so %divisor is %y with 1 in place of 0.
             yield row(f'remi.{sign}', f'remi %x, %divisor {sign}')
             for rounding in ('zero', 'positive_inf') + ('negative_inf',) * (sign == 'signed'):
                 text = '' if rounding == 'zero' else f' rounding<{rounding}>'
@@ -181,7 +181,7 @@ def text(kernel, table):
         lines.append(f'%is_none = cmpi equal %y, %none, signed : {tile(kind)} -> {tile("i1")}')
         lines.append(f'%divisor = select %is_none, %one, %y : {tile("i1")}, {tile(kind)}')
     if any('%power' in op for _, _, op in table):
-        # The exponents -8 to 7, and multiples of these exponents that span the range of the type.
+        # The operands of fpowi: the exponents -8 to 7, and multiples of these exponents that span the range of the exponent type.
         i32 = tile('i32')
         ops = [('index', 'iota'), ('c15', 'constant <i32: 15>'), ('c8', 'constant <i32: -8>'), ('low', 'andi %index, %c15'),
                ('power_i32', 'addi %low, %c8')]
@@ -299,7 +299,7 @@ def compare(reference, arguments, work):
         subprocess.run([f'{arguments.bin}/tile-read', f'{folder}/{kernel}.tile', '-o', f'{runs}/k.tile'], check=True)
         subprocess.run([f'{arguments.bin}/tile-write', f'{runs}/k.tile', '-o', f'{runs}/k.bc'], check=True)
         subprocess.run([f'{arguments.bin}/tile-run', f'{runs}/k.tile', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/ours'], check=True)
-        # The results of a function in PTX and in tile-run may differ within the error bound of the function.
+        # For functions such as sin, the PTX and tile-run may compute different results within the error bound of the function.
         ours, reference_results, ptx_results = results(f'{runs}/ours', table), {}, []
         rounded = kernel.endswith(('functions', 'trigonometry', 'powers'))
         for target in ('sm_80', 'sm_100') if rounded else ():

@@ -1,10 +1,10 @@
 """Runs NVIDIA's compiler as a reference: keeps its PTX and executes the PTX in tile-sim.
 
-Patches known faults of the PTX, so that the rest of a program can still be compared.
+The module also patches known faults in this PTX, so that a program with such a fault can still be compared.
 """
 import glob, os, re, shutil, subprocess
 
-# A script in place of ptxas. It keeps the PTX and the host object, and fails, so that the compiler skips the later steps.
+# A script that NVIDIA's compiler runs in place of ptxas. It copies the PTX and the host object, and fails, so that the compiler ends.
 SAVING_PTXAS_SCRIPT = """#!/bin/sh
 for word in "$@"; do
   case "$word" in
@@ -16,7 +16,7 @@ exit 1
 """
 # Instruction limit per warp, because a random program may be endless. Random programs that end take a few thousand instructions.
 MAX_WARP_INSTRUCTIONS = '3000000'
-# Environment variables that would make NVIDIA's compiler use another ptxas.
+# Environment variables that would make NVIDIA's compiler use the ptxas of another toolkit. Commands run without them.
 TOOLKIT_VARIABLES = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
 
 
@@ -28,7 +28,7 @@ def run_command(command, **environment):
     except subprocess.TimeoutExpired:
         return 'took too long', ''
     stderr_text = ' '.join(done.stderr.decode(errors='replace').split())
-    # Warnings of any length may precede the error.
+    # Start the description at the first error, because warnings of any length may precede it.
     return '' if done.returncode == 0 else f'{done.returncode}: {stderr_text[max(stderr_text.find("error"), 0):][:300]}', stderr_text
 
 
@@ -49,7 +49,7 @@ class Reference:
             os.symlink(f'{toolkit}/{name}', f'{folder}/toolkit/{name}')
         for name in set(os.listdir(origin)) - {'ptxas', 'tileiras'}:
             os.symlink(f'{os.path.abspath(origin)}/{name}', f'{self.bin}/{name}')
-        # Older versions search libnvvm in nvvm/lib64, its path in a CUDA toolkit. In the Python package it is in lib.
+        # Older versions of NVIDIA's compiler search libnvvm in nvvm/lib64, its path in a CUDA toolkit. In the Python package libnvvm is in lib.
         library = glob.glob(f'{toolkit}/lib/libnvvm.so*')
         if library and not os.path.exists(f'{toolkit}/nvvm/lib64'):
             nvvm = f'{folder}/toolkit/nvvm'
@@ -106,9 +106,9 @@ BARRIER = re.compile(r'\s*(bar\.sync|barrier\.sync|barrier\.cluster\.wait|mbarri
 
 def with_alloca_barriers(ptx):
     """Adds the two barriers that NVIDIA's code lacks around `alloca`. One thread allocates the memory and passes the pointer to the
-    other threads through a location in shared memory. Before the store, other threads may still read the previous contents of the
-    location. After it, the location is reused before all threads have read the pointer. If two CTAs share a tile block, the barriers
-    would be cluster barriers; the patch then stores the pointer in a separate variable instead."""
+    other threads through a location in shared memory. Without the first barrier, the store of the pointer may precede another thread's
+    read of the previous contents. Without the second barrier, the location is reused before all threads have read the pointer. If two
+    CTAs share a tile block, cluster barriers would be needed; the patch then stores the pointer in a separate variable instead."""
     lines = ptx.split('\n')
     before, after, slots = {}, {}, 0
     for number, line in enumerate(lines):
@@ -151,5 +151,5 @@ def with_wgmma_waits(ptx):
     return re.sub(r'wgmma\.mma_async\.[^;]*;', lambda product: f'{product[0]}\n\t{wait}', ptx)
 
 
-# The patches of known faults in NVIDIA's PTX. A patch does not change PTX without the fault.
+# The patches of known faults in NVIDIA's PTX, by the name of the fault. A patch does not change PTX without the fault.
 PATCHES = {'slot of alloca': with_alloca_barriers, 'wgmma not awaited': with_wgmma_waits}

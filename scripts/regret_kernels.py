@@ -164,7 +164,7 @@ def matmul_masked(a, b, counts, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_fp8_scaled(a, b, a_scale, b_scale, c, M: Const, N: Const, K: Const):
-    """8-bit floats with one scale per row and group of K for the left operand, and per block for the right one."""
+    """A matmul of 8-bit floats. The left operand has one scale per row and group of K, the right operand one per block."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -178,7 +178,7 @@ def matmul_fp8_scaled(a, b, a_scale, b_scale, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_w8a16(a, b, scale, c, M: Const, N: Const, K: Const):
-    """Weights of 8 bits, converted before the MMA."""
+    """A matmul with 8-bit weights, which the kernel converts to 16-bit floats before the MMA."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -190,7 +190,7 @@ def matmul_w8a16(a, b, scale, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_w4a16(a, b, scale, c, M: Const, N: Const, K: Const):
-    """Two 4-bit weights per byte, with a scale per group of K."""
+    """A matmul with two 4-bit weights per byte, and a scale per group of K."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(b, axis=1, shape=(N, K))):
@@ -207,7 +207,7 @@ def matmul_w4a16(a, b, scale, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def moe_matmul(a, weights, tokens, experts, factors, c, M: Const, N: Const, K: Const):
-    """Rows that a router sorted by expert: gathered rows times one expert's matrix."""
+    """A matmul of a mixture of experts: the kernel gathers rows that a router sorted by expert, and multiplies them by the expert's matrix."""
     i, j = ct.bid(0), ct.bid(1)
     rows = ct.gather(tokens, i * M + ct.arange(M, dtype=ct.int32))
     expert = ct.load(experts, index=(i,), shape=())
@@ -224,7 +224,7 @@ def moe_matmul(a, weights, tokens, experts, factors, c, M: Const, N: Const, K: C
 
 @ct.kernel
 def gemv(a, x, y, R: Const, T: Const):
-    """A few rows of a matrix times a vector."""
+    """A matrix times a vector; each CTA computes a few rows."""
     i = ct.bid(0)
     acc = ct.zeros((R, T), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(R, T))):
@@ -305,7 +305,7 @@ def decode_paged(q, k, v, table, o, scale, G: Const, P: Const, D: Const, PAGES: 
 
 @ct.kernel
 def decode_mla(q, qr, c, cr, o, scale, G: Const, N: Const, D: Const, R: Const, SPLIT: Const):
-    """Latent attention: keys and values are one matrix, and R more columns of keys have positions."""
+    """Decoding with multi-head latent attention: one matrix is both keys and values, and R more columns of the keys have positions."""
     b, s = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(b, 0, 0), shape=(1, G, D)), (G, D))
     turned = ct.reshape(ct.load(qr, index=(b, 0, 0), shape=(1, G, R)), (G, R))
@@ -433,7 +433,7 @@ def layer_norm(x, w, b, y, R: Const, N: Const):
 
 @ct.kernel
 def norm_backward_weights(dy, x, rstd, dw, R: Const, N: Const):
-    """Reduces rows: each CTA adds up its rows of one column tile."""
+    """The gradient of the weights of an RMS norm: each CTA adds up its rows of one column tile."""
     i, j = ct.bid(0), ct.bid(1)
     total = ct.zeros((R, N), dtype=ct.float32)
     rows = ct.num_tiles(x, axis=0, shape=(R, N))
@@ -529,7 +529,7 @@ def transpose(x, y, M: Const, N: Const):
 
 @ct.kernel
 def permute_heads(x, y, T: Const, H: Const, D: Const):
-    """(token, head, column) to (head, token, column)."""
+    """Permutes an array of (token, head, column) to (head, token, column)."""
     i = ct.bid(0)
     tile = ct.load(x, index=(i, 0, 0), shape=(T, H, D))
     ct.store(y, index=(0, i, 0), tile=ct.permute(tile, (1, 0, 2)))
@@ -545,7 +545,7 @@ def gather_rows(table, ids, y, R: Const, T: Const):
 
 @ct.kernel
 def moe_combine(x, places, factors, y, TOP: Const, T: Const):
-    """Adds up the rows of a token's experts."""
+    """Combines a mixture of experts: adds up the weighted rows that the experts of a token computed."""
     i = ct.bid(0)
     for j in range(ct.cdiv(y.shape[1], T)):
         columns = j * T + ct.arange(T, dtype=ct.int32)
@@ -559,7 +559,7 @@ def moe_combine(x, places, factors, y, TOP: Const, T: Const):
 
 @ct.kernel
 def quantise_groups(x, y, scale, R: Const, G: Const, N: Const):
-    """8-bit floats with one scale per group of G elements."""
+    """Quantises rows to 8-bit floats with one scale per group of G elements."""
     i, j = ct.bid(0), ct.bid(1)
     tile = ct.astype(ct.load(x, index=(i, j), shape=(R, N)), ct.float32)
     groups = ct.reshape(tile, (R, N // G, G))
@@ -571,7 +571,7 @@ def quantise_groups(x, y, scale, R: Const, G: Const, N: Const):
 
 @ct.kernel
 def quantise_rows(x, y, scale, T: Const):
-    """One scale per row: the row is read twice."""
+    """Quantises rows with one scale per row; the kernel reads each row twice."""
     i = ct.bid(0)
     most = ct.zeros((1, T), dtype=ct.float32)
     for j in range(ct.num_tiles(x, axis=1, shape=(1, T))):
@@ -585,7 +585,7 @@ def quantise_rows(x, y, scale, T: Const):
 
 @ct.kernel
 def amax(x, out, T: Const, S: Const):
-    """The largest magnitude of each of a few slices: a small reduction with a serial loop."""
+    """Computes the largest magnitude of each of a few slices, with a serial loop."""
     i = ct.bid(0)
     most = ct.zeros((T,), dtype=ct.float32)
     for j in range(S):
@@ -809,7 +809,7 @@ def cases():
 
 
 def signature(case):
-    """The constraints that cuTile derives from such arguments: contiguous rows, 16-byte aligned."""
+    """Returns the constraints that cuTile derives from the arguments of a case: contiguous rows, 16-byte alignment."""
     from cuda.tile.compilation import ArrayConstraint, CallingConvention, ConstantConstraint, KernelSignature, ScalarConstraint
     parameters = []
     for argument in case.arguments:
@@ -832,7 +832,7 @@ def signature(case):
 
 
 def launch(case):
-    """The launch as `tile-time` reads it (docs/launch-files.md)."""
+    """Returns the launch description of a case, which `tile-time` reads (docs/launch-files.md)."""
     buffers, parameters = [], []
     for index, argument in enumerate(case.arguments):
         if isinstance(argument, tuple):

@@ -6,7 +6,9 @@ use tests::cluster_matmul::ClusterMatmul;
 use tests::scheduled::{check_all_executions, check_hazards, executions, replace_once, tile_sim_detects, write_program_and_ptx};
 use tests::{for_each, root, run, temporary_folder};
 
+/// A matmul with one CTA per tile block, or with clusters of two CTAs.
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
+/// A matmul with tiles large enough for CTA pairs.
 const PAIR: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
 /// A grid with more tile blocks along one axis than along the other.
 const TILE_BLOCKS: [usize; 2] = [2, 3];
@@ -18,6 +20,7 @@ type Execution = (ClusterMatmul, &'static str, &'static [&'static str], &'static
 
 const SINGLE_CTA: &str = "--cluster=1";
 const CLUSTER_OF_TWO: &str = "--cluster=2";
+/// The tested programs, targets and options.
 const EXECUTIONS: [Execution; 8] = [
     (MATMUL, "sm_100", &[SINGLE_CTA], &[]),
     (MATMUL, "sm_100", &[SINGLE_CTA], &["--roles=off"]),
@@ -29,6 +32,7 @@ const EXECUTIONS: [Execution; 8] = [
     (PAIR, "sm_100", &[CLUSTER_OF_TWO], &["--multicast=off", "--cta-pairs=off"]),
 ];
 
+/// The `.sched` text of an execution, with work stealing.
 fn scheduled_text((matmul, target, lowering, scheduling): Execution) -> String {
     matmul.scheduled_text(target, &[lowering, &["--clc=on"]].concat(), scheduling)
 }

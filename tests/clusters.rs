@@ -7,6 +7,7 @@ use tests::scheduled::{
 };
 use tests::{for_each, temporary_folder};
 
+/// A matmul with small tiles.
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
 /// A matmul with tiles so large that a quarter of one still has enough rows for tensor memory.
 const LARGE: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
@@ -19,6 +20,7 @@ type Execution = (ClusterMatmul, &'static str, &'static str, &'static [&'static 
 
 const CLUSTER_OF_TWO: &str = "--cluster=2";
 const CLUSTER_OF_FOUR: &str = "--cluster=4";
+/// The tested programs, targets and options.
 const EXECUTIONS: [Execution; 7] = [
     (MATMUL, "sm_90", CLUSTER_OF_TWO, &["--roles=on"], [1, 0]),
     (MATMUL, "sm_90", CLUSTER_OF_TWO, &["--roles=off"], [1, 0]),
@@ -30,6 +32,7 @@ const EXECUTIONS: [Execution; 7] = [
     (LARGE, "sm_100", CLUSTER_OF_FOUR, &["--roles=auto"], [0, 1]),
 ];
 
+/// The `.sched` text of an execution.
 fn scheduled_text((matmul, target, cluster, options, _): Execution) -> String {
     matmul.scheduled_text(target, &[cluster], &[options, &["--multicast=on"]].concat())
 }

@@ -7,11 +7,14 @@ use tests::scheduled::{
 };
 use tests::{for_each, temporary_folder};
 
+/// A matmul with tiles large enough for CTA pairs.
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
 /// Trip counts of the K loop: none, fewer than the pipeline has stages, more, and many times its depth.
 const TRIP_COUNTS: [usize; 4] = [0, 1, 3, 24];
+/// The targets with CTA pairs.
 const TARGETS: [&str; 4] = ["sm_100", "sm_103", "sm_107", "sm_110"];
 
+/// The `.sched` text of the matmul for a target, with CTA pairs.
 fn scheduled_text(target: &str) -> String {
     MATMUL.text(target, &["--cta-pairs=on"])
 }

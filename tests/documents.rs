@@ -15,6 +15,7 @@ fn read_text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// A row of an op table: the mnemonic, the names and types of the fields, and the documentation.
 struct Row {
     mnemonic: String,
     fields: Vec<(String, String)>,
@@ -63,9 +64,11 @@ fn type_name(ty: &str) -> String {
     .into()
 }
 
+/// The generated page that lists all ops.
 fn ops_page() -> String {
     let mut out = String::from(
-        "# Ops\n\nGenerated from the op tables by `scripts/bless`. `?` marks an optional field, brackets mark a list. Regions follow the op in braces.\n",
+        "# Ops\n\n`scripts/bless` generates this list of all ops from the op tables. In the column of fields, `?` marks an optional field, and \
+         brackets mark a list. In the text form, the regions of an op follow in braces.\n",
     );
     for (file, title) in TABLES {
         out.push_str(&format!("\n## {title}\n\n| op | fields | what it does |\n|---|---|---|\n"));

@@ -80,6 +80,7 @@ impl Program {
     }
 }
 
+/// The arguments of a stage for a target.
 fn arguments<'a>(tool: &str, target: &'a str) -> Vec<&'a str> {
     if tool == "tile-lower-as" { vec!["--gpu-name", target] } else { Vec::new() }
 }
@@ -177,10 +178,12 @@ struct Format {
     is_valid: fn(&str) -> bool,
 }
 
+/// Whether the reader and the verifier of a format accept a text.
 fn is_valid<P: Payload>(text: &str) -> bool {
     File::<P>::read(text.as_bytes(), "mutant").is_ok()
 }
 
+/// The edited formats and phases.
 static FORMATS: [Format; 5] = [
     Format { name: "aa", stage_count: 1, phase: "", min_percent: [11, 10], is_valid: is_valid::<tileaa::Module> },
     Format { name: "as", stage_count: 2, phase: "", min_percent: [10, 9], is_valid: is_valid::<tileas::Module> },

@@ -1,5 +1,5 @@
-//! The growth of each stage's run time with its input, and the run time of the executors relative to each other. `scripts/growth`
-//! generates the programs of the first, prints the table and reports failures.
+//! The growth of each stage's run time with the size of its input, and the run times of the executors relative to each other. For
+//! the growth test, `scripts/growth` generates the programs, prints the table and reports failures.
 
 use std::process::Command;
 use tests::{root, shell, temporary_folder, tool, tools_folder};

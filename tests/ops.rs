@@ -23,6 +23,7 @@ enum Expected {
     Near { ulps: u64, values: Vec<u64> },
 }
 
+/// A variant of an op on one element type, with its expected result.
 struct Row {
     kernel: String,
     name: String,
@@ -109,6 +110,7 @@ fn ulp_distance(elem: &str, a: u64, b: u64) -> u64 {
     }
 }
 
+/// Describes how a result differs from the expected result of its row; `None` if it does not.
 fn row_complaint(row: &Row, found: &[u64]) -> Option<String> {
     match &row.expected {
         Expected::Bits { hash, .. } => {
@@ -173,6 +175,7 @@ struct Kernel {
 }
 
 impl Kernel {
+    /// The path of the kernel's `.tile` file.
     fn source(&self) -> String {
         ops_folder().join(format!("{}.tile", self.name)).display().to_string()
     }
@@ -200,6 +203,7 @@ impl Kernel {
     }
 }
 
+/// The rows of the table, grouped by kernel. Each kernel also gets the reasons for differences from the reference results.
 fn read_kernels() -> Vec<Arc<Kernel>> {
     let reasons = Arc::new(read_reasons().reason);
     let mut kernels: BTreeMap<String, Vec<Row>> = BTreeMap::new();
@@ -222,6 +226,7 @@ fn main() -> ExitCode {
     suite.run()
 }
 
+/// The file `reasons.toml`: reasons for differences, and for refused variants.
 #[derive(serde::Deserialize)]
 struct Reasons {
     reason: Vec<Reason>,
@@ -247,6 +252,7 @@ struct Reason {
 }
 
 impl Reason {
+    /// Whether the reason names a row.
     fn covers(&self, row: &Row) -> bool {
         let name = format!("{} {}", row.kernel, row.name);
         self.rows.iter().any(|rows| rows.strip_suffix('*').map_or(*rows == name, |start| name.starts_with(start)))

@@ -40,15 +40,17 @@ entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %t
   return
 }
 ";
-/// The numbers of tiles and steps in the arrays; a launch uses at most these numbers.
+/// The number of output tiles in the arrays. A launch computes at most this number.
 const TILES: usize = 6;
+/// The number of steps along K in the arrays. A launch executes at most this number.
 const STEPS: usize = 10;
 /// The extent of the arrays along K, in elements.
 const DEPTH: usize = STEPS * 32;
-/// Rows and columns of a tile in most cases. Accumulators with more columns are loaded in parts, and those with more rows belong to
-/// a CTA pair.
+/// Rows and columns of an output tile in most cases.
 const TILE: [usize; 2] = [128, 64];
+/// An output tile with so many columns that its accumulator is loaded in parts.
 const WIDE_TILE: [usize; 2] = [128, 256];
+/// An output tile with so many rows that it belongs to a CTA pair.
 const PAIR_TILE: [usize; 2] = [256, 128];
 
 /// Targets and options, which select the kind of MMA (`tcgen05`, `wgmma` or `mma.sync`) and whether there is a load warp.
@@ -84,7 +86,7 @@ fn scheduled_text(target: &str, options: &[&str], [tile_rows, columns]: [usize; 
     std::fs::read_to_string(path("k.sched")).expect("it was written")
 }
 
-/// Small integers, so that no sum is rounded; they are exact as f16 and f32.
+/// An element of the left operand. Elements are small integers, so that f32 accumulators are exact.
 fn lhs_element(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / 32 + row / 128) as i32 % 5 - 2
 }

@@ -61,7 +61,8 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    /// Replaces a tool by a script. A child process writes it: see `install` in tests/cli.
+    /// Replaces a tool by a script. A child process writes the script, for the reason that `install_executable` in
+    /// tests/cli/driver.rs gives.
     fn replace_tool(&self, name: &str, script: &str) {
         let _ = fs::remove_file(self.path(name));
         let line = format!("cat >'{0}' && chmod 755 '{0}'", self.path(name).display());
@@ -76,6 +77,7 @@ impl Sandbox {
         self.replace_tool("cuda/bin/ptxas", &format!("{out}\n{script}"));
     }
 
+    /// A command that starts the driver of the sandbox.
     fn driver_command(&self, arguments: &[&str]) -> Command {
         // The process that runs the tests may ignore signals, as `nohup` and a script's `&` do. Children inherit ignored signals,
         // so reset them.
@@ -106,6 +108,7 @@ impl Sandbox {
     }
 }
 
+/// Waits until a condition holds. `awaited_event` names it in the failure message.
 fn wait_for(awaited_event: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -120,6 +123,7 @@ fn is_running(pid: &str) -> bool {
     state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
+/// The arguments that compile the kernel of the sandbox.
 const COMPILE_VADD: [&str; 4] = ["k.bc", "--gpu-name=sm_90", "-o", "out"];
 
 #[test]
@@ -164,6 +168,7 @@ fn regressions_2_and_3_a_name_that_ptx_cannot_write_is_refused() {
     assert_eq!((code.as_str(), reported.as_str()), ("0", ""));
 }
 
+/// A kernel that loads a tile of `count` elements, executes `ops`, and stores `%y`.
 fn with_tile_of(count: u32, ops: &str) -> String {
     format!(
         "cuda_tile.module @m {{\nentry @k(%p: tile<ptr<f32>>) {{\n%i = iota : tile<{count}xi32>\n\

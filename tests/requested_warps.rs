@@ -45,6 +45,7 @@ const LAUNCH: &str = r#"{"entry": null, "grid": [1, 1, 1],
   "buffers": [{"name": "x", "file": "x.bin", "align": 256}, {"name": "o", "bytes": 4096, "fill": "zero"}, {"name": "t", "bytes": 4096, "fill": "zero"}],
   "params": [{"ptr": "x"}, {"ptr": "o"}, {"ptr": "t"}], "outputs": ["o", "t"]}"#;
 
+/// An element of the input `x`. The elements of neighbouring rows and columns differ.
 fn element(row: usize, column: usize) -> i32 {
     ((row * 31 + column * 17) % 23) as i32 - 11
 }

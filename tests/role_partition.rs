@@ -99,6 +99,7 @@ fn divided_functions_compute_the_expected_output_in_every_execution() {
     });
 }
 
+/// Reads `.sched` text, which runs the verifier and the hazard checker. Returns their error.
 fn check_hazards(text: &str) -> Result<(), String> {
     File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| error.message.clone())
 }

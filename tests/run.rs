@@ -63,6 +63,7 @@ fn ops_of(case: &Path) -> BTreeSet<String> {
     ops_in(&String::from_utf8_lossy(&text))
 }
 
+/// The mnemonics in a program's text.
 fn ops_in(text: &str) -> BTreeSet<String> {
     let op = |line: &str| {
         let line = line.trim_start();
@@ -105,11 +106,11 @@ fn coverage_page() -> String {
     assert!(known.len() > 90 && targets_of_op.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {targets_of_op:?}");
     let mut page = format!(
         "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. The marks come from CPU executors only. [Benchmarks](benchmarks.md) reports the runs on an H200.\n\n\
-         - A target has ✓ where one of {} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
-         `tile-sim` the PTX, and all results are as expected.\n\
-         - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each of its types, in `tile-run` and as PTX for sm_80 \
-         and sm_100. The reference is the code of NVIDIA's compiler.\n\
-         - –: neither of these two; random programs and other tests may have it.\n\n| op | {} | in each type |\n|---|{}---|\n",
+         - A target column has ✓ if one of {} programs with the op of the row compiles for this target at `-O0` and `-O3`. `tile-run` executes \
+         each stage's file of this program and `tile-sim` the PTX, and all results are as expected.\n\
+         - The last column has ✓ if `tests/ops.rs` executes the op on edge inputs, in each of its types, in `tile-run` and as PTX for sm_80 \
+         and sm_100. The expected results come from the code of NVIDIA's compiler.\n\
+         - A column has – if no test of that kind covers the op. Random programs and other tests may cover it.\n\n| op | {} | in each type |\n|---|{}---|\n",
         cases.len(),
         TARGETS.join(" | "),
         "---|".repeat(TARGETS.len())
@@ -132,6 +133,7 @@ fn the_coverage_page_is_current() {
     assert!(written == page, "scripts/bless writes docs/op-coverage.md anew:\n{}", unified_diff(&written, &page));
 }
 
+/// Executes the `.tile` file of a case, and compares its output.
 fn check_as_written(case: &Path) -> CaseResult {
     let folder = temporary_folder();
     let file = folder.path().join("k.tile").display().to_string();
@@ -156,8 +158,8 @@ fn stage_ops(file: &str, kind: &str) -> BTreeSet<&'static str> {
     }
 }
 
-/// The ops without a case: they are older than this rule. Random programs, `tests/warp_roles.rs` and the tests of the tools execute
-/// them. A new op needs a case.
+/// The ops that need no case in `tests/run`. Random programs, `tests/warp_roles.rs` and the tests of the tools execute these ops. A
+/// new op needs a case.
 const WITHOUT_A_CASE: &[&str] = &[
     // Pointers, and memory of the module or of a CTA.
     "int_to_ptr",
@@ -296,6 +298,7 @@ struct RequestedOption {
     cases: &'static [&'static str],
 }
 
+/// The options whose effect the cases test.
 const REQUESTED_OPTIONS: [RequestedOption; 3] = [
     RequestedOption {
         name: "split_m",

@@ -50,7 +50,7 @@ struct Matmul {
 
 /// A short step, so the loop exists twice: with asynchronous copies, and for the remaining iterations.
 const SHORT: Matmul = Matmul { elem: "f16", sum: "f32", side: 32, step: 32 };
-/// Enough rows for warp groups.
+/// A tile with the 64 rows that a warpgroup MMA (`wgmma`) needs.
 const TALL: Matmul = Matmul { elem: "f16", sum: "f32", side: 64, step: 32 };
 /// An accumulator tile that does not fit in shared memory.
 const WIDE: Matmul = Matmul { elem: "f16", sum: "f32", side: 256, step: 16 };
@@ -139,6 +139,7 @@ impl Kernel {
     fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
+    /// Runs a stage on a file of the kernel.
     fn run_stage(&self, tool: &str, options: &[&str], from: &str, to: &str) {
         let (from, to) = (self.path(from), self.path(to));
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {}", self.target));
@@ -151,6 +152,7 @@ impl Kernel {
         self.run_stage("tile-ptx", &[], "k.sched", "k.ptx");
     }
 
+    /// The file of the phase `analysis`.
     fn analysis_text(&self) -> String {
         std::fs::read_to_string(self.path("analysis.sched")).expect("it was written")
     }

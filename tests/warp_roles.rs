@@ -12,11 +12,14 @@ const COPIES: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, c
 /// A matmul whose load warps write the operands to shared memory for `wgmma`.
 const THREADS: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, ctas: 2 };
 
-/// Enough steps to wrap around each pipeline, and few enough to run quickly.
+/// The tested numbers of steps along K. The largest number wraps around each pipeline, and is small enough to run quickly.
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
+/// The trip count of programs with an injected fault.
 const BROKEN_TRIP_COUNT: usize = 5;
+/// Elements along K of a step.
 const STEP: usize = 32;
 
+/// A matmul in a hand-written `.sched` file of `formats/sched/tests/warp_roles`.
 #[derive(Clone, Copy)]
 struct Matmul {
     file: &'static str,

@@ -42,7 +42,7 @@ def navigation(summary: str) -> list:
             else:
                 (parent, pages), = entry.items()
                 if isinstance(pages, str):
-                    # The first page of a sub-section has the title of the sub-section.
+                    # An entry with indented entries becomes a section. Its own page comes first, and has the title of the section.
                     entry[parent] = pages = [pages]
                 pages.append({title: page})
     return top

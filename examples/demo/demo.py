@@ -1,4 +1,4 @@
-"""The demo that scripts/demo runs: a matmul and a softmax, from their Python source through every stage.
+"""The demo that scripts/demo runs. It compiles a matmul and a softmax, and executes the output of every compiler stage.
 
     python demo.py [FOLDER [TARGETS]]
 
@@ -30,7 +30,7 @@ START = time.monotonic()
 
 
 class Case:
-    """A kernel with arguments, and the result that numpy computes for them."""
+    """A kernel with arguments, and the result that numpy computes for them. The demo follows the source line with the text `traced`."""
 
     def __init__(self, name, grid, arguments, output, expected, traced):
         self.name, self.kernel = name, getattr(kernels, name)
@@ -56,6 +56,7 @@ def print_title(text):
 
 
 def print_differences(case):
+    """Executes each stage for each target, and prints the largest difference from numpy's result."""
     print_title(f"{case.name}: every stage for every target, run on the CPU, against numpy: the largest difference")
     print(f"{'':8}" + "".join(f"{'.' + stage:>11}" for stage in STAGES) + "      cubin")
     for target in TARGETS:
@@ -92,6 +93,7 @@ def write_page(case, target):
 
 
 def print_line_at_each_stage(case, model):
+    """Prints the lines of each stage that come from the traced source line. `model` is the data of tile-view."""
     source = next(pane for pane in model["panes"] if pane["name"] == "source")
     row = next(row for row, line in enumerate(source["lines"]) if case.traced in line)
     print_title(f"{case.name}: what becomes of line {row + 1}, `{source['lines'][row].strip()}`, for sm_90")
@@ -100,7 +102,7 @@ def print_line_at_each_stage(case, model):
         lines = [line.strip() for line, place in zip(pane["lines"], pane["source_positions"]) if place in here]
         if pane["name"] == "source" or not lines:
             continue
-        # Prefer the lines that do the work to the lines that prepare it.
+        # Prefer lines with an MMA, an exponential function or a reduction to lines that compute addresses.
         work = re.compile(r"\bmma|wgmma|HMMA|HGMMA|exp|ex2|EX2|reduce|shfl|SHFL")
         shown_lines = ([line for line in lines if work.search(line)] or lines)[:3]
         print(f"  {pane['title']}: {len(lines)} {'line' if len(lines) == 1 else 'lines'}" + (", such as" if len(lines) > len(shown_lines) else ""))
@@ -109,6 +111,7 @@ def print_line_at_each_stage(case, model):
 
 
 def print_edited_schedule(case):
+    """Moves an MMA to an earlier stage in a schedule, and prints the error of tile-sched."""
     print_title(f"{case.name}: a schedule that was edited")
     case.compile("sm_80").stage("as").save(OUT / "k.as")
     run = lambda *words: subprocess.run([tool("tile-sched"), *words], cwd=OUT, capture_output=True, text=True)
@@ -126,6 +129,7 @@ def print_edited_schedule(case):
 
 
 def print_times(case, model):
+    """Prints the predicted time with advice, and compares it with NVIDIA's compiler if that is installed."""
     print_title(f"{case.name}: predicted time on {model['time']['gpu']}")
     report = lambda time: f"{time['seconds'] * 1e6:.2f} us, {time['cycles']:.0f} cycles on {time['gpu']}"
     print(f"  {report(model['time'])}")
@@ -135,7 +139,7 @@ def print_times(case, model):
         return print("  NVIDIA's tileiras: not there to compare with (REFERENCE names its folder)")
     from reference import Reference
     with tempfile.TemporaryDirectory() as place:
-        # For sm_80, whose PTX has no tensor maps: only a host object can fill those of NVIDIA's PTX.
+        # Compare for sm_80, whose PTX has no tensor maps. Otherwise tile-time would have to run NVIDIA's host object, which fills them.
         wrong = Reference(place, None).compile(str(OUT / f"{case.name}.tileirbc"), "sm_80", f"{place}/theirs")
         if wrong:
             return print(f"  NVIDIA's tileiras: {wrong}")

@@ -1,4 +1,4 @@
-"""The kernels of scripts/demo."""
+"""The cuTile kernels that the demo (scripts/demo) compiles and executes: a matmul and a softmax."""
 import cuda.tile as ct
 
 

@@ -1,8 +1,10 @@
-"""A build backend that extends maturin: wheels contain the library of the CPU device, and a source distribution contains the whole repository.
+"""A build backend for Python packages that extends maturin: wheels contain the library of the CPU device, and a source distribution contains the
+whole repository.
 
-Maturin takes the files of a source distribution either from git, but only files below this folder, or from cargo, but rejects files that
-several crates share. The executables need the Rust workspace above this folder and its shared files, so this backend writes source
-distributions itself. For a wheel, it builds the library of the CPU device with cargo, and then calls maturin.
+The backend writes source distributions itself. Reason: the executables need the Rust workspace above this folder. Maturin can take the files from
+git, but only files below this folder. It can also take the files from cargo, but rejects files that several crates share.
+
+For a wheel, the backend builds the library of the CPU device with cargo, and then calls maturin.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ __all__ = [
 
 Settings = Mapping[str, Any] | None
 
-#: Paths of `pyproject.toml`, relative to this folder's parent, and as they are in a source distribution.
+#: Settings of `pyproject.toml` with a path, and their values in a source distribution. Reason: there the file is at the root of the sources.
 MOVED_PATHS = {
     'backend-path = ["build"]': 'backend-path = ["python/build"]',
     'readme = "README.md"': 'readme = "python/README.md"',

@@ -1,5 +1,5 @@
-"""Attention that never holds the full table of scores: run on the CPU, compared with numpy, timed by the model, and shown as a
-page.
+"""Attention that computes the scores tile by tile, so that no array holds all scores. The script executes the kernel on the CPU, compares
+the result with numpy, predicts the time, and writes a page with all stages.
 
     python attention.py [PAGE.html]
 """
@@ -23,7 +23,7 @@ def attention(q, k, v, out, scale: float, M: ct.Constant[int], N: ct.Constant[in
         scores = ct.mma(queries, ct.transpose(keys), ct.full((M, N), 0.0, dtype=ct.float32)) * scale
         now = ct.maximum(largest, ct.max(scores, axis=1, keepdims=True))
         weights = ct.exp(scores - now)
-        # Earlier partial sums were relative to a smaller maximum.
+        # Rescale the earlier partial sums, because they are relative to an earlier, smaller maximum.
         fade = ct.exp(largest - now)
         total = total * fade + ct.sum(weights, axis=1, keepdims=True)
         values = ct.reshape(ct.load(v, index=(head, j, 0), shape=(1, N, D)), (N, D))

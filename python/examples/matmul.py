@@ -1,4 +1,4 @@
-"""A matmul of halves: the decisions of the compiler, and the changes that would make it faster."""
+"""A matmul of f16 matrices. The script prints the MMA instructions in its PTX, and the changes that would make the kernel faster."""
 import cuda.tile as ct
 import numpy as np
 

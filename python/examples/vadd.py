@@ -1,4 +1,4 @@
-"""c = a + b: compiled, run at every stage, its schedule shown, its time predicted."""
+"""A vector addition, c = a + b. The script executes the output of every compiler stage, prints the schedule, and predicts the time."""
 import cuda.tile as ct
 import numpy as np
 

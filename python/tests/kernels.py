@@ -1,4 +1,4 @@
-"""Kernels of the tests. They are in a separate file, so that a test can search the file for the line of a message."""
+"""Kernels of the tests. They are in a separate file, so that a test can search this file for the source line that a message names."""
 from typing import Annotated
 
 import cuda.tile as ct
@@ -33,7 +33,7 @@ def print_block(a):
 
 @ct.kernel
 def gather_from(a, c, at, T: ct.Constant[int]):
-    x = ct.gather(a, ct.arange(T, dtype=ct.int32) + at, check_bounds=False)  # reaches outside where `at` is large
+    x = ct.gather(a, ct.arange(T, dtype=ct.int32) + at, check_bounds=False)  # reaches outside of `a` if `at` is large
     ct.store(c, index=(0,), tile=x)
 
 
@@ -62,7 +62,7 @@ def add_number(a, c, n: ct.ScalarInt64, T: ct.Constant[int]):
 
 @ct.kernel
 def load_last_tile(a: Annotated[ct.Array, ct.ArrayAnnotation(static_shape_dims=(-1,))], c, T: ct.Constant[int]):
-    # The extent is a constant, so the index of the last tile is a constant too.
+    # The annotation makes the extent of `a` a constant, so the index of the last tile is a constant too.
     ct.static_assert(a.shape[0] == 96)
     ct.store(c, index=(0,), tile=ct.load(a, index=(a.shape[0] // T - 1,), shape=(T,)))
 

@@ -1,4 +1,4 @@
-"""The CPU device: `tileworks.cpu`, and `tileworks run`."""
+"""Tests of the CPU device, a CUDA driver that executes kernels on the CPU: `tileworks.cpu` and `tileworks run`."""
 import os
 import pathlib
 import subprocess
@@ -12,6 +12,7 @@ import pytest
 import tileworks.cpu
 
 ROOT = pathlib.Path(__file__).parents[2]
+#: The stream of all launches: the default stream.
 STREAM = 0
 
 

@@ -1,3 +1,4 @@
+"""Tests of the package `tileworks`: launches, checks, stages, predicted times, the debugger, sweeps and comparisons."""
 import copy
 import html
 import io
@@ -84,7 +85,7 @@ def test_check_names_the_line():
         tileworks.launch((2,), kernels.vadd, (a, a.copy(), np.zeros(64, np.float32), 64), check=True)
     assert caught.value.code == "CHK001" and caught.value.line == line_of("ct.store(c, index=(i,), tile=ct.load(a")
     assert caught.value.file.endswith("kernels.py") and "index 1 of dimension 0" in str(caught.value)
-    # One line of the kernel has three accesses. The columns in the message distinguish them.
+    # One line of the kernel has three memory accesses. The columns in the message distinguish the accesses.
     source = pathlib.Path(kernels.__file__).read_text().splitlines()[caught.value.line - 1]
     columns = [source.index("ct.load(a"), source.index("ct.load(b"), source.index("ct.store(c")]
     assert all(f"kernels.py:{caught.value.line}:{column}: ct.store" in str(caught.value) for column in columns)
@@ -103,13 +104,13 @@ def test_failed_bounds_checks_name_the_line(stage):
     a, c = random_floats(64), np.zeros(16, np.float32)
     tileworks.launch((1,), kernels.gather_from, (a, c, 48, 16), stage=stage, options=["--check-bounds"])
     assert np.array_equal(c, a[48:])
-    if stage == "tile":  # tile-lower-aa inserts the checks, so .tile has none
+    if stage == "tile":  # tile-lower-aa inserts the bounds checks, so .tile files have none
         return
     with pytest.raises(tileworks.RunError) as caught:
         tileworks.launch((1,), kernels.gather_from, (a, c, 50, 16), stage=stage, options=["--check-bounds"])
     assert caught.value.line == line_of("reaches outside") and caught.value.code == "RUN040"
     assert "outside the array" in str(caught.value) and ": index 6" in str(caught.value) and "extent 64" in str(caught.value)
-    if stage == "ptx":  # the trap after the assertion has the same line
+    if stage == "ptx":  # in PTX, a trap follows the assertion; its message names the source line of the assertion
         assert f"in the source: {caught.value.file}:{caught.value.line}:" in str(caught.value)
     assert np.array_equal(c, a[48:]), "a run that fails changes nothing"
 
@@ -190,7 +191,7 @@ def test_bytecode_from_memory_and_from_a_file(tmp_path):
     path.write_bytes(bytecode)
     for kernel in (bytecode, path, str(path)):
         c[:] = 0
-        # Bytecode has each parameter separately: the array, its extent, its stride.
+        # For bytecode, pass each parameter of the kernel separately: the array, its extent, its stride.
         tileworks.launch((1,), kernel, (a, 64, 1, a, 64, 1, c, 64, 1), opt_level=0, stage="sched")
         assert np.array_equal(c, a + a)
     with pytest.raises(tileworks.RunError, match="LCH013"):
@@ -231,7 +232,7 @@ def test_view_returns_a_page(tmp_path):
     page = tileworks.view(kernels.vadd, (a, a.copy(), np.zeros_like(a), 64), grid=(64,))
     page.save(tmp_path / "k.html")
     text = (tmp_path / "k.html").read_text()
-    # The page finds the source at the path in the kernel, and shows the launch.
+    # The page contains the source, which tile-view reads at the path in the kernel, and the predicted time of the launch.
     assert text.startswith("<!doctype html>") and "def vadd" in text and '"gpu":"h100' in text.replace(" ", "")
     assert page._repr_html_().startswith("<iframe")
     with pytest.raises(tileworks.CompileError):
@@ -325,13 +326,13 @@ def test_arrays_that_overlap_in_a_chain_are_one_alias_group():
 @pytest.mark.parametrize("stage", ["tile", "sched", "ptx"])
 @pytest.mark.parametrize("start", [32, 33, 50])
 def test_arrays_may_overlap_partly(stage, start):
-    # The arguments are views of one array. The distance of the views determines the alignment of their addresses.
+    # The arguments are views of one array. The offset of a view in the array determines the alignment of its address.
     w, c = random_floats(192), np.zeros(64, np.float32)
     before = w.copy()
     a, b = w[:64], w[start:start + 64]
     tileworks.launch(1, kernels.vadd, (a, b, c, 64), stage=stage)
     assert np.array_equal(c, before[:64] + before[start:start + 64]) and np.array_equal(w, before)
-    # A write through one view is visible in the others and in the array itself.
+    # A write of the kernel through one view is visible in the other views and in the array itself.
     tileworks.launch(1, kernels.vadd, (a, w[128:192], b, 64), stage=stage)
     expected = before.copy()
     expected[start:start + 64] = before[:64] + before[128:192]
@@ -340,7 +341,7 @@ def test_arrays_may_overlap_partly(stage, start):
     fixed = w[:64], w[start:start + 64]
     with pytest.raises(ValueError, match=r"the kernel writes a[+]c, which is read-only"):
         tileworks.launch(1, kernels.vadd, (fixed[0], c, fixed[1], 64), stage=stage)
-    # A writeable view of a part does not make the rest of a read-only array writeable.
+    # If a read-only view overlaps a writeable view, the kernel may write only the bytes of the writeable view.
     w.flags.writeable = True
     whole = w[:64]
     whole.flags.writeable = False
@@ -420,7 +421,7 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
 
 
 def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monkeypatch):
-    # A client and each task cost time, so a sweep starts one client, and the number of tasks depends only on the number of workers.
+    # Each Dask client and each task costs time. A sweep therefore starts one client, and the number of tasks depends only on the workers.
     distributed = pytest.importorskip("distributed")
     clients, tasks = [], []
     start, submit = distributed.Client.__init__, distributed.Client.submit
@@ -469,7 +470,7 @@ def test_a_comparison_without_nvidias_compiler_names_the_missing_tool(tmp_path, 
 
 
 def test_a_comparison_shows_both_sides(tmp_path, capsys):
-    # A script imitates NVIDIA's tileiras: it runs the driver of this project with -O0, and passes the PTX to the ptxas in its own folder.
+    # A script imitates NVIDIA's tileiras: it runs the driver of Tileworks with -O0, and passes the PTX to the ptxas in its own folder.
     folder = tmp_path / "cu13" / "bin"
     folder.mkdir(parents=True)
     ours, ptxas = _tools.tool("tileiras"), os.environ.get("CUDA_ROOT", HERE.parents[1] / ".toolkit")

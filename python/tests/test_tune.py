@@ -14,13 +14,14 @@ def arrays():
     return [np.ones((256, 256), np.float32), np.empty((256, 256), np.float32)]
 
 
-def tuned(space=SPACE, **settings):
+def tune_copy_kernel(space=SPACE, **settings):
+    """Tunes the number of rows of the tiles of `kernels.copy`."""
     a, c = arrays()
     return tileworks.tune(space, lambda M: (256 // M, 4), kernels.copy, lambda M: (a, c, M, 64), **settings)
 
 
 def test_the_ranking_is_that_of_the_predicted_times():
-    result = tuned()
+    result = tune_copy_kernel()
     a, c = arrays()
     times = {M: tileworks.time((256 // M, 4), kernels.copy, (a, c, M, 64)).seconds for M in SPACE}
     assert [one.config for one in result.successes] == sorted(SPACE, key=times.get)
@@ -38,27 +39,28 @@ def test_options_and_hints_are_part_of_a_configuration():
 
 
 def test_failures_have_a_type():
-    result = tuned([64, 48, 0])
+    result = tune_copy_kernel([64, 48, 0])
     kinds = {config: kind for config, kind, _ in result.failures}
     assert [one.config for one in result.successes] == [64] and set(kinds) == {48, 0}
     a, c = arrays()
     one = tileworks.tune(["4", "5"], lambda _: (4, 4), kernels.copy, lambda _: (a, c, 64, 64), options=lambda warps: [f"--warps={warps}"])
     assert [(config, kind) for config, kind, _ in one.failures] == [("5", tileworks.CompileError)]
     with pytest.raises(tileworks.TileworksError, match="every configuration failed"):
-        tuned([48])
+        tune_copy_kernel([48])
     with pytest.raises(ValueError, match="no configuration"):
-        tuned([])
+        tune_copy_kernel([])
 
 
 def test_a_search_continues_with_its_results(tmp_path):
     path = tmp_path / "results.jsonl"
-    first = tuned(results=path)
+    first = tune_copy_kernel(results=path)
     lines = path.read_text().splitlines()
     assert len(lines) == len(SPACE)
-    # As if the call had been killed in its last line. The times of the others are changed, so that it shows whether they are read.
+    # Imitate a killed call: the last line of the file is incomplete. Change the times in the other lines, so that the second call
+    # returns the changed times only if it reads the file.
     entries = [json.loads(line) for line in lines[:-1]]
     changed = [json.dumps(entry | {"seconds": entry["seconds"] + 1}) for entry in entries]
     path.write_text("\n".join([*changed, lines[-1][:10]]))
-    second = tuned(results=path)
+    second = tune_copy_kernel(results=path)
     assert sorted(one.seconds >= 1 for one in second.successes) == [False, True, True]
     assert {one.config for one in first.successes} == {one.config for one in second.successes}

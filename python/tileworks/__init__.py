@@ -1,4 +1,4 @@
-"""Compiles tile kernels to any stage, executes them on numpy arrays on the CPU, checks them and predicts their time.
+"""Compiles tile kernels to the output of any compiler stage, executes them on numpy arrays on the CPU, checks them and predicts their time.
 
     import numpy as np, cuda.tile as ct, tileworks
 
@@ -14,8 +14,9 @@
     tileworks.view(vadd, (a, b, c, 256), grid=(4,)).save("vadd.html")
     tileworks.debug((4,), vadd, (a, b, c, 256))                     # opens the debugger in this terminal
 
-A kernel is a kernel of cuTile Python, bytecode as `bytes`, or the path of a bytecode file. Nothing here needs a GPU. Only PTX needs
-libdevice, and only cubins need ptxas; `tileiras --doctor` lists the files that it finds. Each function runs the tools as processes.
+A kernel is a kernel of cuTile Python, bytecode as `bytes`, or the path of a bytecode file. No function of this package needs a GPU. Only PTX
+needs libdevice, and only cubins need ptxas; `tileiras --doctor` lists the files that it finds. Each function runs the tools of Tileworks as
+processes.
 """
 from ._compare import Comparison, compare
 from ._debug import debug

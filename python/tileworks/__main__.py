@@ -53,6 +53,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    """Carries out `tileworks run`. Returns the exit code."""
     from ._cpu_run import run
 
     return run(given.arguments, device=given.device, stage=given.stage, check=given.check, torch=not given.no_torch,
@@ -60,6 +61,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _compare(given: argparse.Namespace) -> int:
+    """Carries out `tileworks compare`. Returns the exit code."""
     from pathlib import Path
 
     from ._compare import compare
@@ -75,6 +77,7 @@ def _compare(given: argparse.Namespace) -> int:
 
 
 def _sweep(given: argparse.Namespace) -> int:
+    """Carries out `tileworks sweep`. Returns the exit code."""
     from ._sweep import sweep
 
     ran, failed = sweep(given.file, scheduler=given.scheduler, workers=given.workers, folder=given.folder)

@@ -1,4 +1,4 @@
-"""The memory of numpy arrays: the bytes that an array covers, and overlap between arrays."""
+"""Functions for the memory of numpy arrays: which bytes an array covers, and which arrays overlap."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ def covered_bytes(array: Array) -> Array:
 
 
 def overlap_groups(arrays: Sequence[Array]) -> list[int]:
-    """Groups overlapping arrays. Returns for each array the lowest index of an array in its group. Two arrays are in one group if they
-    overlap, or if a chain of overlapping arrays connects them."""
+    """Groups overlapping arrays. Returns for each array the number of its group, which is the lowest index of an array in the group. Two
+    arrays are in one group if they overlap, or if a chain of overlapping arrays connects them."""
     lowest_index = list(range(len(arrays)))
     for at, one in enumerate(arrays):
         for other in range(at):
@@ -46,7 +46,7 @@ def overlap_groups(arrays: Sequence[Array]) -> list[int]:
 
 
 def group_offsets(arrays: Sequence[Array]) -> list[int]:
-    """Returns for each array its offset in bytes from the first byte of its group."""
+    """Returns for each array its offset in bytes from the first byte of its group of overlapping arrays."""
     groups = overlap_groups(arrays)
     group_start: dict[int, int] = {}
     for group, array in zip(groups, arrays):

@@ -31,7 +31,7 @@ exec "$KEEP_PTXAS" "$@"
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """The result of one compiler.
+    """One side of a comparison: the result of one of the two compilers.
 
     Attributes:
         compiler: `tileworks` or `NVIDIA`.
@@ -146,7 +146,7 @@ def compare(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = No
         program.stage("ptx", deadline=deadline).save(folder / "ours" / "k.ptx")
         program.stage("cubin", deadline=deadline).save(folder / "ours" / "k.cubin")
         _compile_with_nvidia(nvidia_toolkit, program.bytecode, target, opt_level, folder, deadline)
-        sides = [_measure(folder / side, compiler, launch_path, gpu, allow_native, deadline)
+        sides = [_read_result(folder / side, compiler, launch_path, gpu, allow_native, deadline)
                  for side, compiler in (("ours", "tileworks"), ("theirs", "NVIDIA"))]
         score, _ = run("tile-score", folder / "ours" / "k.ptx", folder / "theirs" / "k.ptx", fails=RunError, deadline=deadline)
     title = _cutile.kernel_name(kernel) if _cutile.is_kernel(kernel) else os.fspath(kernel) if isinstance(kernel, (str, os.PathLike)) else "the kernel"
@@ -171,7 +171,7 @@ def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: 
     (bin_copy / "ptxas").chmod(0o755)
     (folder / "k.tileirbc").write_bytes(bytecode)
     command: list[str | Path] = [bin_copy / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", outputs / "k.cubin"]
-    # If these variables are set, tileiras uses the toolkit that they name instead of the copy.
+    # Unset these variables for tileiras. Otherwise it would use the toolkit that they name instead of the copy.
     toolkit_variables = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
     environment = {name: value for name, value in os.environ.items() if name not in toolkit_variables}
     environment |= {"KEEP_FOLDER": str(outputs), "KEEP_PTXAS": str(origin / "ptxas")}
@@ -184,7 +184,8 @@ def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: 
         raise TileworksError([], f"NVIDIA's tileiras does not compile the kernel (exit code {finished.returncode}): {output}")
 
 
-def _measure(folder: Path, compiler: str, launch: Path | None, gpu: str | None, allow_native: bool, deadline: Deadline) -> Side:
+def _read_result(folder: Path, compiler: str, launch: Path | None, gpu: str | None, allow_native: bool, deadline: Deadline) -> Side:
+    """Reads the PTX and the cubin of a compiler from a folder, and runs `tile-time` on them for registers, spills and predicted time."""
     ptx, cubin = folder / "k.ptx", folder / "k.cubin"
     gpu_options = ["--gpu", gpu] if gpu else []
     assembled = json.loads(run("tile-time", cubin, "--json", "-", *gpu_options, fails=RunError, deadline=deadline)[0])["kernels"][0]

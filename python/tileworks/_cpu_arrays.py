@@ -15,7 +15,7 @@ from ._arrays import span
 _CPU, _CUDA = 1, 2
 #: The type code and the number of bits in DLPack of the element types that numpy does not export.
 _TYPE_CODES = {"bool": (6, 8), "bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8), "float8_e8m0fnu": (14, 8)}
-#: Offsets in bytes in the DLPack structure: device type, type code, number of bits of the element type.
+#: Offsets in bytes of fields of the C structure `DLTensor` of DLPack: device type, type code, number of bits of the element type.
 _DEVICE_OFFSET, _CODE_OFFSET, _BITS_OFFSET = 8, 20, 21
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer

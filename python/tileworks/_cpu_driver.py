@@ -9,7 +9,7 @@ from pathlib import Path
 from ._errors import TileworksError
 from ._tools import tool
 
-#: The environment variables of the CPU device, by the names of the options that set them.
+#: The environment variables that select the properties of the CPU device, by the names of the options that set them.
 VARIABLES = {"device": "TILEWORKS_DEVICE", "stage": "TILEWORKS_STAGE", "check": "TILEWORKS_CHECK", "time_limit": "TILEWORKS_TIME_LIMIT"}
 STAGES = ("tile", "aa", "as", "sched", "ptx")
 CHECKS = ("off", "warn", "error")
@@ -28,7 +28,8 @@ def library_path() -> Path:
 
 @functools.cache
 def load_library() -> ctypes.PyDLL:
-    """Loads the library. If a client later loads `libcuda.so.1`, the dynamic linker returns this library, because it has that name.
+    """Loads the library of the CPU device. If a client later loads `libcuda.so.1`, the dynamic linker returns this library, because it has
+    that name.
 
     Calls through `PyDLL` do not release Python's global interpreter lock. A launch of cuTile makes several calls, and relies on the lock
     between them.
@@ -68,13 +69,13 @@ def device_name() -> str:
 
 
 def memory_info() -> tuple[int, int]:
-    """Returns the free and the total bytes of the device."""
+    """Returns the free and the total bytes of the CPU device's memory."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     raise_on_error(load_library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
     return free.value, total.value
 
 
 def allow_host_memory(address: int, size: int, name: str, read_only: bool = False) -> None:
-    """Lets the next launch of this thread access memory of this process."""
+    """Lets the next launch of this thread access `size` bytes of host memory at an address. Messages show them under `name`."""
     if size:
         raise_on_error(load_library().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))

@@ -89,10 +89,10 @@ def _run_command(command: Sequence[str], env: dict[str, str]) -> int:
 
 
 class Summary:
-    """The statistics of all processes of a run."""
+    """The statistics of all processes of a run. Each process writes its statistics to a file of JSON lines in the report folder."""
 
     def __init__(self) -> None:
-        # Number of launches, number of failed launches, and seconds, by the name of the kernel.
+        # For each kernel, by its name: number of launches, number of failed launches, and seconds.
         self.kernels: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
         self.faults: list[dict[str, Any]] = []
         self.findings: list[dict[str, Any]] = []

@@ -1,5 +1,5 @@
-"""Maps torch's device "cuda" to the CPU. If a program creates a tensor on the GPU, it gets a CPU tensor. Streams and events are streams and
-events of the CPU device."""
+"""Maps torch's device "cuda" to the CPU, for programs that run on the CPU device. If a program creates a tensor on the GPU, it gets a CPU
+tensor. Streams and events of torch become streams and events of the CPU device."""
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _cpu_driver
 
-#: Attribute numbers of the CUDA driver API.
+#: Numbers of device attributes in the CUDA driver API (`CUdevice_attribute`).
 _THREADS, _SHARED, _WARP, _CLOCK, _SMS, _BUS, _L2, _SM_THREADS, _MAJOR, _MINOR, _SM_SHARED, _REGISTERS, _OPTIN = (
     1, 8, 10, 13, 16, 37, 38, 39, 75, 76, 81, 82, 97)
 
@@ -21,7 +21,7 @@ def _is_cuda(device: Any) -> bool:
     return (isinstance(device, int) and not isinstance(device, bool)) or str(device).split(":")[0] == "cuda"
 
 
-def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_cpu_device(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a function with the keyword `device`, so that it creates CPU tensors for a GPU device."""
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -94,11 +94,15 @@ class Stream:
 
 
 class ExternalStream(Stream):
+    """A stream that the program created with the CUDA driver API."""
+
     def __init__(self, stream_ptr: int, device: Any = None, **_: Any):
         super().__init__(_handle=stream_ptr)
 
 
 class Event:
+    """An event of the CPU device, in place of `torch.cuda.Event`."""
+
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
         handle = ctypes.c_void_p()
         _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
@@ -126,7 +130,7 @@ class Event:
         return milliseconds.value
 
 
-class _Graph:
+class _RejectedGraph:
     """Rejects CUDA graphs. Reason: a graph also records operations of torch, which do not reach the CPU device."""
 
     def __init__(self, *_: Any, **__: Any):
@@ -138,6 +142,7 @@ _stream_stack: list[Stream] = []
 
 
 def current_stream(device: Any = None) -> Stream:
+    """Returns the stream of the innermost `with` block, or the default stream."""
     return _stream_stack[-1] if _stream_stack else _default_stream
 
 
@@ -153,6 +158,7 @@ def _stream_context(stream: Stream | None) -> Iterator[None]:
 
 
 def _device_properties(device: Any = None) -> types.SimpleNamespace:
+    """Returns the properties of the CPU device, in place of `torch.cuda.get_device_properties`."""
     attribute = _cpu_driver.device_attribute
     return types.SimpleNamespace(
         name=_cpu_driver.device_name(), major=attribute(_MAJOR), minor=attribute(_MINOR), total_memory=_cpu_driver.memory_info()[1],
@@ -171,14 +177,14 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         for name in dir(owner):
             value = getattr(owner, name, None)
             if callable(value) and id(value) in constructor_ids:
-                yield owner, name, _on_cpu(value)
+                yield owner, name, _with_cpu_device(value)
     for name in ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
-        yield torch, name, _on_cpu(getattr(torch, name))
+        yield torch, name, _with_cpu_device(getattr(torch, name))
     from torch import testing
 
-    yield testing, "make_tensor", _on_cpu(testing.make_tensor)
+    yield testing, "make_tensor", _with_cpu_device(testing.make_tensor)
     for name in ("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"):
-        yield torch.Tensor, name, _on_cpu(getattr(torch.Tensor, name))
+        yield torch.Tensor, name, _with_cpu_device(getattr(torch.Tensor, name))
     yield torch.Tensor, "to", _with_cpu_target(torch.Tensor.to)
     yield torch.Tensor, "cuda", lambda self, *_, **__: self
     yield torch.Tensor, "pin_memory", lambda self, *_, **__: self
@@ -189,7 +195,7 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
     nothing = lambda *_, **__: None  # noqa: E731
     zero = lambda *_, **__: 0  # noqa: E731
     cuda = {
-        "Stream": Stream, "ExternalStream": ExternalStream, "Event": Event, "CUDAGraph": _Graph, "graph": _Graph, "stream": _stream_context,
+        "Stream": Stream, "ExternalStream": ExternalStream, "Event": Event, "CUDAGraph": _RejectedGraph, "graph": _RejectedGraph, "stream": _stream_context,
         "current_stream": current_stream, "default_stream": lambda device=None: _default_stream, "set_stream": _set_stream,
         "is_available": lambda: True, "is_initialized": lambda: True, "init": nothing, "device_count": lambda: 1, "current_device": zero,
         "set_device": nothing, "synchronize": nothing, "empty_cache": nothing, "device": lambda device=None: contextlib.nullcontext(),
@@ -222,5 +228,6 @@ def install(torch: Any) -> list[tuple[Any, str, Any]]:
 
 
 def uninstall(previous_values: list[tuple[Any, str, Any]]) -> None:
+    """Restores the functions of torch that `install` has replaced."""
     for owner, name, value in reversed(previous_values):
         setattr(owner, name, value)

@@ -31,6 +31,7 @@ def describe_mismatch(value: object) -> str:
 
 
 def python_function(kernel: TileKernel) -> Function:
+    """Returns the Python function to which `@ct.kernel` was applied."""
     return kernel._annotated_function.pyfunc
 
 
@@ -49,7 +50,7 @@ def constant_flags(kernel: TileKernel) -> list[bool]:
 
 
 def parameter_annotations(kernel: TileKernel) -> list[Any]:
-    """Returns cuTile's annotations of the parameters. Their attributes `scalar` and `array` are None if the kernel has no annotation."""
+    """Returns cuTile's annotations of the parameters. For a parameter without annotation, the attributes `scalar` and `array` are None."""
     return list(kernel._annotated_function.parameter_annotations)
 
 
@@ -66,9 +67,10 @@ def export_bytecode(kernel: TileKernel, arguments: Arguments, target: str) -> by
 
     arguments, annotated = with_defaults(kernel, arguments), parameter_annotations(kernel)
     runtime_arguments = [None if constant else argument for argument, constant in zip(arguments, constant_flags(kernel))]
-    parameters = [argument if constant else _constraint(argument, annotation, group, alignment) for argument, constant, annotation, group,
+    parameters = [argument if constant else _parameter_constraint(argument, annotation, group, alignment) for argument, constant, annotation, group,
                   alignment in zip(arguments, constant_flags(kernel), annotated, _alias_groups(runtime_arguments), _alignments(runtime_arguments))]
-    # Constant extents need the second calling convention. Other kernels keep the first one, so their names do not change.
+    # Kernels with constant extents need version 2 of cuTile's calling convention. Other kernels keep version 1, so that their names,
+    # which encode the convention, do not change.
     has_constant_extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if has_constant_extents else CallingConvention.cutile_python_v1())
     for bytecode_version in BYTECODE_VERSIONS:
@@ -76,7 +78,7 @@ def export_bytecode(kernel: TileKernel, arguments: Arguments, target: str) -> by
         try:
             export_kernel(kernel, [signature], out, gpu_code=target, output_format="tileir_bytecode", bytecode_version=bytecode_version)
         except ValueError as error:
-            # If this cuTile does not support the version, try the next one. Every other ValueError is about the kernel.
+            # If the installed cuTile does not support this bytecode version, try the next version. Any other ValueError is about the kernel.
             if bytecode_version == BYTECODE_VERSIONS[-1] or f"Unsupported bytecode version '{bytecode_version}'" not in str(error):
                 raise
             continue
@@ -93,14 +95,15 @@ def _alias_groups(arguments: Sequence[Argument | None]) -> list[list[str]]:
 
 
 def _alignments(arguments: Sequence[Argument | None]) -> list[int]:
-    """Returns for each argument a divisor of its address, at most 16 bytes. A buffer starts at a multiple of 16. An array is at the start of its
-    buffer, or at an offset in the buffer of its group."""
+    """Returns for each argument a power of two, at most 16 bytes, that divides its address. Each buffer starts at a multiple of 16 bytes. An
+    array is at the start of its buffer, or at an offset in the buffer that it shares with overlapping arrays."""
     arrays = {index: one for index, one in enumerate(arguments) if isinstance(one, np.ndarray)}
     offset = dict(zip(arrays, group_offsets(list(arrays.values()))))
     return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
 
 
 def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
+    """Returns a field of the `ct.ArrayAnnotation` of a parameter, or `otherwise` without such an annotation."""
     return getattr(getattr(annotation, "array", None), field, otherwise)
 
 
@@ -112,6 +115,7 @@ def index_type(annotation: Any) -> str:
 
 
 def _cutile_dtype(dtype: np.dtype[Any]) -> Any:
+    """Returns the cuTile type for a numpy type."""
     import cuda.tile as ct
 
     name = {"bool": "bool_"}.get(dtype.name, dtype.name)
@@ -120,7 +124,8 @@ def _cutile_dtype(dtype: np.dtype[Any]) -> Any:
     return getattr(ct, name)
 
 
-def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: int) -> Any:
+def _parameter_constraint(argument: Any, annotation: Any, groups: list[str], alignment: int) -> Any:
+    """Returns what cuTile assumes about a parameter: the types, constants and divisors that its argument and its annotation imply."""
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
 
@@ -138,11 +143,11 @@ def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: in
     fixed, contiguous = dims("static_shape_dims"), _array_annotation(annotation, "static_stride_dims", ())
     # An annotation lists the dimensions with constant strides. Without an annotation, cuTile treats strides of 1 as constants.
     constant_strides = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
-    wide = index_type(annotation) == "i64"
-    if not wide and any(number >= 2**31 for number in (*argument.shape, *strides)):
+    has_int64_index = index_type(annotation) == "i64"
+    if not has_int64_index and any(number >= 2**31 for number in (*argument.shape, *strides)):
         raise OverflowError("an extent or a stride of the array does not fit int32; annotate the kernel parameter with ct.IndexedWithInt64")
     return ArrayConstraint(
-        _cutile_dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
+        _cutile_dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if has_int64_index else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
         may_alias_internally=False, stride_constant=[stride if axis in constant_strides else None for axis, stride in enumerate(strides)],
         shape_constant=[extent if axis in fixed else None for axis, extent in enumerate(argument.shape)],
         stride_divisible_by=[1 if axis in constant_strides else divisor(stride) for axis, stride in enumerate(strides)],
@@ -155,8 +160,8 @@ def to_scalar(argument: Argument, annotation: Any = None) -> np.generic:
         bits = annotated.dtype.bitwidth
         if not -2**(bits - 1) <= int(argument) < 2**(bits - 1):
             raise OverflowError(f"the integer {argument} does not fit the parameter's int{bits}")
-        wide: np.generic = np.int64(argument) if bits == 64 else np.int32(argument)
-        return wide
+        wide_integer: np.generic = np.int64(argument) if bits == 64 else np.int32(argument)
+        return wide_integer
     if isinstance(argument, np.generic):
         return argument
     if isinstance(argument, bool):

@@ -57,7 +57,7 @@ class Diagnostic:
 
 
 class TileworksError(Exception):
-    """Base class of all errors.
+    """Base class of all exceptions of this package.
 
     Attributes:
         diagnostics: The diagnostics of the tool, errors first.
@@ -66,7 +66,7 @@ class TileworksError(Exception):
     """
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
-        # pickle and copy construct an exception again from `args`, so pass all arguments to the base class.
+        # pickle and copy construct an exception again from its attribute `args`, so pass all arguments to the base class, which sets it.
         super().__init__(diagnostics, otherwise, printed)
         self.printed = printed
         # A failed assertion prints its message before it stops the kernel. `tile-run` also reports it as a diagnostic. `tile-sim` reports only
@@ -109,4 +109,4 @@ class RunError(TileworksError):
 
 
 class CheckError(RunError):
-    """`check=True` detected faults; `diagnostics` has all of them."""
+    """A launch with `check=True` detected faults; the attribute `diagnostics` has all faults."""

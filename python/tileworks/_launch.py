@@ -39,7 +39,7 @@ class Run:
 
 
 class LaunchDescription:
-    """A launch description in a folder: `launch.json`, and the contents of each buffer in a file."""
+    """A launch description that the tools read. The constructor writes it to a folder: `launch.json`, and a file for each buffer."""
 
     def __init__(self, folder: Path, grid: Grid, kernel: Kernel, arguments: Arguments):
         self.folder = folder
@@ -53,7 +53,7 @@ class LaunchDescription:
         else:
             names = [f"arg{index}" for index in range(len(arguments))]
             annotations = [None] * len(names)
-        self.buffers = _buffers(zip(names, arguments))
+        self.buffers = _create_buffers(zip(names, arguments))
         for buffer in self.buffers:
             buffer.contents().tofile(folder / f"{buffer.name}.bin")
         parameters: list[dict[str, Any]] = []
@@ -100,10 +100,12 @@ class _Buffer:
         return any(array is one for one in self.arrays)
 
     def parameter(self, array: Array) -> dict[str, Any]:
+        """Returns the entry of `params` that passes the address of an array in this buffer."""
         offset = next(offset for offset, one in zip(self.offsets, self.arrays) if one is array)
         return {"ptr": self.name} if self.address is None else {"i64": self.address + offset}
 
     def contents(self) -> Array:
+        """Returns the bytes of the buffer before the launch."""
         content = np.zeros(self.size, np.uint8)
         for offset, array in zip(self.offsets, self.arrays):
             content[offset:offset + covered_bytes(array).size] = covered_bytes(array)
@@ -126,7 +128,7 @@ class _Buffer:
 _FIRST_ADDRESS = 0x10_0000_0000
 
 
-def _buffers(arguments: Iterable[tuple[str, Any]]) -> list[_Buffer]:
+def _create_buffers(arguments: Iterable[tuple[str, Any]]) -> list[_Buffer]:
     """Returns the buffers for the arrays among the arguments. Overlapping arrays have one buffer."""
     pairs = [(name, argument) for name, argument in arguments if isinstance(argument, np.ndarray)]
     groups = overlap_groups([array for _, array in pairs])

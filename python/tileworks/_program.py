@@ -1,4 +1,4 @@
-"""Programs and their stage files."""
+"""Compiled programs, and the output files of the compiler stages."""
 from __future__ import annotations
 
 import html
@@ -13,7 +13,7 @@ from ._errors import CompileError
 from ._tools import Deadline, run
 from ._types import AnyPath, Arguments, Kernel, OptLevel, StageName
 
-#: The stages that a program can be compiled to, in order.
+#: The compiler stages whose output a program can return, in the order of the pipeline.
 STAGES: tuple[StageName, ...] = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
 
 STAGE_DESCRIPTIONS = {
@@ -22,7 +22,8 @@ STAGE_DESCRIPTIONS = {
 }
 
 
-#: The first architecture that has each suffix of a target. Code with suffix `a` runs on one architecture, with `f` on a family of them.
+#: For each suffix of a target, the first architecture with this suffix. Code for the suffix `a` runs on one architecture, code for `f` on a
+#: family of architectures.
 FIRST_ARCHITECTURES = {"a": 90, "f": 100}
 
 
@@ -38,7 +39,7 @@ def base_target(target: str) -> str:
 
 
 class Stage:
-    """The file of one stage. A notebook shows its text.
+    """The output file of one compiler stage. A notebook shows its text.
 
     Attributes:
         kind: Stage, an element of `STAGES`.

@@ -15,8 +15,8 @@ from typing import Any
 from ._errors import TileworksError
 from ._types import AnyPath
 
-#: The number of tasks per worker. With more tasks per worker, the workers finish closer to the same time. With fewer, the scheduler has less
-#: work.
+#: The number of Dask tasks per worker. With more tasks per worker, the workers finish closer to the same time. With fewer tasks, the
+#: scheduler has less work.
 TASKS_PER_WORKER = 8
 #: The file in which a sweep records the command of each output, next to the ninja file.
 STATE_FILE = ".tileworks_sweep"
@@ -48,7 +48,7 @@ def commands(path: Path) -> list[Command]:
         if line.startswith("rule "):
             current = {} if line != "rule tileiras" else variables
         elif line.startswith("build "):
-            builds.append((_split(line[len("build "):], variables), {}))
+            builds.append((_split_build_line(line[len("build "):], variables), {}))
             current = builds[-1][1]
         elif (match := re.match(r"(\s*)(\w+) = ?(.*)", line)) and not line.startswith("#"):
             if not match[1]:
@@ -65,23 +65,24 @@ def commands(path: Path) -> list[Command]:
             output, source, dependencies = args[0], args[3], args[5:] if "|" in args else []
             scope = variables | own | {"out": shlex.quote(output), "in": shlex.quote(source), "launcher": ""}
             files = tuple(file for other in dependencies for file in phony.get(other, (other,)))
-            found.append(Command(output, source, files, tuple(shlex.split(_expand(rule, scope)))))
+            found.append(Command(output, source, files, tuple(shlex.split(_expand_variables(rule, scope)))))
     if not found:
         raise TileworksError([], f"{path} has no compilations; tileiras --emit-ninja writes such a file")
     return found
 
 
-def _expand(text: str, variables: dict[str, str]) -> str:
+def _expand_variables(text: str, variables: dict[str, str]) -> str:
+    """Replaces ninja's variables (`$name`, `${name}`) and escapes (`$$`, `$ `, `$:`) in a text."""
     def expand_match(match: re.Match[str]) -> str:
-        return match[1] or _expand(variables.get(match[2] or match[3], ""), variables)
+        return match[1] or _expand_variables(variables.get(match[2] or match[3], ""), variables)
 
     return re.sub(r"\$(?:([$: ])|\{(\w+)\}|(\w+))", expand_match, text)
 
 
-def _split(line: str, variables: dict[str, str]) -> list[str]:
+def _split_build_line(line: str, variables: dict[str, str]) -> list[str]:
     """Splits a build line into words; `:` and `|` are separate words."""
     parts = re.findall(r"(?:\$[$: ]|\$\{\w+\}|\$\w+|[^\s:|$])+|[:|]", line)
-    return [part if part in ":|" else _expand(part, variables) for part in parts]
+    return [part if part in ":|" else _expand_variables(part, variables) for part in parts]
 
 
 def is_outdated(command: Command, state: dict[str, str], root: Path) -> bool:
@@ -95,7 +96,7 @@ def is_outdated(command: Command, state: dict[str, str], root: Path) -> bool:
 
 
 def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes, bytes | None]]:
-    """Runs commands in a temporary folder of the worker. Returns exit code, standard error and output of each."""
+    """Runs on a worker: executes commands in a temporary folder. Returns exit code, standard error and output file of each command."""
     import os
     import subprocess
     import tempfile

@@ -53,6 +53,7 @@ class Timing:
 
 
 def _format_time(seconds: float) -> str:
+    """Returns a time with a unit: s, ms or us."""
     return next(f"{seconds * factor:.4g} {unit}" for least, factor, unit in ((1, 1, "s"), (1e-3, 1e3, "ms"), (0, 1e6, "us")) if seconds >= least)
 
 

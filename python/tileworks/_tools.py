@@ -1,4 +1,4 @@
-"""Finds and runs the tools."""
+"""Finds the executables of Tileworks and runs them."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ from ._errors import Diagnostic, TileworksError, TimeLimitError
 
 
 class Deadline:
-    """The time at which a call must end. Without a timeout there is none."""
+    """The time at which a call of this package must end. If the call has no timeout, there is no such time."""
 
     def __init__(self, timeout: float | None):
         if timeout is not None and not timeout > 0:

@@ -1,4 +1,4 @@
-"""Searches the configuration of a kernel with the shortest predicted time, without a GPU."""
+"""Searches for the configuration of a kernel with the shortest predicted time, without a GPU."""
 from __future__ import annotations
 
 import dataclasses
@@ -71,7 +71,7 @@ class TuningResult(Generic[T]):
         return f"<p>{len(self.successes)} predicted, {len(self.failures)} failed</p><table>{rows}</table>"
 
 
-class _Results:
+class _ResultsFile:
     """The file of `results`: one JSON object per line, with the digest of a compilation and launch, and its predicted time."""
 
     def __init__(self, path: AnyPath | None):
@@ -124,13 +124,13 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
     """
     if not space:
         raise ValueError("the space has no configuration")
-    known = _Results(results)
+    known = _ResultsFile(results)
     # cuTile traces a kernel in Python and is not reentrant.
-    tracing, recording = threading.Lock(), threading.Lock()
+    tracing_lock, recording_lock = threading.Lock(), threading.Lock()
 
     def evaluate(config: T) -> float:
         own_options = tuple(options(config)) if options is not None else ()
-        with tracing:
+        with tracing_lock:
             chosen: Any = kernel
             if callable(kernel) and not isinstance(kernel, (Program, bytes, str, os.PathLike)) and not hasattr(kernel, "_annotated_function"):
                 chosen = kernel(config)
@@ -141,11 +141,11 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
         launch_digest = description_digest(grid(config), chosen, own_arguments)
         parts = (hashlib.sha256(program.bytecode).hexdigest(), launch_digest, target, gpu, opt_level, own_options)
         key = hashlib.sha256(repr(parts).encode()).hexdigest()
-        with recording:
+        with recording_lock:
             if (seconds := known.seconds.get(key)) is not None:
                 return seconds
         seconds = predict(program, grid(config), chosen, own_arguments, gpu=gpu, options=own_options, deadline=Deadline(timeout)).seconds
-        with recording:
+        with recording_lock:
             known.add(key, seconds)
         return seconds
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-#: The stages that a program can be compiled to.
+#: The compiler stages whose output a program can return.
 StageName: TypeAlias = Literal["tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin"]
 #: The stages that can be executed on the CPU.
 ExecutedStage: TypeAlias = Literal["tile", "aa", "as", "sched", "ptx"]
@@ -36,7 +36,7 @@ class Function(Protocol):
 
 
 class AnnotatedFunction(Protocol):
-    """The attributes of a kernel that this package uses: its Python function, the signature, and the annotations of its parameters."""
+    """The attributes of a cuTile kernel that this package uses: its Python function, the signature, and the annotations of its parameters."""
 
     @property
     def pyfunc(self) -> Function: ...
@@ -57,7 +57,7 @@ class TileKernel(Protocol):
 
 
 class HasStages(Protocol):
-    """A program of this package."""
+    """A compiled program: the class `Program` of this package, which this module cannot import without a cycle."""
 
     @property
     def bytecode(self) -> bytes: ...

@@ -1,4 +1,4 @@
-"""Shows a kernel as a page for a browser."""
+"""Generates an HTML page with all stages of a kernel, by the tool `tile-view`."""
 from __future__ import annotations
 
 import html

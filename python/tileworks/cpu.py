@@ -1,4 +1,4 @@
-"""Runs programs for a GPU on the CPU: `ct.launch` on torch CPU tensors and numpy arrays, and torch's device "cuda" on CPU memory.
+"""Runs programs for a GPU on the CPU device: `ct.launch` takes torch CPU tensors and numpy arrays, and torch's device "cuda" is CPU memory.
 
     with tileworks.cpu.device("sm_90"):
         ct.launch(0, (16,), kernel, (x, y))
@@ -23,7 +23,8 @@ from ._tools import tool
 
 __all__ = ["device"]
 
-#: The variable that `tileworks run` sets in the environment of its command. In these processes, `sitecustomize` patches the imports.
+#: The environment variable that `tileworks run` sets for its command and the children. In their Python processes, `sitecustomize` patches
+#: cuTile and torch.
 ACTIVE_VARIABLE = "TILEWORKS_CPU"
 
 
@@ -35,7 +36,7 @@ def environment(*, device: str, stage: str, check: str, time_limit: float | None
         raise ValueError(f"the check is one of {', '.join(_cpu_driver.CHECKS)}, not {check!r}")
     tools = Path(tool("tileiras")).parent
     variables = {"TILEWORKS_DEVICE": device, "TILEWORKS_STAGE": stage, "TILEWORKS_CHECK": check,
-                 # The compiler writes a module with the program that the device executes, so it needs no ptxas.
+                 # With this option, the compiler writes a module with the program that the CPU device executes, and needs no ptxas.
                  "TILEWORKS_OPTIONS": f"{os.environ.get('TILEWORKS_OPTIONS', '')} --emit=cpu-module --cpu-stage={stage}".strip(),
                  "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}", "TILEWORKS_TOOLS": str(tools)}
     if time_limit is not None:
@@ -92,6 +93,7 @@ class device(contextlib.ContextDecorator):
 
 
 def _patch_torch(torch: Any) -> Callable[[], None]:
+    """Maps torch's device "cuda" to the CPU. Returns a function that undoes the patch."""
     changed = _cpu_torch.install(torch)
     return lambda: _cpu_torch.uninstall(changed)
 
@@ -138,8 +140,8 @@ def _patch_cutile(ct: Any) -> Callable[[], None]:
     return undo
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Calls a function after the import of a module."""
+class _ImportHook(importlib.abc.MetaPathFinder):
+    """Calls a function after Python has imported a module with a given name."""
 
     def __init__(self, name: str, then: Callable[[Any], None]):
         self._name, self._then, self._busy = name, then, False
@@ -167,7 +169,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 def _on_import(name: str, patch: Callable[[Any], Callable[[], None]]) -> Callable[[], None]:
     """Patches a module now if it is imported, else after its import. Returns a function that undoes the patch."""
     undone: list[Callable[[], None]] = []
-    finder = _Finder(name, lambda module: undone.append(patch(module)))
+    finder = _ImportHook(name, lambda module: undone.append(patch(module)))
     if name in sys.modules:
         undone.append(patch(sys.modules[name]))
     else:
@@ -188,7 +190,7 @@ def _install() -> None:
         _on_import("torch", _patch_torch)
 
 
-# The plugin of pytest.
+# The functions of the pytest plugin, which pytest calls by their names.
 
 def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("tileworks", "CPU device of Tileworks")

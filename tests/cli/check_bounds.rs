@@ -38,11 +38,13 @@ const VIEWS: &str = r#"entry @k(%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>
 #loc = loc("kernel.py":11:8)
 "#;
 
+/// A tensor view of `%a`, from which the check knows the extent of the array.
 const VIEW_OF_A: &str =
     "  %view = make_tensor_view %a, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]> loc(#loc)
   %extent = get_tensor_shape %view : tensor_view<?xf32, strides=[1]> -> tile<i32> loc(#loc)
 ";
 
+/// Writes the files of all stages of a program, compiled with `--check-bounds`, to a folder.
 fn compile_all_stages(folder: &Path, text: &str) -> String {
     fs::write(folder.join("k.txt"), text).unwrap();
     let line = "set -e; tile-read k.txt | tile-lower-aa -v --check-bounds -o k.aa; tile-lower-as --gpu-name sm_80 k.aa -o k.as; \
@@ -71,6 +73,7 @@ fn execute(folder: &Path, off: i32) -> Vec<(&'static str, Ran)> {
     files.map(|(tool, file)| (file, run_in(folder, tool, &[file, "--launch", "launch.json", "--out-dir", "."], b""))).into()
 }
 
+/// Executes a program with each offset. Offsets of `inside` must succeed, and offsets of `outside` must fail with `message`.
 fn check_accesses(text: &str, inside: &[i32], outside: &[i32], message: &str) {
     let folder = temporary_folder();
     compile_all_stages(folder.path(), text);

@@ -4,7 +4,7 @@ use crate::check_stages_are_current;
 use std::process::Command;
 use tests::{files_below, path_with_tools, root, run_to_end, shell, temporary_folder, tool, tools_folder};
 
-/// `scripts/setup --clients` installs cuTile Python. Without it this test fails, because it would test nothing.
+/// Exports kernels from cuTile Python, which `scripts/setup --clients` installs.
 fn cutile_python_exports_kernels() {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");
@@ -37,7 +37,7 @@ fn the_python_package_passes_its_tests() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
 }
 
-/// The README once named a variable that cuTile Python does not have.
+/// Checks that cuTile Python has each of its environment variables that a page names.
 fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
     let variable_names = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_').map(str::to_string);

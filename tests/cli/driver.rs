@@ -50,14 +50,15 @@ pub(crate) fn install_executable(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
+/// Runs the copy of the driver in a folder.
 pub(crate) fn run_driver(folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(folder.join("tileiras"));
     command.args(arguments).current_dir(folder).env("CUDA_ROOT", folder);
     run_to_end(command, b"")
 }
 
-/// Passes the input on, followed by the tool's command line. The number of the descriptor with the program varies between runs, so
-/// the line ends there.
+/// Shell code of a stub that copies its input to its output and appends its command line. The line ends before a file descriptor's
+/// number, because that number varies between runs.
 pub(crate) const PASS_ON: &str = r#"line="$name $*"; case $line in */proc/self/fd/*) line="${line%%/proc/self/fd/*}";; esac
     { cat "$file"; echo "$line"; }"#;
 
@@ -231,6 +232,7 @@ fn response_files_are_inputs() {
     assert!(folder.path().join("build/k.sm_90.cubin").exists());
 }
 
+/// PATH with a folder first.
 fn path_with_first(folder: &Path) -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&rest)).collect();

@@ -9,11 +9,14 @@ use tests::{Ran, run_in, temporary_folder};
 /// each with an extent and a stride.
 const EXECUTORS: [(&str, &str); 3] = [("tile-run", "k.tile"), ("tile-run", "k.sched"), ("tile-sim", "k.ptx")];
 
+/// The parameters of a correct launch: each array is a pointer to a buffer, an extent of 1024 elements and a stride of one.
 const PARAMS: &str = r#"[{"ptr": "a"}, {"i32": 1024}, {"i32": 1}, {"ptr": "b"}, {"i32": 1024}, {"i32": 1},
     {"ptr": "c"}, {"i32": 1024}, {"i32": 1}]"#;
+/// The buffers of a correct launch, 1024 elements of four bytes each: `a` and `b` are the inputs, `c` is the output.
 const BUFFERS: &str = r#"[{"name": "a", "type": "f32[1024]", "fill": {"iota": "f32"}},
     {"name": "b", "bytes": 4096, "fill": {"constant": "f32", "value": 2}}, {"name": "c", "type": "f32[1024]", "fill": "empty"}]"#;
 
+/// The JSON text of a launch description. `rest` is empty, or further fields with a leading comma.
 fn launch_description(grid: &str, params: &str, buffers: &str, rest: &str) -> String {
     format!(r#"{{"grid": {grid}, "params": {params}, "buffers": {buffers} {rest}}}"#)
 }

@@ -10,6 +10,7 @@ use tests::need::Need;
 use tests::suite::{CaseResult, Suite};
 use tests::{root, shell, temporary_folder};
 
+/// The observed behaviour of NVIDIA's tileiras for a list of arguments.
 #[derive(Deserialize)]
 struct Probe {
     args: String,
@@ -58,6 +59,7 @@ fn write_probe_files(folder: &Path) {
     fs::create_dir(folder.join("dir")).unwrap();
 }
 
+/// The kind of standard output, in the words of `probes.jsonl`.
 fn output_kind(stdout: &[u8]) -> &'static str {
     let starts = |text: &str| stdout.starts_with(text.as_bytes());
     match () {
@@ -70,6 +72,7 @@ fn output_kind(stdout: &[u8]) -> &'static str {
     }
 }
 
+/// Runs the driver with the arguments of a probe and compares the behaviours.
 fn check_probe(probe: &Probe) -> CaseResult {
     let folder = temporary_folder();
     write_probe_files(folder.path());

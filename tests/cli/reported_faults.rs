@@ -8,6 +8,7 @@ use tests::need::Need;
 use tests::suite::{CaseResult, Suite};
 use tests::{copy_of, root, shell, temporary_folder, tool};
 
+/// A fault that a user reported, as a test of one command.
 struct Row {
     fault: &'static str,
     /// The command runs in a directory with the files of `prepare`.
@@ -349,6 +350,7 @@ fn prepare_files() -> tempfile::TempDir {
     directory
 }
 
+/// Runs the command of a row, and checks its exit code and output.
 fn check_row(row: &Row, files: &Path) -> CaseResult {
     let Row { line, code, must_contain, must_not_contain, .. } = row;
     let folder = copy_of(files);

@@ -11,6 +11,7 @@ use tests::{files_below, root, run_to_end, tools_folder};
 /// Names that need quoting in shells and build files.
 const ODD_NAMES: [&str; 10] = ["a b", "a$b", "a:b", "-k", "it's", "a#b", "a%b", "a|b", r"a\b", "a=b"];
 
+/// Writes a different bytecode file for each name, and returns the file names.
 fn write_kernels(folder: &Path, names: &[&str]) -> Vec<String> {
     let paths: Vec<String> = names.iter().map(|name| format!("{name}.bc")).collect();
     for (index, path) in paths.iter().enumerate() {
@@ -19,6 +20,7 @@ fn write_kernels(folder: &Path, names: &[&str]) -> Vec<String> {
     paths
 }
 
+/// The names and contents of the cubins in a folder, sorted by path.
 fn cubins_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let files = files_below(folder).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "cubin"));
     files.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())).collect()

@@ -5,12 +5,14 @@ use std::fs;
 use std::path::Path;
 use tests::{Ran, root, run, temporary_folder, tool};
 
+/// Checks that the tools that `tile-tune` starts exist and are up to date.
 fn need_tools() {
     check_stages_are_current();
     tool("tile-time");
     tool("tile-tune");
 }
 
+/// Runs `tile-tune` on a case of `tests/run`.
 fn tune(case: &str, target: &str, arguments: &[&str]) -> Ran {
     need_tools();
     let folder = root().join("tests/run").join(case);
@@ -24,6 +26,7 @@ fn records(path: &Path) -> Vec<serde_json::Value> {
     text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The time that `tileiras` and `tile-time` predict for a case with these options.
 fn predicted_seconds(case: &str, options: &[&str]) -> f64 {
     let folder = temporary_folder();
     let (case, ptx) = (root().join("tests/run").join(case), folder.path().join("k.ptx").display().to_string());

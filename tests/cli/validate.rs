@@ -18,6 +18,7 @@ fn check_tools_are_current() {
     }
 }
 
+/// Runs `tile-validate` on a case of `tests/run`.
 fn validate(case: &str, arguments: &[&str]) -> Ran {
     let path = kernel_path(case).display().to_string();
     run("tile-validate", &[&[path.as_str(), "--gpu-name=sm_80"], arguments].concat(), b"")
@@ -59,6 +60,7 @@ fn folder_with_replacement(replaced: &str, script: &str) -> tempfile::TempDir {
     folder
 }
 
+/// Runs a program of a folder.
 fn run_from(folder: &Path, program: &str, arguments: &[&str]) -> Ran {
     let mut command = Command::new(folder.join(program));
     command.arg(kernel_path("polynomial")).args(arguments).current_dir(folder).env("TMPDIR", folder);

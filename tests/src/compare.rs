@@ -11,6 +11,7 @@ pub struct ExpectedOutputs {
     outputs: Vec<Output>,
 }
 
+/// An output of a case: the buffer, the file with its expected contents, and the element type.
 #[derive(Deserialize)]
 struct Output {
     buffer: String,
@@ -52,6 +53,7 @@ impl ExpectedOutputs {
         Ok(())
     }
 
+    /// Compares numbers of an element type with the tolerances.
     fn check_numbers(&self, kind: &str, got: &[u8], expected: &[u8]) -> Result<(), String> {
         let (got, expected) = (decode_numbers(kind, got)?, decode_numbers(kind, expected)?);
         let differs = |(g, w): (&f64, &f64)| (g - w).abs() > self.atol + self.rtol * w.abs() || g.is_nan() != w.is_nan();
@@ -69,6 +71,7 @@ impl ExpectedOutputs {
     }
 }
 
+/// Decodes the elements of a numpy element type, such as `float16`.
 fn decode_numbers(kind: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
     let chunks = |width: usize| bytes.chunks_exact(width);
     Ok(match kind {

@@ -81,6 +81,7 @@ impl Ran {
         assert_eq!(self.code, Some(0), "{run_name}: {}", self.stderr);
         self.stdout
     }
+    /// Standard output as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }

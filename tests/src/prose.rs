@@ -27,6 +27,7 @@ pub struct RefusedWords {
     pub exception: Vec<Exception>,
 }
 
+/// A row of the table: refused phrases, their replacement, and the conditions under which the row applies.
 #[derive(Deserialize)]
 struct Rule {
     not: Vec<String>,
@@ -39,6 +40,7 @@ struct Rule {
     prose: bool,
 }
 
+/// A path in which a refused phrase is allowed, with the reason.
 #[derive(Deserialize)]
 pub struct Exception {
     /// The beginning of a path below the root.
@@ -48,6 +50,7 @@ pub struct Exception {
     pub reason: String,
 }
 
+/// A refused phrase or an overlong sentence.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Finding {
     pub path: String,
@@ -135,11 +138,13 @@ fn source_files() -> Vec<PathBuf> {
     files
 }
 
+/// Whether the rules for sentences apply to a file.
 fn is_document(path: &str) -> bool {
     ["README.md", "ARCHITECTURE.md"].contains(&path)
         || path.starts_with("docs/") && Path::new(path).extension().is_some_and(|extension| extension == "md")
 }
 
+/// The refused phrases of a file, each with its line and its replacement.
 fn refused_words(path: &str, text: &str, rules: &Rules<'_>) -> Vec<(usize, String, String)> {
     let words = split_words(text, prose_mask(path, text).as_deref());
     let mut findings = Vec::new();

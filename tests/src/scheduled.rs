@@ -5,8 +5,9 @@ use crate::run;
 use base::File;
 use std::path::Path;
 
+/// The schedule seeds of `tile-run`.
 const SEEDS: [&str; 4] = ["0", "1", "2", "3"];
-/// Instruction limit for programs that never end.
+/// The instruction limit that ends `tile-sim` on a program that never ends.
 const INSTRUCTION_LIMIT: &str = "4000000";
 
 /// Executes a file in a directory. Returns the contents of the output buffer `c`, or the reported error.
@@ -21,8 +22,8 @@ pub fn execute_for_output(folder: &Path, tool: &str, file: &str, options: &[&str
     }
 }
 
-/// The executions of a program: in `tile-run` with the first `orders` schedule seeds, and its PTX in `tile-sim` with early and late
-/// delivery, two seeds each.
+/// The tools and options for all executions of a program: in `tile-run` with the first `orders` schedule seeds, and as PTX in
+/// `tile-sim` with early and late delivery, two seeds each.
 pub fn executions(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     let tile_runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--skip-hazard-check", "--schedule-seed", seed]));
     let simulations = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
@@ -76,19 +77,23 @@ pub fn write_program_and_ptx(folder: &Path, text: &str) {
     run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
 }
 
+/// The file that a tool executes.
 pub fn file_of_tool(tool: &str) -> &'static str {
     if tool == "tile-run" { "k.sched" } else { "k.ptx" }
 }
 
+/// Reads `.sched` text, which runs the verifier and the hazard checker. Returns their error.
 pub fn check_hazards(text: &str) -> Result<(), String> {
     File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
 
+/// Replaces the first occurrence of a text, which must exist.
 pub fn replace_once(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from} is not in\n{text}");
     text.replacen(from, to, 1)
 }
 
+/// Removes all lines that begin with a text after their indentation. One such line must exist.
 pub fn without_lines_starting_with(text: &str, start: &str) -> String {
     assert!(text.contains(start), "{start} is not in\n{text}");
     text.lines().filter(|line| !line.trim_start().starts_with(start)).map(|line| format!("{line}\n")).collect()

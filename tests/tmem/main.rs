@@ -22,6 +22,7 @@ const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
 /// The trip count of the matmuls that are executed with only one trip count.
 const ONLY_TRIP_COUNT: usize = 4;
 
+/// An f16 matmul, from which the other matmuls differ in a few fields.
 const F16: Matmul = Matmul {
     target: "sm_100",
     elem: Scalar::F16,
@@ -37,8 +38,11 @@ const F16: Matmul = Matmul {
     tiles: 1,
 };
 
+/// An operand whose first dimension is contiguous in its buffer.
 const COLUMN_MAJOR: Operand = Operand { transposed: false, inner: 0 };
+/// An operand whose buffer holds the transposed matrix.
 const TRANSPOSED: Operand = Operand { transposed: true, inner: 1 };
+/// An operand whose buffer holds the transposed matrix, with a contiguous first dimension.
 const TRANSPOSED_COLUMN_MAJOR: Operand = Operand { transposed: true, inner: 0 };
 
 /// Matmuls with each type, each number of rows of an accumulator, each operand orientation, and each way to load accumulators.
@@ -75,10 +79,12 @@ fn matmuls() -> Vec<Matmul> {
 fn lhs_element(row: usize, k: usize) -> i64 {
     (row * 7 + k * 3 + k / 32) as i64 % 5 - 2
 }
+/// An element of the right operand: a small integer.
 fn rhs_element(k: usize, column: usize) -> i64 {
     (k * 5 + column * 2 + k / 32) as i64 % 3 - 1
 }
 
+/// The bytes of a small integer in an element type.
 fn bytes_of(scalar: Scalar, number: i64) -> Vec<u8> {
     let text = if scalar.is_int() { number.to_string() } else { format!("{number}.0") };
     let bits = literal::parse(scalar, &text).expect("the number is one of the type");
@@ -191,7 +197,9 @@ fn ptxas_accepts_the_ptx() {
 
 // Programs with an injected fault.
 
+/// The trip count of programs with an injected fault.
 const BROKEN_TRIP_COUNT: usize = 5;
+/// A matmul that executes quickly, for programs with an injected fault.
 const SMALL: Matmul = Matmul { extents: [128, 32, 16], ..F16 };
 
 /// The text with its last line that contains `moved_text` moved: after the last line that contains `anchor_text` if `after` is
@@ -328,8 +336,9 @@ fn broken_programs_are_refused_and_their_faults_are_detected() {
     });
 }
 
-// Two MMAs; threads compute an operand of the second from the accumulator of the first.
+// A chain of two MMAs: threads compute an operand of the second MMA from the accumulator of the first MMA.
 
+/// The `.sched` program of the chain.
 const CHAIN: &str = include_str!("attention.sched");
 
 /// Writes the launch of the chain for `trip_count` blocks of 32 keys. Returns the expected output: `(q k) v`, summed over the
@@ -458,6 +467,7 @@ fn scaled_chain() -> String {
     edits.into_iter().fold(CHAIN.to_string(), |text, (from, to)| replace_once(&text, from, to))
 }
 
+/// The lines that compute the scale factor of each row.
 const SCALE_FACTORS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
     %71 = constant(64) : tile<128x1xi32, #4> @0
     %72 = binary(kind: rem_i(signedness: unsigned), lhs: %70, rhs: %71) : tile<128x1xi32, #4> @0

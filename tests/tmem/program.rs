@@ -19,8 +19,10 @@ pub(crate) struct Operand {
     pub(crate) inner: usize,
 }
 
+/// An operand that its buffer holds row by row.
 pub(crate) const PLAIN: Operand = Operand { transposed: false, inner: 1 };
 
+/// A matmul whose MMAs use tensor memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matmul {
     pub(crate) target: &'static str,
@@ -58,6 +60,7 @@ pub(crate) enum Form {
 struct Layouts(Vec<Layout>);
 
 impl Layouts {
+    /// The number of a layout, which is added on first use.
     fn id(&mut self, layout: Layout) -> usize {
         let existing = self.0.iter().position(|known| *known == layout);
         existing.unwrap_or_else(|| {
@@ -67,6 +70,7 @@ impl Layouts {
     }
 }
 
+/// The text of a function body under construction.
 struct Text {
     body: String,
     next: usize,
@@ -81,25 +85,28 @@ impl Text {
     fn region_line(&mut self, text: &str) {
         let _ = writeln!(self.body, "{}{text}", "  ".repeat(self.indent));
     }
+    /// Emits an op with one result, and returns the result's name.
     fn emit_value(&mut self, text: &str, ty: &str) -> String {
         let name = format!("%{}", self.next);
         self.next += 1;
         self.line(&format!("{name} = {text} : {ty}"));
         name
     }
+    /// Returns the name of a value that the caller emits.
     fn new_name(&mut self) -> String {
         self.next += 1;
         format!("%{}", self.next - 1)
     }
 }
 
-/// The position of a tile: its index, and the stage and phase of both pipelines.
+/// The names of the values that describe the current tile: its index, and the stage and phase of both pipelines.
 struct At {
     tile: String,
     operands: [String; 2],
     accumulators: [String; 2],
 }
 
+/// The buffers of the operands and of the accumulators.
 struct MatmulBuffers {
     a: BufferInfo,
     b: BufferInfo,
@@ -182,6 +189,7 @@ impl Matmul {
         out + &text.body + "}\n"
     }
 
+    /// The attributes of a function that `.as` and `.sched` have.
     fn program_attrs(&self, form: Form, shapes: &MatmulBuffers) -> String {
         let warps = if form == Form::Roles { self.warps + 5 } else { self.warps };
         let buffers = [&shapes.a, &shapes.b, &shapes.accumulators].map(|info| {
@@ -193,6 +201,7 @@ impl Matmul {
         format!("warps: {warps}, buffers: [{}]", buffers.join(", "))
     }
 
+    /// The attributes of a function that only `.sched` has: placements, pipelines, warp roles.
     fn scheduled_attrs(&self, form: Form, shapes: &MatmulBuffers) -> String {
         let accumulators = shapes.accumulators.columns();
         let acc_depth = self.accumulator_depth();
@@ -413,6 +422,7 @@ impl Matmul {
         });
     }
 
+    /// Emits the MMA of a step. The first step starts from zero.
     fn emit_mma(&self, text: &mut Text, step: &str, stage: &str, accumulators: &str) {
         let kind = "int(predicate: equal, signedness: signed)";
         let is_first_step = text.emit_value(&format!("compare(kind: {kind}, lhs: {step}, rhs: {})", NUMBERS[0]), "i1");
@@ -482,5 +492,7 @@ fn next_position(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> 
     [next, text.emit_value(&format!("binary(kind: xor, lhs: {phase}, rhs: {phase_flip})"), "i32")]
 }
 
+/// The names of the views of A, B and the result.
 const VIEWS: [&str; 3] = ["%6", "%9", "%12"];
+/// The names of the constants 0, 1 and the depth of the operand pipeline.
 const NUMBERS: [&str; 3] = ["%13", "%14", "%15"];

@@ -10,14 +10,19 @@ use tests::scheduled::{
 };
 use tests::{for_each, run, temporary_folder, tests};
 
+/// The program, as `.aa`.
 const SCALED_PROGRAM: &str = include_str!("scales.aa");
 
-/// Rows, columns, and elements along K of a step. A scale applies to `BLOCK` elements along K.
+/// Rows of the accumulator.
 const ROWS: usize = 128;
+/// Columns of the accumulator.
 const COLUMNS: usize = 64;
+/// Elements along K of a step.
 const DEPTH: usize = 64;
+/// Elements along K to which one scale applies.
 const BLOCK: usize = 32;
 
+/// The `.sched` text of the program.
 fn schedule_text() -> String {
     let folder = temporary_folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -31,6 +36,7 @@ fn schedule_text() -> String {
 fn element(line: usize, k: usize) -> i64 {
     (line * 5 + k * 3 + k / BLOCK) as i64 % 3 - 1
 }
+/// Selects the scale of a block: with this number `e`, the scale is `2^(e - 1)`.
 fn exponent(line: usize, block: usize) -> u32 {
     ((line * 7 + line / 32 + block * 3) % 4) as u32
 }

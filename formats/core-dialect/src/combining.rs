@@ -17,7 +17,7 @@ pub fn single_commutative_op<O: MiddleOp, T>(body: &Body<O, T>, region: Region) 
 
 /// Returns whether a thread combines its elements at even positions separately from its elements at odd positions, until two
 /// results are left. Reason: neighbouring registers then form the pairs of packed instructions. For other operations, a thread
-/// combines neighbours with each other.
+/// combines neighbouring elements with each other.
 pub fn combines_evens_separately(operation: Option<Binary>) -> bool {
     matches!(operation, Some(Binary::AddF { .. } | Binary::MulF { .. }))
 }

@@ -20,6 +20,7 @@ pub struct OpEffects {
     pub is_source: bool,
 }
 
+/// The component of each op that belongs to one.
 pub struct Components(BTreeMap<Op, usize>);
 
 impl Components {

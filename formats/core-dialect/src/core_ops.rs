@@ -31,7 +31,7 @@ pub enum Fact {
 pub enum Effect {
     #[default]
     Nothing,
-    /// Orders its neighbours with accesses of other grids, or through other mappings of the memory.
+    /// Orders accesses before and after the op with accesses of other grids, or with accesses through other mappings of the memory.
     Orders,
     /// May stop the kernel.
     Stops,
@@ -47,16 +47,23 @@ pub enum Effect {
 base::ops! {
     /// The core ops.
     pub enum Core with Effect {
+        /// A scalar or tile with constant elements.
         Constant "constant" { value: Dense } = Effect::Nothing,
+        /// An element-wise operation on one operand.
         Unary "unary" { kind: arith::Unary, x: Value } = Effect::Nothing,
+        /// An element-wise operation on two operands.
         Binary "binary" { kind: arith::Binary, lhs: Value, rhs: Value } = Effect::Nothing,
         /// `a * b + c`, rounded once.
         Fma "fma" { kind: arith::Fma, a: Value, b: Value, c: Value } = Effect::Nothing,
+        /// Compares elements. The result has elements of type i1.
         Compare "compare" { kind: arith::Compare, lhs: Value, rhs: Value } = Effect::Nothing,
         /// Converts from the operand's element type to the result's.
         Convert "convert" { kind: arith::Convert, x: Value } = Effect::Nothing,
+        /// The elements of `yes` where `cond` is true, and of `no` elsewhere.
         Select "select" { cond: Value, yes: Value, no: Value } = Effect::Nothing,
+        /// The pointer whose address is `x`.
         IntToPtr "int_to_ptr" { x: Value } = Effect::Nothing,
+        /// The address of a pointer, as i64.
         PtrToInt "ptr_to_int" { x: Value } = Effect::Nothing,
         /// The same address with another pointee type.
         PtrCast "ptr_cast" { x: Value } = Effect::Nothing,
@@ -73,6 +80,7 @@ base::ops! {
         Reshape "reshape" { x: Value } = Effect::Nothing,
         /// Result dimension `k` is operand dimension `order[k]`.
         Permute "permute" { x: Value, order: Vec<u32> } = Effect::Nothing,
+        /// The concatenation of two tiles along `dim`.
         Cat "cat" { lhs: Value, rhs: Value, dim: u32 } = Effect::Nothing,
         /// A slice of `x`. Along each dimension, slice number `i` starts at element `i * extent of the result`.
         Extract "extract" { x: Value, indices: Vec<Value> } = Effect::Nothing,
@@ -81,12 +89,15 @@ base::ops! {
         /// Reads the bytes of a one-dimensional tile as elements of another width.
         Reinterpret "reinterpret" { x: Value } = Effect::Nothing,
 
+        /// The index of this tile block along an axis of the grid.
         BlockId "block_id" { axis: u32 } = Effect::Nothing,
+        /// The number of tile blocks along an axis of the grid.
         BlockCount "block_count" { axis: u32 } = Effect::Nothing,
         /// The rank of this CTA in its cluster. The CTAs of a cluster share a tile block.
         ClusterRank "cluster_rank" {} = Effect::Nothing,
         /// A strided object in memory. `sizes` and `strides` have a value for each `?` in the type of the result.
         MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
+        /// The memref, divided into tiles as the type of the result specifies.
         MakeView "make_view" { memref: Value } = Effect::Nothing,
         /// The extents of a memref, one result for each dimension.
         MemRefShape "memref_shape" { memref: Value } = Effect::Nothing,
@@ -97,7 +108,9 @@ base::ops! {
         /// Allocates memory of this CTA for `count` elements of the result's pointee, until the enclosing region ends.
         Alloca "alloca" { count: u64, align: u64, shareable: bool } = Effect::Allocates,
 
+        /// A token that orders its users after no access.
         MakeToken "make_token" {} = Effect::Nothing,
+        /// A token that orders its users after the accesses of all operands.
         JoinTokens "join_tokens" { tokens: Vec<Value> } = Effect::Nothing,
         /// Orders accesses through aliased mappings.
         AliasFence "alias_fence" { token: Value } = Effect::Orders,
@@ -107,6 +120,7 @@ base::ops! {
         GridLaunch "grid_launch" { token: Option<Value> } = Effect::Orders,
         /// Prints the message for each false element and stops the kernel.
         Assert "assert" { cond: Value, message: String } = Effect::Stops,
+        /// Prints the arguments as `format` specifies.
         Print "print" { format: String, args: Vec<Value>, token: Option<Value> } = Effect::Prints,
 
         /// Each region ends in `yield`, or in a terminator that leaves the `if` (`continue`, `break`, `return`). The results are
@@ -116,9 +130,13 @@ base::ops! {
         For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region } = Effect::Branches,
         /// Runs `body(carried…)` until `break`; the results are the values of the break.
         Loop "loop" { init: Vec<Value>, body: Region } = Effect::Branches,
+        /// Ends a region of an `if`, or the body of a reduction or scan, with these values.
         Yield "yield" terminator { values: Vec<Value> } = Effect::Leaves,
+        /// Ends an iteration of the innermost loop. The next iteration receives the values.
         Continue "continue" terminator { values: Vec<Value> } = Effect::Leaves,
+        /// Leaves the innermost `loop`. Its results are the values.
         Break "break" terminator { values: Vec<Value> } = Effect::Leaves,
+        /// Ends the function.
         Return "return" terminator {} = Effect::Leaves,
 
         /// Stops the kernel if an element of `index` is negative or at least `extent`, and reports the element with the message and

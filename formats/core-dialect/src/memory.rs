@@ -1,4 +1,5 @@
-//! Attributes of memory operations that `.tile`, `.aa` and `.as` share. The order of variants is the bytecode's numbering.
+//! Attributes of memory operations that `.tile`, `.aa` and `.as` share. The order of an enum's variants is the numbering of the
+//! Tile IR bytecode.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,7 @@ pub enum MulticastWrite {
 }
 
 impl MulticastWrite {
+    /// The operation that combines the stored value with each copy; `None` if the store replaces the copies.
     pub fn reduction(self) -> Option<MulticastReduction> {
         match self {
             MulticastWrite::Replace => None,

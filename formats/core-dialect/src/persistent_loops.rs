@@ -6,9 +6,9 @@ use base::ir::{Op, Operation};
 use base::{Body, Value};
 use std::collections::BTreeSet;
 
-/// Returns whether a `for` is the loop of a persistent kernel: it starts at the block index of the CTA, advances by more than one
-/// or by the grid size, and ends at a bound that is the same for all CTAs. Such a kernel launches only as many CTAs as can be
-/// resident. `core` returns the core op of an op.
+/// Returns whether a `for` is the loop of a persistent kernel. Such a loop starts at the block index of the CTA, and advances by
+/// more than one or by the grid size. It ends at a bound that is the same for all CTAs. A persistent kernel launches only as many
+/// CTAs as can be resident. `core` returns the core op of an op.
 pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl Fn(&O) -> Option<&Core>) -> bool {
     let Some(Core::For { lower, upper, step, .. }) = core(&body.ops[for_op].kind) else { return false };
     let depends_on = |value: Value, is_source: fn(&Core) -> bool| is_computed_from(body, value, &core, is_source);

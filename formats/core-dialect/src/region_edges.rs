@@ -36,7 +36,7 @@ pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge>
         Some(Core::For { init, body: inner, .. }) => {
             let args = &body.blocks[body.block_of(*inner)].args[1..];
             forward(init, args);
-            // A loop without iterations.
+            // If the loop has no iteration, its results are the initial values.
             forward(init, results);
             for values in LoopEnds::of(body, *inner).continue_values {
                 forward(values, args);
@@ -64,6 +64,7 @@ pub struct LoopEnds<'a> {
 }
 
 impl<'a> LoopEnds<'a> {
+    /// Collects the values of the `continue` and `break` ops of a loop.
     pub fn of<O: MiddleOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
         let (mut ends, mut worklist) = (LoopEnds { continue_values: Vec::new(), break_values: Vec::new() }, vec![loop_body]);
         while let Some(region) = worklist.pop() {

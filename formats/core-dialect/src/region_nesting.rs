@@ -6,6 +6,7 @@ use base::ir::Op;
 use base::{Block, Body, Region};
 use std::collections::BTreeMap;
 
+/// The nesting of the regions of a function.
 pub struct RegionNesting {
     /// The op whose region contains each block.
     enclosing_ops: BTreeMap<Block, Op>,

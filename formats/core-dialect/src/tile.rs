@@ -56,6 +56,7 @@ pub struct View {
     pub padding: Option<Padding>,
 }
 
+/// The origins of the tiles of a view along each dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViewKind {
@@ -68,7 +69,7 @@ pub enum ViewKind {
     Gather { sparse_dim: u32 },
 }
 
-/// The largest alignment of memory, in bytes. ptxas of CUDA 13.5 crashes on the next power of two.
+/// Maximum alignment of memory in bytes. Reason: the `ptxas` of CUDA 13.5 crashes on the next power of two.
 pub const MAX_ALIGNMENT: u64 = 1 << 30;
 
 /// A global variable of a module.
@@ -129,6 +130,7 @@ pub fn print_literal(elem: Elem, bits: u64) -> String {
     numerics::literal::print(elem.carrier(), bits)
 }
 
+/// Parses the text of [`print_literal`]. Returns the bits.
 pub fn parse_literal(elem: Elem, text: &str) -> Option<u64> {
     numerics::literal::parse(elem.carrier(), text)
 }
@@ -214,6 +216,7 @@ fn number_or_question_mark(number: Option<u64>) -> String {
     number.map_or("?".into(), |number| number.to_string())
 }
 
+/// Parses the text of [`number_or_question_mark`].
 fn parse_number_or_question_mark(text: &str) -> Option<Option<u64>> {
     if text == "?" { Some(None) } else { text.parse().ok().map(Some) }
 }
@@ -230,6 +233,7 @@ struct TypeParts<'a> {
 }
 
 impl<'a> TypeParts<'a> {
+    /// Splits the text between the brackets at the commas that are outside all inner brackets.
     fn of(text: &'a str, name: &str) -> Option<TypeParts<'a>> {
         let inner = text.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')?;
         let mut depth = 0i32;

@@ -6,11 +6,17 @@ use object::read::elf::FileHeader;
 use object::{Endianness, Object, ObjectSection, elf};
 use std::io::Read as _;
 
+/// The first word of a fatbin.
 const MAGIC: u32 = 0xba55_ed50;
+/// The minimum size of a fatbin's header.
 const HEADER_BYTES: usize = 16;
+/// The kind of an entry that holds PTX.
 const KIND_PTX: u16 = 1;
+/// The kind of an entry that holds a cubin.
 const KIND_ELF: u16 = 2;
+/// The flag of an entry that is compressed with LZ4.
 const FLAG_LZ4: u64 = 0x2000;
+/// The flag of an entry that is compressed with zstd.
 const FLAG_ZSTD: u64 = 0x8000;
 /// Maximum bytes of a decompressed entry.
 const MAX_ENTRY_BYTES: u64 = 1 << 30;

@@ -4,15 +4,19 @@
 use base::diag::{Diagnostic, Result};
 use object::{Object, ObjectSection};
 
+/// The first word of a fatbin.
 const MAGIC: u32 = 0xba55_ed50;
 const HEADER_BYTES: u16 = 16;
 const ENTRY_HEADER_BYTES: u32 = 0x40;
+/// The kind of an entry that holds a cubin.
 const KIND_ELF: u16 = 2;
-/// Entry flags for 64-bit code, with the host system.
+/// The flags of an entry with 64-bit code for a Linux host.
 const FLAGS_LINUX: u64 = 0x11;
+/// The flags of an entry with 64-bit code for a Windows host.
 const FLAGS_WINDOWS: u64 = 0x41;
 
-/// Returns a fatbin with one cubin. `architecture` is the number of its target, such as 90 for sm_90.
+/// Returns a fatbin with one cubin. `architecture` is the number of the cubin's target, such as 90 for sm_90. `windows`: the host
+/// program is for Windows.
 pub fn wrap(cubin: &[u8], architecture: u32, windows: bool) -> Vec<u8> {
     let padded_bytes = cubin.len().next_multiple_of(8);
     let mut out = Vec::with_capacity(usize::from(HEADER_BYTES) + ENTRY_HEADER_BYTES as usize + padded_bytes);

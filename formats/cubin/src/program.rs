@@ -12,12 +12,16 @@ use std::io::Read as _;
 
 /// The name of the section that holds the program.
 pub const SECTION: &str = ".note.tileworks";
+/// The name of each entry of the section, padded to a multiple of four bytes.
 const NOTE_OWNER: &[u8; 12] = b"Tileworks\0\0\0";
+/// The type of each entry of the section.
 const NOTE_TYPE: u32 = 1;
 /// Size limit of one embedded file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
+/// The size of the header of a 64-bit ELF file.
 const HEADER_BYTES: usize = 64;
+/// The size of a section header in a 64-bit ELF file.
 const SECTION_HEADER_BYTES: usize = 64;
 /// The operating-system ABI and its version in the ELF identification of cubins that ptxas 13 writes.
 const OS_ABI: u8 = 0x41;

@@ -22,6 +22,7 @@ pub struct Cubin {
     pub host_object: Option<u64>,
 }
 
+/// The properties of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     pub name: String,
@@ -119,6 +120,7 @@ pub fn check(bytes: &[u8], name: &str, kernels: &[String]) -> Result<()> {
     }
 }
 
+/// Collects the properties of a cubin from its sections. `symbol_name` returns the name of a symbol by its index.
 fn cubin_of_sections<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'a str>) -> Cubin {
     let find = |name: &str| sections.iter().find(|section| section.name == name);
     let mut cubin = Cubin { host_object: find(".nv.host").map(|section| section.size), ..Cubin::default() };
@@ -186,14 +188,17 @@ fn parse_attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     parsed
 }
 
+/// The 32-bit number at an offset.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
 }
 
+/// The 16-bit number at an offset.
 fn half(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 2).map(|b| u32::from(u16::from_le_bytes(b.try_into().expect("two bytes"))))
 }
 
+/// The name of a source language by its id (PTX `.language`).
 fn language_name(number: u32) -> String {
     const NAMES: [&str; 11] =
         ["UNKNOWN", "SASS", "NVSAL", "PTX", "NVVM", "CUDA_C++", "CUDA_C++_Tile", "TILEIR", "CUTILE", "FORTRAN", "OPTIX"];

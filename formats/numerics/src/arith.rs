@@ -18,7 +18,7 @@ use crate::Scalar;
 use serde::{Deserialize, Serialize};
 use word::{AllElements, Map2, OneElement};
 
-/// The rounding of an inexact result. The order of variants is the bytecode's numbering.
+/// The rounding of an inexact result. The variants are in the order of their numbers in the bytecode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
@@ -32,6 +32,7 @@ pub enum Rounding {
     NearestAway,
 }
 
+/// Whether an integer operation interprets its operands as signed or unsigned numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signedness {
@@ -39,7 +40,7 @@ pub enum Signedness {
     Signed,
 }
 
-/// The promise of the program that an integer operation does not wrap. It does not change results that do not wrap.
+/// The promise of the program that an integer operation does not wrap. The promise does not change the result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -49,6 +50,7 @@ pub enum Overflow {
     NoWrap,
 }
 
+/// The relation that a comparison tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Predicate {
@@ -60,6 +62,7 @@ pub enum Predicate {
     GreaterThanOrEqual,
 }
 
+/// An operation with one operand, on integers (`AbsI`, `NegI`) or floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unary {
@@ -83,6 +86,7 @@ pub enum Unary {
     Tanh { rounding: Rounding },
 }
 
+/// An operation with two operands of one type, on integers or floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Binary {
@@ -150,6 +154,7 @@ pub enum Binary {
     },
 }
 
+/// A comparison of two operands of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compare {
@@ -164,6 +169,7 @@ pub enum Compare {
     },
 }
 
+/// A conversion of an operand to another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Convert {
@@ -192,7 +198,7 @@ impl Unary {
         if self.is_int() { int::unary(self, ty, OneElement([x])) } else { float::unary(self, ty, OneElement([x])) }
     }
 
-    /// As `eval`, for all elements.
+    /// Applies `eval` to all elements of the operands.
     pub fn eval_lanes(self, ty: Scalar, x: &Lanes) -> Lanes {
         if self.is_int() { int::unary(self, ty, AllElements([x])) } else { float::unary(self, ty, AllElements([x])) }
     }
@@ -225,7 +231,7 @@ impl Binary {
         if self.is_int() { int::binary(self, ty, OneElement([a, b])) } else { float::binary(self, ty, OneElement([a, b])) }
     }
 
-    /// As `eval`, for all elements.
+    /// Applies `eval` to all elements of the operands.
     pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
         if self.is_int() { int::binary(self, ty, AllElements([a, b])) } else { float::binary(self, ty, AllElements([a, b])) }
     }
@@ -244,7 +250,7 @@ impl Compare {
         self.apply(ty, OneElement([a, b]))
     }
 
-    /// As `eval`, for all elements.
+    /// Applies `eval` to all elements of the operands.
     pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
         self.apply(ty, AllElements([a, b]))
     }
@@ -256,16 +262,19 @@ impl Convert {
         self.apply(from, to, OneElement([x]))
     }
 
+    /// Applies `eval` to all elements of the operand.
     pub fn eval_lanes(self, from: Scalar, to: Scalar, x: &Lanes) -> Lanes {
         self.apply(from, to, AllElements([x]))
     }
 }
 
 impl Fma {
+    /// The bits of `a * b + c` for operands of type `ty`, rounded once.
     pub fn eval(self, ty: Scalar, a: u64, b: u64, c: u64) -> u64 {
         self.apply(ty, OneElement([a, b, c]))
     }
 
+    /// Applies `eval` to all elements of the operands.
     pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
         self.apply(ty, AllElements([a, b, c]))
     }

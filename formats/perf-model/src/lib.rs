@@ -21,10 +21,12 @@ pub use rates::{ColumnRate, Rates, machine, rates};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
     pub value: f64,
+    /// The trust in the value: `A`, `B` or `C`, as the module's header defines.
     pub trust: String,
     pub source: String,
 }
 
+/// The numbers of a machine, by `section.name`.
 pub(crate) type Numbers = BTreeMap<String, Number>;
 
 /// The built-in files: name, aliases, text.
@@ -120,6 +122,7 @@ impl Machine {
     }
 }
 
+/// The row of [`FILES`] with a name or alias.
 fn find(name: &str) -> Option<(&'static str, &'static [&'static str], &'static str)> {
     FILES.iter().copied().find(|(other, aliases, _)| *other == name || aliases.contains(&name))
 }
@@ -151,6 +154,7 @@ fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<
     Ok(())
 }
 
+/// Parses `[value, "trust", "source"]`.
 fn number(row: &toml::Value) -> Option<Number> {
     let [value, trust, source] = row.as_array()?.as_slice() else { return None };
     let value = value.as_float().or(value.as_integer().map(|value| value as f64)).filter(|value| *value >= 0.0)?;

@@ -65,54 +65,89 @@ sections! {
     }
     /// Results per cycle of an SM, by instruction class.
     rate: Rate {
+        /// Additions, multiplications and multiply-adds of f32.
         f32,
         /// Packed `f32x2` instructions, counted as one result per lane.
         f32x2,
+        /// Packed instructions on pairs of f16 or bf16, counted as one result per lane.
         half2,
+        /// Additions, multiplications and multiply-adds of f64.
         f64,
+        /// Integer additions.
         add,
+        /// Logic operations and shifts.
         logic,
+        /// Integer comparisons, minima and maxima.
         compare,
+        /// Comparisons, minima and maxima of f32.
         f32_compare,
+        /// Integer multiplications and multiply-adds.
         multiply,
+        /// Selects by a predicate (`selp`).
         select,
+        /// Special functions except `ex2`: reciprocals, square roots, logarithms, sines.
         special,
+        /// Exponentials (`ex2`).
         ex2,
+        /// Conversions, for the compiler's estimates, which do not distinguish the types.
         convert,
+        /// Conversions between floats that need no special-function unit, such as f32 to f16.
         convert_half,
+        /// Conversions between integers and floats.
         convert_integer,
+        /// Bit counts and bit reversals (`popc`, `clz`, `brev`, `bfind`).
         popc,
+        /// Exchanges between lanes (`shfl`).
         shuffle,
+        /// Votes of a warp (`vote`).
         vote,
+        /// Reductions over a warp (`redux`).
         redux,
     }
     /// Cycles from the issue of an instruction to the issue of an instruction that needs its result.
     latency: Latency {
+        /// Arithmetic of f32.
         f32,
+        /// Integer additions, logic operations and shifts.
         integer,
+        /// Integer multiplications.
         multiply,
+        /// Packed arithmetic of f16 and bf16.
         half2,
+        /// Arithmetic of f64.
         f64,
+        /// Comparisons that write a predicate (`setp`).
         predicate,
+        /// Special functions, such as `ex2` and `rcp`.
         special,
+        /// Exchanges between lanes (`shfl`).
         shuffle,
+        /// Votes of a warp (`vote`).
         vote,
+        /// Reductions over a warp (`redux`).
         redux,
+        /// Conversions, and bit counts (`popc`).
         convert,
+        /// Reads of special registers, such as `%clock`.
         special_register,
         /// Cycles in which a warp issues nothing after a taken branch.
         branch,
     }
     /// `mma.sync`. By class, the cycles between two instructions for 32 bytes of K on one of the four SM sub-partitions.
     mma: Mma {
+        /// f16 and bf16 operands with an f32 accumulator.
         f16,
-        /// With a 16-bit accumulator.
+        /// f16 operands with an f16 accumulator.
         f16_accumulator,
+        /// tf32 operands.
         tf32,
+        /// 8-bit integer operands.
         i8,
+        /// 8-bit float operands without block scales.
         f8,
-        /// With block scales.
+        /// 8-bit or 4-bit float operands with block scales.
         scaled,
+        /// f64 operands; for them, an instruction covers 4 elements of K.
         f64,
         /// Cycles from the issue of an instruction to its result.
         latency,
@@ -136,11 +171,13 @@ sections! {
         column,
         /// With A in shared memory and 128 rows, an MMA takes at least `shared_base + shared_column * N` cycles.
         shared_base,
+        /// The cycles per column of N in the minimum that `shared_base` describes.
         shared_column,
         /// As `shared_base`, for a CTA pair with 256 rows.
         pair_base,
-        /// As `shared_base` and `shared_column`, for a CTA pair with 128 rows.
+        /// As `shared_base`, for a CTA pair with 128 rows.
         pair_small_base,
+        /// As `shared_column`, for a CTA pair with 128 rows.
         pair_small_column,
         /// Cycles from the end of the last MMA until the threads that wait for the mbarrier run, with A in shared memory.
         commit,
@@ -169,21 +206,26 @@ sections! {
         bytes,
         /// Latency of a 32-bit load in cycles.
         latency,
-        /// Additional latency of 64-bit accesses per lane.
+        /// Additional latency in cycles if each lane loads 64 bits instead of 32.
         wide64,
-        /// Additional latency of 128-bit accesses per lane.
+        /// Additional latency in cycles if each lane loads 128 bits instead of 32.
         wide128,
+        /// Latency of `ldmatrix` in cycles.
         matrix,
+        /// Additional latency of an atomic over a load, in cycles.
         atomic,
-        /// Latency of the shared memory of another CTA in the cluster (distributed shared memory).
+        /// Latency of the shared memory of another CTA in the cluster (distributed shared memory), in cycles.
         remote_latency,
         /// Bytes per cycle from the shared memory of another CTA in the cluster.
         remote_bytes,
     }
     /// Global memory and its caches.
     global: GlobalMemory {
+        /// Latency in cycles of a load that hits the L1 cache.
         l1_latency,
+        /// Mean latency in cycles of a load that hits the L2 cache.
         l2_latency,
+        /// Latency in cycles of a load from device memory.
         memory_latency,
         /// Cycles by which the latency of a line in the far L2 partition exceeds the mean. In the near partition, it is lower by as
         /// much.
@@ -212,7 +254,7 @@ sections! {
     }
     /// Copies to and from shared memory.
     copy: Copy {
-        /// Additional latency of a TMA copy over a load.
+        /// Additional latency of a TMA copy over a load, in cycles.
         tma_latency,
         /// Cycles between two TMA copies that one thread issues.
         tma_issue,
@@ -220,18 +262,20 @@ sections! {
         tma_row,
         /// Bytes per cycle of TMA copies.
         tma_bytes,
-        /// Additional latency of the first use of a tensor map.
+        /// Additional latency of the first use of a tensor map, in cycles.
         tensor_map,
         /// Cycles until a TMA store has read shared memory.
         store_read,
         /// Cycles until a TMA store is complete.
         store_done,
-        /// Additional latency of `cp.async` over a load.
+        /// Additional latency of `cp.async` over a load, in cycles.
         async_latency,
     }
     /// Barriers and fences, in cycles.
     sync: Sync {
+        /// A CTA barrier (`bar.sync`), without the part that grows with the number of warps.
         barrier,
+        /// The additional cycles of a CTA barrier for each warp.
         barrier_warp,
         /// Cycles from an arrival at an mbarrier to the end of its phase.
         arrive,
@@ -239,13 +283,21 @@ sections! {
         wake,
         /// Cycles of a wait for a phase that has already ended.
         ready,
+        /// A memory fence of CTA or cluster scope.
         fence_cta,
+        /// A memory fence of device or system scope.
         fence_device,
+        /// A proxy fence (`fence.proxy`).
         fence_proxy,
+        /// A cluster barrier that orders no memory accesses.
         cluster,
+        /// A cluster barrier that orders the memory accesses of the CTAs.
         cluster_ordered,
+        /// The election of a lane (`elect.sync`).
         elect,
+        /// A change of a warpgroup's register count (`setmaxnreg`).
         set_registers,
+        /// A warp barrier (`bar.warp.sync`).
         warp,
     }
     /// The launch of grids and CTAs.

@@ -13,24 +13,31 @@ use std::sync::{LazyLock, OnceLock};
 pub struct Rates {
     /// Cycles of `mma.sync` for 16 rows, 8 columns and 32 bytes of K; for f64, 8 rows, 8 columns and 4 elements of K.
     mma: [(MmaRate, f64); MmaRate::ALL.len()],
-    /// `wgmma`, and `tcgen05.mma` with 128 rows, on targets that have the instruction.
+    /// The rate of `wgmma`; `None` on targets without it.
     pub wgmma: Option<ColumnRate>,
+    /// The rate of `tcgen05.mma` with 128 rows; `None` on targets without it.
     pub tcgen05: Option<ColumnRate>,
-    /// Additions, multiplications and multiply-adds of floats.
+    /// Additions, multiplications and multiply-adds of floats per cycle.
     pub multiply_add: u32,
-    /// Other simple operations: integer, logic, comparisons, minima, conversions.
+    /// Other simple operations per cycle: integer, logic, comparisons, minima, conversions.
     pub integer: u32,
-    /// Transcendental operations, and separately exponentials.
+    /// Transcendental operations except exponentials, per cycle.
     pub special: u32,
+    /// Exponentials per cycle.
     pub exponential: u32,
-    /// Bytes per cycle to and from shared memory, and from L2 to one SM while all SMs read.
+    /// Bytes per cycle to and from shared memory.
     pub shared: u32,
+    /// Bytes per cycle from L2 to one SM while all SMs read.
     pub copy: u32,
+    /// Cycles from the issue of `mma.sync` to its result.
     pub mma_latency: u32,
+    /// Cycles of an arithmetic op on a tile.
     pub arithmetic_latency: u32,
+    /// Latency of a load from shared memory.
     pub shared_latency: u32,
-    /// Global memory latency: for the first byte, and per KiB in flight.
+    /// The latency of global memory for the first byte of a copy.
     copy_latency: u32,
+    /// The additional latency of global memory for each KiB of a copy.
     copy_latency_per_kib: u32,
 }
 
@@ -98,11 +105,12 @@ impl Rates {
     }
 }
 
-/// The machine and the rates of each target, computed on first use: parsing all machines takes longer than scheduling a small
-/// kernel.
+/// The machine and the rates of each target. They are computed on first use, because parsing all machines takes longer than
+/// scheduling a small kernel.
 static PLANNED: LazyLock<BTreeMap<&'static str, OnceLock<(Machine, Rates)>>> =
     LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 
+/// The name of the chip for which the compiler optimizes code of a target.
 fn planned_chip(target: Target) -> &'static str {
     chips(target.name).expect("the test `every_target_has_rates` checks that each target has a chip").planned
 }

@@ -12,6 +12,7 @@ impl PartialEq for Line {
     }
 }
 
+/// A PTX module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
     /// The `//!tile` lines at the head, unmodified.
@@ -20,12 +21,13 @@ pub struct Module {
     pub version: (u32, u32),
     /// The names of `.target`, such as `sm_90a` and `debug`.
     pub target: Vec<String>,
-    /// Bits of an address.
+    /// The number of bits of an address.
     pub address_size: u32,
     /// The declarations, in text order.
     pub items: Vec<Item>,
 }
 
+/// A declaration or directive at the top level of a module.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// `.file`: a source file for `.loc`. `numbers` are its timestamp and size, or empty.
@@ -36,25 +38,31 @@ pub enum Item {
     },
     Variable(Variable),
     Function(Function),
+    /// A `.section`: debug information.
     Section {
         name: String,
         lines: Vec<SectionLine>,
     },
-    /// `.nv_intermediate_source_section`: the source text from which a compiler generated the PTX.
+    /// `.nv_intermediate_source_section`: the source text from which a compiler generated the PTX. `file` is the index of its
+    /// `.file`.
     IntermediateSource {
         ir_name: String,
         file: u64,
         text: String,
     },
+    /// `.pragma "…";`
     Pragma(Vec<String>),
+    /// `.alias name, target;`: a second name of a function.
     Alias {
         name: String,
         target: String,
     },
 }
 
+/// The linkage directive of a variable or function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linkage {
+    /// No directive.
     None,
     Visible,
     Extern,
@@ -62,6 +70,7 @@ pub enum Linkage {
     Common,
 }
 
+/// A variable or parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
     pub line: Line,
@@ -69,9 +78,9 @@ pub struct Variable {
     /// Whether the variable is a hidden parameter (`.hidden`), which the host object fills instead of the caller.
     pub hidden: bool,
     pub space: Space,
-    /// Alignment in bytes.
+    /// The alignment in bytes.
     pub align: Option<u32>,
-    /// Elements of a vector variable: 4 for `.v4`.
+    /// The number of elements of a vector variable: 4 for `.v4`.
     pub vector: Option<u32>,
     pub ty: Type,
     pub pointer: Option<Pointer>,
@@ -85,14 +94,15 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Size of the variable in bytes, or `None` if it overflows. The number of initial values replaces an empty bracket.
+    /// Returns the size of the variable in bytes, or `None` if it overflows. The number of initial values replaces an empty
+    /// bracket.
     pub fn bytes(&self) -> Option<u64> {
         let element_bytes = u64::from(self.ty.bytes()).checked_mul(self.vector.unwrap_or(1).into())?;
         self.dims.iter().try_fold(element_bytes, |total, dim| total.checked_mul(dim.unwrap_or(self.init.len() as u64)))
     }
 }
 
-/// `.ptr .space .align N` of a parameter.
+/// `.ptr .space .align N` of a parameter: the state space that the pointer points to, and the alignment in bytes of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
     pub space: Option<Space>,
@@ -103,8 +113,11 @@ pub struct Pointer {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Integer(i64),
+    /// The bits of a 32-bit float.
     F32(u32),
+    /// The bits of a 64-bit float.
     F64(u64),
+    /// `name+offset`: the address of a symbol, plus a number of bytes.
     Symbol {
         name: String,
         offset: i64,
@@ -121,6 +134,7 @@ pub enum Value {
     },
 }
 
+/// A kernel or function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     pub line: Line,
@@ -137,7 +151,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// The numbers after a directive such as `reqntid`, or `None` if the function does not have the directive.
+    /// Returns the numbers after a directive such as `reqntid`, or `None` if the function does not have the directive.
     pub fn directive(&self, name: &str) -> Option<&[i64]> {
         self.directives.iter().find(|directive| directive.name == name).map(|directive| &*directive.values)
     }
@@ -147,7 +161,9 @@ impl Function {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Directive {
     pub name: String,
+    /// The numbers after the name.
     pub values: Vec<i64>,
+    /// The quoted strings after the name, without the quotes.
     pub strings: Vec<String>,
 }
 
@@ -158,6 +174,7 @@ pub enum SectionLine {
     Data { ty: Type, values: Vec<Value> },
 }
 
+/// A statement in the body of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     Label {
@@ -165,13 +182,16 @@ pub enum Statement {
         name: String,
     },
     Instruction(Instruction),
+    /// `.reg .ty names;`
     Registers {
         ty: Type,
         names: Vec<RegisterName>,
     },
     Variable(Variable),
+    /// Statements in braces, which have a scope of their own.
     Block(Vec<Statement>),
     Location(Location),
+    /// `.pragma "…";`
     Pragma(Vec<String>),
     /// `name: .branchtargets a, b;`
     BranchTargets {
@@ -194,9 +214,10 @@ pub struct RegisterName {
     pub count: Option<u32>,
 }
 
+/// A `.loc`: the source position of the instructions after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Location {
-    /// `.loc_intermediate` instead of `.loc`.
+    /// Whether the directive is `.loc_intermediate` instead of `.loc`.
     pub intermediate: bool,
     pub file: u64,
     pub row: u64,
@@ -215,10 +236,12 @@ pub struct Inlined {
     pub column: u64,
 }
 
+/// An instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
     pub line: Line,
     pub guard: Option<Guard>,
+    /// The name without modifiers: `ld` of `ld.global.b32`.
     pub opcode: String,
     pub modifiers: Vec<Modifier>,
     pub operands: Vec<Operand>,
@@ -231,41 +254,46 @@ pub struct Guard {
     pub register: String,
 }
 
+/// An operand of an instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     /// A register, special register, variable, label or function, or `_`, which discards a result.
     Name(String),
-    /// `symbol+8`
+    /// `symbol+8`: the address of a symbol, plus a number of bytes.
     Offset {
         name: String,
         offset: i64,
     },
     Integer(i64),
+    /// The bits of a 32-bit float.
     F32(u32),
+    /// The bits of a 64-bit float.
     F64(u64),
-    /// `!%p`
+    /// `!%p`: a negated predicate.
     Not(String),
     /// `a|b`: two destinations of one instruction.
     Pair(Box<Operand>, Box<Operand>),
-    /// `{a, b}`
+    /// `{a, b}`: the registers of a vector.
     Vector(Vec<Operand>),
     /// `(a, b)`: the arguments or results of a call.
     List(Vec<Operand>),
-    /// `[base+offset]`, `[base, {x, y}]`, `[base, {x, y}, {o}]`
+    /// `[base+offset]`, `[base, {x, y}]` or `[base, {x, y}, {o}]`.
     Address(Address),
 }
 
+/// A memory address in brackets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
     /// A register or symbol; `None` for an absolute address.
     pub base: Option<String>,
+    /// The bytes after the base, or the absolute address.
     pub offset: i64,
     /// The operands after the base, within the brackets: the tensor coordinates, and then the im2col offsets.
     pub trailing_operands: Vec<Operand>,
 }
 
 impl Instruction {
-    /// The opcode with its modifiers, as written: `ld.global.v4.b32`.
+    /// Returns the opcode with its modifiers, as written: `ld.global.v4.b32`.
     pub fn full_name(&self) -> String {
         let mut name = self.opcode.clone();
         for modifier in &self.modifiers {
@@ -278,14 +306,14 @@ impl Instruction {
     pub fn has(&self, word: &str) -> bool {
         self.modifiers.iter().any(|modifier| modifier.name() == word)
     }
-    /// The types among the modifiers, in order.
+    /// Returns the types among the modifiers, in order.
     pub fn types(&self) -> impl DoubleEndedIterator<Item = Type> {
         self.modifiers.iter().filter_map(|modifier| match modifier {
             Modifier::Type(ty) => Some(*ty),
             _ => None,
         })
     }
-    /// The first state space among the modifiers.
+    /// Returns the first state space among the modifiers.
     pub fn space(&self) -> Option<Space> {
         self.modifiers.iter().find_map(|modifier| match modifier {
             Modifier::Space(space) => Some(*space),

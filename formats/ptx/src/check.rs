@@ -31,6 +31,7 @@ pub fn check(module: &Module) -> Vec<Diagnostic> {
     checker.errors
 }
 
+/// The state of the checks of one module.
 struct Checker {
     errors: Vec<Diagnostic>,
     /// The global names, each with whether it is declared but not defined.
@@ -49,6 +50,7 @@ enum NameKind {
 type Scopes = Vec<BTreeMap<String, NameKind>>;
 
 impl Checker {
+    /// Records an error at a line of the module.
     fn report(&mut self, line: Line, code: &str, message: String) {
         let place = Place::Source { file: "ptx".into(), line: line.0, column: 0, in_full: String::new() };
         self.errors.push(*Diagnostic::invalid(code, message).at(place));
@@ -61,6 +63,7 @@ impl Checker {
         }
     }
 
+    /// Checks a function: an entry returns nothing, and the statements of the body are valid.
     fn check_function(&mut self, function: &Function) {
         if function.entry && !function.returns.is_empty() {
             self.report(function.line, "PTX012", format!("entry '{}' returns a value", function.name));
@@ -73,6 +76,7 @@ impl Checker {
         self.check_block(body, &mut vec![scope]);
     }
 
+    /// Checks the statements of a block, in a scope of its own.
     fn check_block(&mut self, statements: &[Statement], scopes: &mut Scopes) {
         scopes.push(BTreeMap::new());
         for statement in statements {
@@ -87,6 +91,7 @@ impl Checker {
         }
         scopes.pop();
     }
+    /// Adds the names that a statement declares to the innermost scope.
     fn declare_statement(&mut self, statement: &Statement, scopes: &mut Scopes) {
         let (line, name, kind) = match statement {
             Statement::Label { line, name } => (*line, name, NameKind::Label),
@@ -129,6 +134,7 @@ impl Checker {
         self.globals.contains_key(name).then_some(NameKind::Variable)
     }
 
+    /// Checks the opcode, operand count, guard and operands of an instruction.
     fn check_instruction(&mut self, instruction: &Instruction, scopes: &Scopes) {
         let line = instruction.line;
         let operand_count = instruction.operands.len();
@@ -155,6 +161,7 @@ impl Checker {
         }
         self.check_widths(instruction, scopes);
     }
+    /// Checks that every name in an operand is declared.
     fn check_operand(&mut self, instruction: &Instruction, operand: &Operand, scopes: &Scopes) {
         match operand {
             Operand::Name(name) | Operand::Offset { name, .. } | Operand::Not(name) => {
@@ -176,6 +183,7 @@ impl Checker {
             Operand::Integer(_) | Operand::F32(_) | Operand::F64(_) => {}
         }
     }
+    /// Checks that a name is declared, or that it is a special register or `_`.
     fn check_declared(&mut self, instruction: &Instruction, name: &str, scopes: &Scopes) {
         if name == "_" || is_special_register(name) || self.find_name(name, scopes).is_some() {
             return;
@@ -208,6 +216,7 @@ impl Checker {
     }
 }
 
+/// Returns whether the name is a special register (`%tid.x`, `%clock`), which needs no declaration.
 fn is_special_register(name: &str) -> bool {
     const SCALAR_REGISTERS: &[&str] = &[
         "%laneid",

@@ -1,8 +1,9 @@
-//! Splits text into tokens. `.cta_group::1` and `.m16n8k16` are one token each. The text between `.source_begin` and `.source_end`
-//! is not PTX; it is one token too.
+//! Splits PTX text into tokens. `.cta_group::1` and `.m16n8k16` are one token each. The text between `.source_begin` and
+//! `.source_end` is not PTX; it is one token too.
 
 use base::diag::{Diagnostic, Place, Result};
 
+/// A token of PTX text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token<'a> {
     /// An identifier, including `%r1` and `$L__BB0_1`.
@@ -10,22 +11,30 @@ pub(crate) enum Token<'a> {
     /// `.name`, without the dot.
     Dot(&'a str),
     Integer(i64),
+    /// The bits of a 32-bit float.
     F32(u32),
+    /// The bits of a 64-bit float.
     F64(u64),
+    /// The text between the quotes.
     String(&'a str),
     /// The lines between `.source_begin` and `.source_end`.
     Source(&'a str),
     Punctuation(u8),
+    /// The end of the text.
     End,
 }
 
+/// Reads the tokens of a text one by one.
 #[derive(Debug)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
+    /// The byte offset of the next character.
     at: usize,
+    /// The line of the next character.
     line: u32,
     /// The byte offset of the last token's start.
     start: usize,
+    /// The line of the last token's start.
     start_line: u32,
 }
 
@@ -33,11 +42,11 @@ impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Lexer { text, at: 0, line: 1, start: 0, start_line: 1 }
     }
-    /// The line of the last token's start.
+    /// Returns the line of the last token's start.
     pub(crate) fn token_line(&self) -> u32 {
         self.start_line
     }
-    /// The byte offset of the last token's start.
+    /// Returns the byte offset of the last token's start.
     pub(crate) fn token_start(&self) -> usize {
         self.start
     }
@@ -45,6 +54,7 @@ impl<'a> Lexer<'a> {
     fn bytes(&self) -> &'a [u8] {
         self.text.as_bytes()
     }
+    /// Returns the byte at a distance after the current position, or 0 after the end of the text.
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -55,6 +65,7 @@ impl<'a> Lexer<'a> {
         self.at = end;
         part
     }
+    /// Skips the bytes that `accept` accepts, and returns them.
     fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &'a str {
         let accepted_bytes = self.bytes()[self.at..].iter().take_while(|&&byte| accept(byte)).count();
         self.advance_to(self.at + accepted_bytes)
@@ -75,6 +86,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
+    /// Skips white space and comments.
     fn skip_blanks_and_comments(&mut self) -> Result<()> {
         loop {
             self.take_while(|byte| byte.is_ascii_whitespace());
@@ -89,6 +101,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Reads the next token.
     pub(crate) fn next(&mut self) -> Result<Token<'a>> {
         self.skip_blanks_and_comments()?;
         let start = self.at;
@@ -133,6 +146,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Source(text))
     }
 
+    /// Reads a quoted string on one line. A backslash has no special meaning.
     fn lex_string(&mut self) -> Result<Token<'a>> {
         self.at += 1;
         let start = self.at;
@@ -176,6 +190,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// Returns whether the byte can be part of an identifier.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%')
 }

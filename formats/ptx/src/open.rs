@@ -1,4 +1,4 @@
-//! Parses and checks the contents of a file. Error messages have the file's name.
+//! Parses and checks the contents of a PTX file. Error messages contain the name of the file.
 
 use crate::{Module, check, parse};
 use base::diag::{Diagnostic, Place, Result};

@@ -1,4 +1,4 @@
-//! Parses tokens into the syntax tree.
+//! Parses PTX text into the syntax tree.
 
 use crate::ast::*;
 use crate::lexer::{Lexer, Token};
@@ -10,7 +10,7 @@ const MAX_DEPTH: u32 = 100;
 /// Maximum number of registers in a declaration such as `%r<9>`.
 const MAX_REGISTERS: i64 = 1 << 20;
 
-/// Parses an entire module.
+/// Parses the text of a module.
 pub fn parse(text: &str) -> Result<Module> {
     let mut parser = Parser { lexer: Lexer::new(text), token: Token::End, depth: 0 };
     parser.bump()?;
@@ -29,9 +29,12 @@ pub fn leading_comments(text: &str) -> &str {
     &text[..comments.map(str::len).sum()]
 }
 
+/// The state of a recursive-descent parser.
 struct Parser<'a> {
     lexer: Lexer<'a>,
+    /// The current token, which the lexer has read and the parser has not used.
     token: Token<'a>,
+    /// The nesting depth of the current block or operand.
     depth: u32,
 }
 
@@ -41,9 +44,11 @@ impl<'a> Parser<'a> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
     }
+    /// Returns the line of the current token.
     fn line(&self) -> Line {
         Line(self.lexer.token_line())
     }
+    /// Returns an error at the current token.
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {
         Err(self.lexer.error(self.lexer.token_start(), message))
     }
@@ -61,9 +66,11 @@ impl<'a> Parser<'a> {
         self.error(format!("expected {what}, found {token_text}"))
     }
 
+    /// Returns whether the current token is this punctuation character.
     fn is(&self, byte: u8) -> bool {
         self.token == Token::Punctuation(byte)
     }
+    /// Skips the current token if it is this punctuation character. Returns whether it was skipped.
     fn accept(&mut self, byte: u8) -> Result<bool> {
         let is_next = self.is(byte);
         if is_next {
@@ -71,9 +78,11 @@ impl<'a> Parser<'a> {
         }
         Ok(is_next)
     }
+    /// Skips this punctuation character, or returns an error if the current token is different.
     fn expect(&mut self, byte: u8) -> Result<()> {
         if self.accept(byte)? { Ok(()) } else { self.error_expected(&format!("'{}'", char::from(byte))) }
     }
+    /// Skips the current token if it is `.name`. Returns whether it was skipped.
     fn accept_dotted_name(&mut self, name: &str) -> Result<bool> {
         let is_next = self.token == Token::Dot(name);
         if is_next {
@@ -81,36 +90,43 @@ impl<'a> Parser<'a> {
         }
         Ok(is_next)
     }
+    /// Parses an identifier. `what` is the expected thing in the error message.
     fn parse_word(&mut self, what: &str) -> Result<&'a str> {
         let Token::Word(word) = self.token else { return self.error_expected(what) };
         self.bump()?;
         Ok(word)
     }
+    /// Parses an identifier into an owned string.
     fn parse_name(&mut self, what: &str) -> Result<String> {
         self.parse_word(what).map(str::to_owned)
     }
+    /// Parses any `.name`, and returns it without the dot.
     fn parse_dotted_name(&mut self, what: &str) -> Result<&'a str> {
         let Token::Dot(name) = self.token else { return self.error_expected(what) };
         self.bump()?;
         Ok(name)
     }
+    /// Parses a quoted string.
     fn parse_string(&mut self) -> Result<String> {
         let Token::String(text) = self.token else { return self.error_expected("a string") };
         self.bump()?;
         Ok(text.to_owned())
     }
+    /// Parses an integer with an optional minus.
     fn parse_integer(&mut self) -> Result<i64> {
         let is_negative = self.accept(b'-')?;
         let Token::Integer(value) = self.token else { return self.error_expected("an integer") };
         self.bump()?;
         Ok(if is_negative { value.wrapping_neg() } else { value })
     }
+    /// Parses an integer that is not negative.
     fn parse_count(&mut self) -> Result<u64> {
         match self.parse_integer()? {
             value if value >= 0 => Ok(value as u64),
             _ => self.error("expected a non-negative number"),
         }
     }
+    /// Parses an integer from 0 to `limit`. `what` is its name in the error message.
     fn parse_bounded_integer(&mut self, limit: i64, what: &str) -> Result<u32> {
         match self.parse_integer()? {
             value if (0..=limit).contains(&value) => Ok(value as u32),
@@ -126,6 +142,7 @@ impl<'a> Parser<'a> {
         Ok(parts)
     }
 
+    /// Parses `.version`, `.target` and `.address_size`, and returns a module without items.
     fn parse_header(&mut self) -> Result<Module> {
         let expect_directive = |parser: &mut Self, name: &str| match parser.accept_dotted_name(name)? {
             true => Ok(()),
@@ -139,7 +156,8 @@ impl<'a> Parser<'a> {
         let address_size = self.parse_bounded_integer(64, "the address size")?;
         Ok(Module { envelope: Vec::new(), version, target, address_size, items: Vec::new() })
     }
-    /// The lexer returns `9.4` as a float. Its shortest decimal form has the digits of the version.
+    /// Parses the two numbers of `.version`. The lexer returns `9.4` as a float, and its shortest decimal form has the digits of
+    /// the version.
     fn parse_version(&mut self) -> Result<(u32, u32)> {
         let Token::F64(bits) = self.token else { return self.error_expected("a version") };
         let text = f64::from_bits(bits).to_string();
@@ -151,6 +169,7 @@ impl<'a> Parser<'a> {
         Ok((major, minor.unwrap_or(0)))
     }
 
+    /// Parses a declaration at the top level. One declaration can have several variables, and each becomes an item.
     fn parse_item(&mut self, items: &mut Vec<Item>) -> Result<()> {
         let line = self.line();
         let Token::Dot(keyword) = self.token else { return self.error_expected("a directive") };
@@ -184,6 +203,7 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
+    /// Parses the linkage directive, if there is one.
     fn parse_linkage(&mut self) -> Result<Linkage> {
         let linkage = match self.token {
             Token::Dot("visible") => Linkage::Visible,
@@ -195,6 +215,7 @@ impl<'a> Parser<'a> {
         self.bump()?;
         Ok(linkage)
     }
+    /// Parses a `.file`.
     fn parse_file(&mut self) -> Result<Item> {
         self.bump()?;
         let index = self.parse_count()?;
@@ -205,6 +226,7 @@ impl<'a> Parser<'a> {
         }
         Ok(Item::File { index, name, numbers })
     }
+    /// Parses a `.section`.
     fn parse_section(&mut self) -> Result<Item> {
         self.bump()?;
         let name = match self.token {
@@ -227,6 +249,7 @@ impl<'a> Parser<'a> {
         }
         Ok(Item::Section { name, lines })
     }
+    /// Parses an `.nv_intermediate_source_section`.
     fn parse_intermediate_source(&mut self) -> Result<Item> {
         self.bump()?;
         self.expect(b'{')?;
@@ -242,6 +265,7 @@ impl<'a> Parser<'a> {
         self.expect(b'}')?;
         Ok(Item::IntermediateSource { ir_name, file, text: text.to_owned() })
     }
+    /// Skips `.name`, and the colon after it if `colon` is set.
     fn expect_field(&mut self, name: &str, colon: bool) -> Result<()> {
         if !self.accept_dotted_name(name)? {
             return self.error_expected(&format!("'.{name}'"));
@@ -249,12 +273,14 @@ impl<'a> Parser<'a> {
         if colon { self.expect(b':') } else { Ok(()) }
     }
 
+    /// Parses a type such as `.b32`.
     fn parse_data_type(&mut self) -> Result<Type> {
         let Token::Dot(name) = self.token else { return self.error_expected("a type") };
         let Some(ty) = Type::parse(name) else { return self.error(format!("'.{name}' is not a type")) };
         self.bump()?;
         Ok(ty)
     }
+    /// Parses `.align N`, if it is present.
     fn parse_align(&mut self) -> Result<Option<u32>> {
         if !self.accept_dotted_name("align")? {
             return Ok(None);
@@ -275,6 +301,7 @@ impl<'a> Parser<'a> {
         self.expect(b';')?;
         Ok(all)
     }
+    /// Parses the declaration of one variable or parameter, without the separator after it.
     fn parse_variable(&mut self, line: Line, linkage: Linkage) -> Result<Variable> {
         let hidden = self.accept_dotted_name("hidden")?;
         let Token::Dot(name) = self.token else { return self.error_expected("a state space") };
@@ -343,6 +370,7 @@ impl<'a> Parser<'a> {
             self.expect(b',')?;
         }
     }
+    /// Parses an element of an initialiser or of a debug section.
     fn parse_value(&mut self) -> Result<Value> {
         let name = match self.token {
             Token::F32(bits) => {
@@ -369,10 +397,12 @@ impl<'a> Parser<'a> {
         }
         Ok(Value::Symbol { name, offset: self.parse_optional_offset()? })
     }
+    /// Parses `+N`; without it, the offset is 0.
     fn parse_optional_offset(&mut self) -> Result<i64> {
         if self.accept(b'+')? { self.parse_integer() } else { Ok(0) }
     }
 
+    /// Parses a kernel or function, after its linkage.
     fn parse_function(&mut self, line: Line, linkage: Linkage) -> Result<Function> {
         let entry = self.parse_dotted_name("a function")? == "entry";
         let returns = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
@@ -390,6 +420,7 @@ impl<'a> Parser<'a> {
         };
         Ok(Function { line, linkage, entry, returns, name, params, directives, body })
     }
+    /// Parses a list of parameters in parentheses.
     fn parse_parameters(&mut self) -> Result<Vec<Variable>> {
         self.expect(b'(')?;
         if self.accept(b')')? {
@@ -402,6 +433,7 @@ impl<'a> Parser<'a> {
         self.expect(b')')?;
         Ok(list)
     }
+    /// Parses a directive between the parameters and the body of a function.
     fn parse_directive(&mut self, name: &str) -> Result<Directive> {
         self.bump()?;
         let mut directive = Directive { name: name.to_owned(), values: Vec::new(), strings: Vec::new() };
@@ -436,6 +468,7 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
         Ok(statements)
     }
+    /// Parses one statement, which can declare several variables.
     fn parse_statement(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
         let line = self.line();
         match self.token {
@@ -496,6 +529,7 @@ impl<'a> Parser<'a> {
         }
         Ok(Statement::Label { line, name })
     }
+    /// Parses a `.reg` declaration.
     fn parse_registers(&mut self) -> Result<Statement> {
         self.bump()?;
         let ty = self.parse_data_type()?;
@@ -511,6 +545,7 @@ impl<'a> Parser<'a> {
         self.expect(b';')?;
         Ok(Statement::Registers { ty, names })
     }
+    /// Parses a `.loc` or `.loc_intermediate`.
     fn parse_location(&mut self, intermediate: bool) -> Result<Statement> {
         self.bump()?;
         let (file, row, column) = (self.parse_count()?, self.parse_count()?, self.parse_count()?);
@@ -536,6 +571,7 @@ impl<'a> Parser<'a> {
         }
         Ok(Statement::Location(Location { intermediate, file, row, column, inlined }))
     }
+    /// Skips this identifier, or returns an error if the current token is different.
     fn expect_word(&mut self, word: &str) -> Result<()> {
         if self.token != Token::Word(word) {
             return self.error_expected(&format!("'{word}'"));
@@ -543,6 +579,7 @@ impl<'a> Parser<'a> {
         self.bump().map(drop)
     }
 
+    /// Parses the modifiers and operands of an instruction, after its name.
     fn parse_instruction(&mut self, line: Line, guard: Option<Guard>, name: &str) -> Result<Instruction> {
         let mut modifiers = Vec::new();
         while let Token::Dot(name) = self.token {
@@ -553,6 +590,7 @@ impl<'a> Parser<'a> {
         self.expect(b';')?;
         Ok(Instruction { line, guard, opcode: name.to_owned(), modifiers, operands })
     }
+    /// Parses an operand, or a pair `a|b`.
     fn parse_operand(&mut self) -> Result<Operand> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -566,6 +604,7 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
         Ok(operand)
     }
+    /// Parses an operand that is not a pair.
     fn parse_simple_operand(&mut self) -> Result<Operand> {
         match self.token {
             Token::Word(_) => {
@@ -587,6 +626,7 @@ impl<'a> Parser<'a> {
             _ => self.parse_signed_number(),
         }
     }
+    /// Parses an integer, or a negative 64-bit float.
     fn parse_signed_number(&mut self) -> Result<Operand> {
         if !self.is(b'-') {
             return self.parse_integer().map(Operand::Integer);
@@ -614,6 +654,7 @@ impl<'a> Parser<'a> {
         self.expect(close)?;
         Ok(operands)
     }
+    /// Parses an address in brackets.
     fn parse_address(&mut self) -> Result<Address> {
         self.bump()?;
         let mut address = Address { base: None, offset: 0, trailing_operands: Vec::new() };

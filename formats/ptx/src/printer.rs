@@ -1,4 +1,4 @@
-//! Prints the syntax tree.
+//! Prints the syntax tree as PTX text.
 
 use crate::ast::*;
 use std::fmt::Write as _;
@@ -18,10 +18,12 @@ pub fn print(module: &Module) -> String {
     out
 }
 
+/// Joins the texts of the parts, with the separator between them.
 fn join_texts<T>(parts: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(separator)
 }
 
+/// Quotes the strings and joins them with commas.
 fn quote_strings(strings: &[String]) -> String {
     join_texts(strings, ", ", |string| format!("\"{string}\""))
 }
@@ -45,6 +47,7 @@ fn print_item(out: &mut String, item: &Item) {
     };
 }
 
+/// Prints a debug section.
 fn print_section(out: &mut String, name: &str, lines: &[SectionLine]) {
     let _ = writeln!(out, ".section {name}\n{{");
     for line in lines {
@@ -56,6 +59,7 @@ fn print_section(out: &mut String, name: &str, lines: &[SectionLine]) {
     out.push_str("}\n");
 }
 
+/// Returns the linkage directive with a space after it, or nothing.
 fn linkage_text(linkage: Linkage) -> &'static str {
     match linkage {
         Linkage::None => "",
@@ -66,6 +70,7 @@ fn linkage_text(linkage: Linkage) -> &'static str {
     }
 }
 
+/// Returns the declaration of a variable or parameter, without the separator after it.
 fn variable_text(variable: &Variable) -> String {
     let mut text = linkage_text(variable.linkage).to_owned();
     if variable.hidden {
@@ -103,6 +108,7 @@ fn variable_text(variable: &Variable) -> String {
     text
 }
 
+/// Returns `+offset`, or nothing for 0.
 fn offset_text(offset: i64) -> String {
     if offset == 0 { String::new() } else { format!("+{offset}") }
 }
@@ -141,6 +147,7 @@ fn print_function(out: &mut String, function: &Function) {
     }
 }
 
+/// Prints statements in braces, at an indentation depth.
 fn print_block(out: &mut String, statements: &[Statement], depth: usize) {
     let indent = "\t".repeat(depth);
     let _ = writeln!(out, "{indent}{{");

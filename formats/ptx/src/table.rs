@@ -1,6 +1,6 @@
 //! The instruction table: a row per opcode, with the valid operand counts.
 
-/// The name of an opcode without modifiers, and its minimum and maximum operand counts.
+/// An opcode: its name without modifiers, and its minimum and maximum operand counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opcode {
     pub name: &'static str,
@@ -13,6 +13,7 @@ pub fn opcode(name: &str) -> Option<&'static Opcode> {
     OPCODES.binary_search_by(|opcode| opcode.name.cmp(name)).ok().map(|index| &OPCODES[index])
 }
 
+/// Makes a row of the table.
 const fn op(name: &'static str, min_operands: usize, max_operands: usize) -> Opcode {
     Opcode { name, min_operands, max_operands }
 }

@@ -16,12 +16,14 @@ use tensormap::Map;
 /// The key of a recipe line in the envelope.
 pub const TENSOR_MAP: &str = "tensor-map";
 
+/// A tensor map and the hidden parameter of a kernel that receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The name of the kernel.
     pub entry: String,
-    /// The name of its hidden parameter.
+    /// The name of the kernel's hidden parameter.
     pub param: String,
+    /// The description of the tensor map, as expressions over the arguments of the kernel.
     pub map: Map,
 }
 
@@ -30,7 +32,7 @@ impl Recipe {
     pub fn to_line(&self) -> String {
         format!("//!tile {TENSOR_MAP} {}\n", ron::to_string(self).expect("a recipe can be written as RON"))
     }
-    /// Parses the text after a line's key.
+    /// Parses the text after the key of a recipe line.
     pub fn parse(text: &str) -> Result<Recipe> {
         ron::from_str(text)
             .map_err(|error| Diagnostic::invalid("PTX021", format!("cannot parse the recipe of a tensor map: {error}")))

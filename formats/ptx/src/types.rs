@@ -8,10 +8,11 @@ macro_rules! names {
         pub enum $name { $($variant),* }
 
         impl $name {
-            /// The spelling, without the dot.
+            /// Returns the spelling, without the dot.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),* }
             }
+            /// Finds the variant with this spelling.
             pub fn parse(name: &str) -> Option<$name> {
                 match name { $($text => Some($name::$variant),)* _ => None }
             }
@@ -44,7 +45,7 @@ names! {
 }
 
 names! {
-    /// A state space, or a sub-qualified one such as `shared::cta`.
+    /// A state space, with a sub-qualifier if it has one (`shared::cta`).
     Space {
         Global = "global", Shared = "shared", SharedCta = "shared::cta", SharedCluster = "shared::cluster",
         Local = "local", Param = "param", ParamEntry = "param::entry", ParamFunc = "param::func", Const = "const",
@@ -52,7 +53,8 @@ names! {
 }
 
 impl Type {
-    /// Bits of a register or of a memory element of this type. A packed type such as `f16x2` counts all its elements.
+    /// Returns the number of bits of a register or memory element of this type. A packed type such as `f16x2` counts all its
+    /// elements.
     pub fn bits(self) -> u32 {
         use Type::*;
         match self {
@@ -65,14 +67,15 @@ impl Type {
             B128 | B4x16P64 | B6x16P32 | B6p2x16 => 128,
         }
     }
+    /// Returns the number of bytes of a memory element of this type.
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
-    /// Whether it is a signed scalar integer of 8 to 64 bits.
+    /// Returns whether the type is a signed scalar integer of 8 to 64 bits.
     pub fn is_signed(self) -> bool {
         matches!(self, Type::S8 | Type::S16 | Type::S32 | Type::S64)
     }
-    /// Whether it is a scalar float of 16 bits or more.
+    /// Returns whether the type is a scalar float of 16 bits or more.
     pub fn is_float(self) -> bool {
         matches!(self, Type::F16 | Type::Bf16 | Type::Tf32 | Type::F32 | Type::F64)
     }
@@ -88,6 +91,7 @@ pub enum Modifier {
 }
 
 impl Modifier {
+    /// Classifies a modifier from its spelling, without the dot.
     pub fn parse(name: &str) -> Modifier {
         if let Some(ty) = Type::parse(name) {
             Modifier::Type(ty)
@@ -97,6 +101,7 @@ impl Modifier {
             Modifier::Word(name.into())
         }
     }
+    /// Returns the spelling, without the dot.
     pub fn name(&self) -> &str {
         match self {
             Modifier::Type(ty) => ty.name(),

@@ -93,6 +93,7 @@ use Feature::*;
 
 const KIB: u32 = 1024;
 
+/// The row of sm_80, from which all other rows start.
 const AMPERE: Capabilities = Capabilities {
     name: "sm_80",
     title: "SM 80",
@@ -112,6 +113,7 @@ const AMPERE: Capabilities = Capabilities {
 /// Targets of the launch family `Ampere` with less shared memory.
 const AMPERE_SM86: Capabilities = Capabilities { shared_memory: 99 * KIB, ..AMPERE };
 
+/// The row of sm_90.
 const HOPPER: Capabilities = Capabilities {
     launch_family: LaunchFamily::Hopper,
     suffixes: &["a"],
@@ -121,6 +123,7 @@ const HOPPER: Capabilities = Capabilities {
     ..AMPERE
 };
 
+/// The row of sm_100, from which other Blackwell rows with tensor memory start.
 const BLACKWELL: Capabilities = Capabilities {
     launch_family: LaunchFamily::Blackwell,
     suffixes: &["a", "f"],
@@ -169,6 +172,7 @@ const BLACKWELL_NO_INT8: &[Feature] = &[
     TensorMemory,
 ];
 
+/// The row of sm_120, from which the row of sm_121 starts.
 const BLACKWELL_SM120: Capabilities = Capabilities {
     launch_family: LaunchFamily::BlackwellSm120,
     suffixes: &["a", "f"],
@@ -193,6 +197,7 @@ const BLACKWELL_SM120: Capabilities = Capabilities {
     ..AMPERE
 };
 
+/// The rows of all targets, in ascending order of the number in the name.
 pub(crate) const TARGETS: &[Capabilities] = &[
     AMPERE,
     Capabilities { name: "sm_86", title: "SM 86", ptx_target: "sm_86", llvm_processor: "sm_86", ..AMPERE_SM86 },

@@ -37,7 +37,7 @@ pub fn mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
-/// As [`mma_registers`], for chained MMAs whose other operands are in shared memory: seven eighths of the registers.
+/// [`mma_registers`] for chained MMAs whose right operands are in shared memory: seven eighths of the registers.
 pub fn async_mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(8) * 7
 }

@@ -8,7 +8,7 @@ use base::Value;
 use core_dialect::core_ops::Effect;
 use core_dialect::memory::{MemoryOrdering, Order};
 
-/// The effects of one op, without those of the ops in its regions.
+/// The effects of one op, without the effects of ops in its regions.
 #[derive(Clone, Debug, Default)]
 pub struct Effects<'a> {
     /// Accesses to buffers of the function's table.
@@ -17,10 +17,11 @@ pub struct Effects<'a> {
     pub global: Option<GlobalAccess<'a>>,
     pub synchronises: Option<Synchronises>,
     pub completes: Completes,
-    /// The effect of a core op.
+    /// The effect of a core op; [`Effect::Nothing`] for other ops.
     pub core_effect: Effect,
 }
 
+/// An access to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferAccess {
     pub buffer: Buffer,
@@ -242,11 +243,13 @@ pub mod constructors {
             self.global.iter_mut().for_each(|access| access.by_one_thread = true);
             self
         }
+        /// The same effects, with another point of completion.
         pub(crate) fn completing(self, completes: Completes) -> Effects<'a> {
             Effects { completes, ..self }
         }
     }
 
+    /// Returns whether a single thread accesses each element. See [`GlobalAccess::by_one_thread`].
     fn is_by_one_thread(access_kind: AccessKind, order: &Order) -> bool {
         access_kind == AccessKind::Changes || order.semantics != MemoryOrdering::Weak
     }

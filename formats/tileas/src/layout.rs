@@ -108,9 +108,9 @@ impl Layout {
         self.map(|basis| (0..result.len()).filter(|&d| operand[d] != 1).map(|d| from.coordinate(basis, d) << to.shift[d]).sum())
     }
 
-    /// For each register of this layout, the register of `from` in the same thread that holds the element to which `f` maps. `None`
-    /// if such an element is in another thread, or if threads would have to read different registers. Otherwise a conversion only
-    /// renames registers.
+    /// For each register of this layout, the register of `from` in the same thread that holds the element to which `f` maps. A
+    /// conversion then only renames registers. `None` if such an element is in another thread, or if threads would have to read
+    /// different registers.
     pub fn renaming(&self, from: &Layout, f: impl Fn(u32) -> u32) -> Option<Vec<usize>> {
         let same_threads =
             |to: &[u32], from: &[u32]| to.len() == from.len() && to.iter().zip(from).all(|(to, from)| f(*to) == *from);
@@ -165,10 +165,11 @@ pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
     Span::of(bases).solve(target)
 }
 
-/// The span of some bases in reduced form, for many calls of [`Span::solve`].
+/// All XORs of some bases, in the reduced form of Gaussian elimination, for many calls of [`Span::solve`].
 #[derive(Clone, Copy)]
 pub struct Span {
-    /// By bit: a XOR of bases whose highest set bit is this bit, and the bases in it; 0 if there is none.
+    /// For each bit, a XOR of bases whose highest set bit is this bit, and the set of these bases as bits. Both are 0 if there is
+    /// none.
     pivots: [(u32, usize); u32::BITS as usize],
 }
 
@@ -184,8 +185,8 @@ impl Span {
         span
     }
 
-    /// The number whose set bits select bases with XOR `target`, or `None`. It selects no basis that is a combination of earlier
-    /// bases.
+    /// The number whose set bits select bases with XOR `target`. `None` if there is none. The number selects no basis that is a
+    /// combination of earlier bases.
     pub fn solve(&self, target: u32) -> Option<usize> {
         let (rest, selected) = self.reduce(target, 0);
         (rest == 0).then_some(selected)

@@ -34,7 +34,7 @@ impl LiveRange {
     }
 }
 
-/// The buffers that are staged even if no copy prefetches: the buffers that asynchronous copies fill in blocks with TMA copies.
+/// The buffers that have stages even if no copy prefetches. Asynchronous copies fill these buffers in blocks with TMA copies.
 /// Reason: TMA fills pipeline stages.
 pub fn min_staged_buffers<O: Operation, T>(
     (body, region): (&Body<O, T>, Region),
@@ -74,6 +74,7 @@ pub fn liveness<O: Operation, T>(
     walk.liveness
 }
 
+/// A walk over all ops in program order, which collects live ranges.
 struct Walk<'a, O, T> {
     body: &'a Body<O, T>,
     effects: for<'b> fn(&'b O) -> Effects<'b>,
@@ -99,7 +100,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
                 continue;
             }
             inner.iter().for_each(|inner| self.walk_region(*inner));
-            // A buffer that is live before a loop and used in it stays live to the end of the loop, because the next iteration uses
+            // A buffer that is live before a loop and used in it stays live to the end of the loop. Reason: the next iteration uses
             // it again.
             for live_range in self.liveness.values_mut().filter(|live_range| live_range.last > start && live_range.first < start) {
                 live_range.last = self.position;

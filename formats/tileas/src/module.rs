@@ -54,7 +54,7 @@ pub struct BufferInfo {
     pub space: Space,
 }
 
-/// The attributes of a kernel.
+/// The attributes of a kernel in `.as`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
     pub private: bool,
@@ -84,6 +84,7 @@ impl BufferInfo {
     }
 }
 
+/// A module of `.as`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
     pub layouts: Arena<LayoutId, Layout>,

@@ -40,7 +40,7 @@ pub enum CopyAtom {
     ByteMatrix,
 }
 
-/// The location of an MMA operand or accumulator.
+/// The location of an operand or of the accumulator of an MMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MmaOperand {
@@ -69,6 +69,7 @@ impl MmaOperand {
             MmaOperand::Memory { .. } => None,
         }
     }
+    /// The effects of reading the operand.
     fn read_effects<'a>(&self, proxy: Proxy) -> Effects<'a> {
         self.access_effects(AccessKind::Reads, proxy)
     }
@@ -126,7 +127,7 @@ fn scale_effects<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
 /// The maximum latency hint of a copy; the minimum is 1.
 pub const MAX_LATENCY: u32 = 10;
 
-/// The conversion between two register layouts.
+/// The instructions of a conversion between two register layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Route {
@@ -172,18 +173,23 @@ base::ops! {
         /// As in `.aa`. `versioned` is as for `load_view`. Result: token.
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode, versioned: bool }
             = at_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
-        /// As in `.aa`. `multimem` instructions access 32-bit words, so 16-bit elements are accessed in pairs of neighbours.
+        /// As in `.aa`. `multimem` instructions access 32-bit words, so threads access 16-bit elements in pairs of neighbours.
+        /// Results: tile, token.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
             = at_view(AccessKind::Reads, view, index, MovedTile::Result, token, order).by_one_thread(),
         /// As in `.aa`, in the vectors of `multicast_load`. Result: token.
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
             = at_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
+        /// As in `.aa`, by an atom. Results: tile, token.
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
             = at_pointers(AccessKind::Reads, ptr, MovedTile::Result, token, order),
+        /// As in `.aa`, by an atom. Result: token.
         Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
             = at_pointers(AccessKind::Writes, ptr, MovedTile::Operand(*value), token, order),
+        /// As in `.aa`. Results: the old elements, token.
         AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode }
             = at_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
+        /// As in `.aa`. Results: the old elements, token.
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order }
             = at_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
 
@@ -191,8 +197,8 @@ base::ops! {
         SharedStore "shared_store" { x: Value, buffer: Buffer, stage: Option<Value>, atom: CopyAtom }
             = writes(buffer, stage, Proxy::Generic),
         /// Loads a full buffer into the result's layout. In `.sched`, `per_k_step` loads each fragment right before its MMA step.
-        /// `prefetch_next` loads the first fragments of a loop's next iteration, after the waits that they need, before the last
-        /// MMAs of this iteration.
+        /// With `prefetch_next`, the first fragments for a loop's next iteration are loaded before the last MMAs of this iteration.
+        /// They are loaded after the waits that they need.
         SharedLoad "shared_load" { buffer: Buffer, stage: Option<Value>, atom: CopyAtom, per_k_step: bool, prefetch_next: bool }
             = reads(buffer, stage, Proxy::Generic),
         /// Loads, for each element of `index`, the buffer element with this element number.
@@ -216,14 +222,14 @@ base::ops! {
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region }
             = computes(),
 
-        /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand names its location:
-        /// `registers(%7)`, or `memory(buffer: 0, stage: %8, transposed: true)`. The accumulator does, too. An accumulator in
-        /// registers gives a result; the op updates an accumulator in tensor memory in place. If `zero_init` is true, the
-        /// accumulator counts as zero whatever it contains (PTX `scale-d = 0`); only wgmma and tcgen05 atoms support it. Atoms with
-        /// block scales take one scale for each block of elements along K, in their scale layout. The op is complete when executed,
-        /// unless it is `in_flight`. Up to the `group_wait` of an MMA in flight, only another MMA in flight may access the
-        /// accumulator, and no op may change the operands. In a program with waits, an MMA in tensor memory is complete after a
-        /// wait for the pipeline stage to which its role committed it.
+        /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand and the accumulator name their
+        /// location: `registers(%7)`, or `memory(buffer: 0, stage: %8, transposed: true)`. With an accumulator in registers, the op
+        /// has a result. It updates an accumulator in tensor memory in place. If `zero_init` is true, the accumulator counts as
+        /// zero whatever it contains (PTX `scale-d = 0`). Only wgmma and tcgen05 atoms support `zero_init`. Atoms with block scales
+        /// take one scale for each block of elements along K, in their scale layout. The op is complete when executed, unless it is
+        /// `in_flight`. Up to the `group_wait` of an MMA in flight, only another MMA in flight may access the accumulator, and no
+        /// op may change the operands. In a program with waits, an MMA in tensor memory is complete after a wait for the pipeline
+        /// stage to which its role committed it.
         Mma "mma" { in_flight: bool, lhs: MmaOperand, rhs: MmaOperand, acc: MmaOperand, zero_init: Option<Value>, lhs_scale: Option<MmaOperand>, rhs_scale: Option<MmaOperand>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
             = lhs.read_effects(mma_proxy(atom)).and(rhs.read_effects(mma_proxy(atom))).and(scale_effects(lhs_scale, mma_proxy(atom))).and(scale_effects(rhs_scale, mma_proxy(atom)))
                 .and(acc.access_effects(accumulator_access(zero_init), mma_proxy(atom))).completing(mma_completion(atom, *in_flight)),
@@ -254,8 +260,8 @@ impl Op {
         self.effects().is_pure()
     }
 
-    /// The buffers that the op accesses, each with its stage operand. If an access were missing here, it would get no stage, and
-    /// the verifier would reject it.
+    /// The buffers that the op accesses, each with its stage operand. The list must be complete: the verifier rejects an access to
+    /// a multi-stage buffer without a stage.
     pub fn stages_mut(&mut self) -> Vec<(Buffer, &mut Option<Value>)> {
         match self {
             Op::CopyView { buffer, stage, .. }
@@ -294,7 +300,7 @@ impl Op {
         }
     }
 
-    /// The MMA operands, if all are in registers.
+    /// The left and right operand of an MMA, if both are in registers. `None` for other ops.
     pub fn fragments(&self) -> Option<[Value; 2]> {
         match self {
             Op::Mma { lhs, rhs, .. } => Some([lhs.registers()?, rhs.registers()?]),

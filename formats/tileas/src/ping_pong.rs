@@ -1,4 +1,4 @@
-//! Purpose: finds two independent components of a function for ping-pong scheduling. Each component has its own accumulators in
+//! Purpose: find two independent components of a function for ping-pong scheduling. Each component has its own accumulators in
 //! tensor memory, from which its threads compute MMA operands.
 //! Requires: a verified program, before or after scheduling.
 //! Establishes: nothing; it is an analysis. The result assigns ops and buffers to two warp roles.
@@ -30,8 +30,8 @@ pub struct PingPong {
 }
 
 impl PingPong {
-    /// Returns whether two buffers can share memory: they belong to the same component, or one of them is not in the table. Reason:
-    /// a warp role does not know when the buffers of another role are dead.
+    /// Returns whether two buffers can share memory: they belong to the same component, or one of them is not in `buffers`. Reason:
+    /// no synchronisation orders a warp role after the last access of another role to a buffer.
     pub fn can_share_memory(&self, a: Buffer, b: Buffer) -> bool {
         let component_of = |buffer: Buffer| self.buffers.get(&buffer);
         component_of(a).zip(component_of(b)).is_none_or(|(a, b)| a.is_some() && a == b)
@@ -73,7 +73,7 @@ pub fn ping_pong<O: TileAsOp>(
     };
     let components = components(body, region, effects_of);
     let components_of = |ops: Vec<OpId>| ops.into_iter().filter_map(|op| components.of(op)).collect::<BTreeSet<usize>>();
-    // A component without computation between MMAs has nothing to overlap with the other one.
+    // A component without computation between MMAs has nothing to overlap with the MMAs of the other component.
     let with_loads = components_of(tmem_loads);
     let with_stores = components_of(find_in_loops(|op| matches!(op, Op::TmemStore { .. })));
     let with_mmas = components_of(find_in_loops(|op| tmem_accumulator(op).is_some()));

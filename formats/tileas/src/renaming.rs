@@ -1,4 +1,4 @@
-//! Ops whose result elements are each an element of the operand.
+//! Core ops that only move or repeat elements: each result element is an element of the operand.
 
 use crate::layout::{Layout, Strides};
 use core_dialect::core_ops::Core;

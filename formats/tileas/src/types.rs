@@ -6,6 +6,7 @@ use core_dialect::rules::{CoreType, MiddleType};
 use core_dialect::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 use serde::{Deserialize, Serialize};
 
+/// The type of a value in `.as`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     /// A scalar, with the same value in every thread of the CTA.
@@ -22,18 +23,21 @@ pub enum Type {
 }
 
 impl Type {
+    /// The element type of a scalar or tile.
     pub fn elem(&self) -> Option<Elem> {
         match self {
             Type::Scalar(elem) | Type::Tile { elem, .. } => Some(*elem),
             _ => None,
         }
     }
+    /// The extents of a tile; empty for other types.
     pub fn shape(&self) -> &[u32] {
         match self {
             Type::Tile { shape, .. } => shape,
             _ => &[],
         }
     }
+    /// The layout of a tile.
     pub fn layout(&self) -> Option<LayoutId> {
         match self {
             Type::Tile { layout, .. } => Some(*layout),

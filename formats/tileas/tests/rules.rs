@@ -107,7 +107,7 @@ fn a_value_of_one_thread_goes_through_a_buffer() {
     assert_eq!(verdict(&alone), "accepted");
 }
 
-/// As `an_edited_mma_loop_is_rejected`, for a loop with TMA loads.
+/// Like `an_edited_mma_loop_is_rejected`, for a loop with TMA loads.
 #[test]
 fn edited_tma_copies_are_rejected() {
     let sample = include_str!("tma.as");
@@ -373,7 +373,7 @@ fn a_forwarded_predicate_proves_a_write() {
         chosen(&counted("%t", "W", "%f")),
         // Inside the loop, the predicate proves that an earlier iteration wrote.
         counted("%t", &format!("W\n{}", read("%p")), "%f"),
-        // The predicate that is false proves the write.
+        // A false predicate proves the write.
         counted("%f", "W", "%t") + "if(cond: %a) {\nR\nyield\n} {\nyield\n}",
     ];
     for body in &accepted {

@@ -6,7 +6,7 @@ use base::Arena;
 use core_dialect::memory::Padding;
 use numerics::Scalar;
 
-/// A tile has at most this many elements.
+/// The maximum number of elements of a tile: 2^24, as in NVIDIA's tileiras.
 pub const MAX_TILE_ELEMENTS: i64 = 16_777_216;
 
 type Check<T = ()> = Result<T, String>;
@@ -154,6 +154,7 @@ fn check_traversal_strides(strides: &[i32], rank: usize) -> Check {
     Ok(())
 }
 
+/// Joins texts with commas.
 fn join<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
     values.iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -16,9 +16,13 @@ macro_rules! constraints {
     };
 }
 
+/// The integer element types except i4.
 const INTS: &[Scalar] = &[I1, I8, I16, I32, I64];
+/// The float element types with general arithmetic.
 const BASE_FLOATS: &[Scalar] = &[F16, BF16, F32, F64];
+/// The element types of the operands of `mmaf`.
 const MMAF_OPERAND_ELEMENTS: &[Scalar] = &[F16, BF16, F32, F64, TF32, F8E4M3FN, F8E5M2];
+/// The element types of the accumulator and result of `mmaf`.
 const MMAF_RESULT_ELEMENTS: &[Scalar] = &[F16, F32, F64];
 
 fn is_tile_of(ty: &Type, elements: &[Scalar]) -> bool {

@@ -46,6 +46,7 @@ pub enum Direction {
     Reverse,
 }
 
+/// The symbol visibility of MLIR: whether code outside the module can refer to a function or global.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Visibility {
     Public,
@@ -82,7 +83,7 @@ wire_enum! {
     Access { In = "in", Out = "out", InOut = "inout" }
 }
 
-/// `Absent` has no number: it means that the bytecode has no attribute.
+/// The variant `Absent` has no number, because it means that the type has no pointer attribute.
 impl PointerSharing {
     pub const SPELLINGS: &'static [&'static str] = &["none", "unicast", "multicast"];
 

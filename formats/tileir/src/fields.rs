@@ -38,8 +38,8 @@ pub enum FieldShape {
 }
 
 impl FieldShape {
-    /// Whether fields of this shape have a bit in the flags word. Exception: optional operands of ops with an operand count do
-    /// not.
+    /// Whether fields of this shape have a bit in the flags word of their op. Exception: if the op has an operand count, its
+    /// optional operands have no bit.
     pub fn has_flag(self) -> bool {
         matches!(
             self,
@@ -103,6 +103,7 @@ pub enum FieldValue {
 /// A Rust type that op fields may have.
 pub trait Field: Sized {
     const SHAPE: FieldShape;
+    /// Returns the value of the field.
     fn get(&self) -> FieldRef<'_>;
     /// Returns `None` if the value has another shape or is out of range.
     fn from_value(value: FieldValue) -> Option<Self>;

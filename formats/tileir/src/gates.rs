@@ -37,10 +37,12 @@ pub enum TypeKind {
 /// A row of [`TYPES`].
 #[derive(Debug)]
 pub struct TypeRow {
+    /// The tag of the type's record in the bytecode.
     pub tag: u8,
     pub kind: TypeKind,
     /// The name in messages.
     pub name: &'static str,
+    /// The first version with this kind of type.
     pub since: Version,
     /// Valid only in files whose header signals preview content.
     pub preview: bool,
@@ -136,9 +138,12 @@ pub enum AttributeKind {
 /// A row of [`ATTRIBUTES`].
 #[derive(Debug)]
 pub struct AttributeRow {
+    /// The tag of the attribute in the bytecode.
     pub tag: u8,
     pub kind: AttributeKind,
+    /// The first version with this kind of attribute.
     pub since: Version,
+    /// Valid only in files whose header signals preview content.
     pub preview: bool,
 }
 
@@ -233,6 +238,7 @@ features! {
 pub struct ValueRow {
     pub enumeration: &'static str,
     pub value: &'static str,
+    /// The first version with the value.
     pub since: Version,
 }
 
@@ -243,6 +249,7 @@ pub const VALUES: &[ValueRow] = &[
     ValueRow { enumeration: "PtrAttr", value: "multicast", since: V13_5 },
 ];
 
+/// The first version with an enumeration value; the first of all versions if [`VALUES`] has no row for it.
 fn value_since(enumeration: &str, value: &str) -> Version {
     VALUES.iter().find(|row| row.enumeration == enumeration && row.value == value).map_or(Version::FIRST, |row| row.since)
 }
@@ -283,7 +290,7 @@ pub fn versions_page() -> String {
         };
         let is_new_in_version = |opcode: &&Opcode| opcode.info().since == version;
         write_line(
-            "ops",
+            "new ops",
             Opcode::ALL.iter().filter(is_new_in_version).map(|opcode| format!("`{}`", opcode.info().mnemonic)).collect(),
         );
         let fields = Opcode::ALL.iter().flat_map(|opcode| {
@@ -291,13 +298,13 @@ pub fn versions_page() -> String {
                 opcode.info().fields.iter().filter(|field| field.since > opcode.info().since && field.since == version);
             later_fields.map(|field| format!("`{}` of `{}`", field.wire_name, opcode.info().mnemonic))
         });
-        write_line("fields of ops", fields.collect());
+        write_line("new fields of existing ops", fields.collect());
         let types = |preview: bool| TYPES.iter().filter(move |row| row.since == version && row.preview == preview);
-        write_line("types", types(false).map(|row| format!("`{}`", row.name)).collect());
+        write_line("new types", types(false).map(|row| format!("`{}`", row.name)).collect());
         let attributes = |preview: bool| ATTRIBUTES.iter().filter(move |row| row.since == version && row.preview == preview);
-        write_line("attributes", attributes(false).map(|row| format!("`{:?}`", row.kind)).collect());
+        write_line("new attributes", attributes(false).map(|row| format!("`{:?}`", row.kind)).collect());
         let values = VALUES.iter().filter(|row| row.since == version);
-        write_line("values", values.map(|row| format!("`{}` of `{}`", row.value, row.enumeration)).collect());
+        write_line("new values of enumerations", values.map(|row| format!("`{}` of `{}`", row.value, row.enumeration)).collect());
         for feature in Feature::ALL.iter().filter(|feature| feature.since() == version) {
             out += &format!("- {}\n", feature.text());
         }
@@ -306,8 +313,8 @@ pub fn versions_page() -> String {
                 out += &format!("- {what}, only as preview content: {}\n", items.join(", "));
             }
         };
-        write_preview_line("types", types(true).map(|row| format!("`{}`", row.name)).collect());
-        write_preview_line("attributes", attributes(true).map(|row| format!("`{:?}`", row.kind)).collect());
+        write_preview_line("new types", types(true).map(|row| format!("`{}`", row.name)).collect());
+        write_preview_line("new attributes", attributes(true).map(|row| format!("`{:?}`", row.kind)).collect());
     }
     out
 }

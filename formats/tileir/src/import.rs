@@ -8,7 +8,7 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use base::{Envelope, File, Payload};
 
-/// The phase of every `.tile` file; the format has only one.
+/// The field `phase` in the header of every `.tile` file. Unlike the later formats, `.tile` has only one phase.
 pub const PHASE: &str = "read";
 
 /// Reads and verifies a program. `name` is the file's name for messages, and `producer` the name of the reading tool.

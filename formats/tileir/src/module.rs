@@ -10,6 +10,7 @@ use base::{Arena, Body, Loc};
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 
+/// A Tile IR program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Module {
     /// The bytecode version of the program.
@@ -33,13 +34,16 @@ pub struct Constant {
     pub data: Box<[u8]>,
 }
 
+/// A variable of the module in global memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Global {
     pub name: StringId,
     pub ty: TypeId,
     pub value: ConstantId,
+    /// The requested alignment of the address in bytes; 0 requests only the natural alignment.
     pub alignment: u64,
     pub visibility: Visibility,
+    /// Whether programs only read the global.
     pub constant: bool,
     pub loc: Loc,
 }

@@ -28,7 +28,7 @@ pub type Hints = Option<Box<Dictionary>>;
 pub enum Effects {
     /// No effects; the op may execute speculatively.
     Pure,
-    /// No effects, but the op may be undefined for some operands.
+    /// No effects, but the behaviour is undefined for some operands, so the op must not execute speculatively.
     NoMemory,
     /// Reads or writes memory, or has another side effect.
     Memory,
@@ -62,6 +62,7 @@ pub struct ResultInfo {
     /// The name in the text form and in messages.
     pub name: &'static str,
     pub constraint: &'static Constraint,
+    /// Whether the result stands for any number of values.
     pub variadic: bool,
 }
 
@@ -107,6 +108,7 @@ pub struct OpInfo {
     pub mnemonic: &'static str,
     /// NVIDIA's name of the op, for messages.
     pub class: &'static str,
+    /// The first version with the op.
     pub since: Version,
     pub effects: Effects,
     pub count_encoding: CountEncoding,
@@ -296,6 +298,7 @@ macro_rules! ops {
     };
 }
 
+/// Whether an entry of the op table has the word `variadic`, i.e. stands for any number of results.
 const fn is_variadic(word: &str) -> bool {
     !word.is_empty()
 }

@@ -6,6 +6,7 @@ use crate::types::{Attribute, Dictionary, StringId, Type, TypeId};
 use base::Loc;
 use serde::{Deserialize, Serialize};
 
+/// An operator of symbolic integer expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ExprOp {
     Mul,
@@ -16,6 +17,7 @@ pub enum ExprOp {
     CeilDiv,
 }
 
+/// The memory that holds a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MemorySpace {
     Local,

@@ -32,9 +32,10 @@ pub enum Element {
     Ptr(Pointer),
 }
 
+/// A type of Tile IR.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Type {
-    /// Outside tiles, scalars occur only as parts of other types.
+    /// A scalar type. No value has a scalar type: a scalar occurs only inside another type, such as a tile.
     Scalar(Scalar),
     Ptr(Pointer),
     Tile {
@@ -55,7 +56,7 @@ pub enum Type {
         dim_map: Box<[i32]>,
         padding: Option<Padding>,
     },
-    /// As a partition, but the origins of neighbouring tiles are `traversal` elements apart.
+    /// Like a partition view, but the origins of neighbouring tiles are `traversal` elements apart, so tiles can overlap.
     StridedView {
         tile: Box<[i32]>,
         traversal: Box<[i32]>,
@@ -78,13 +79,15 @@ pub enum Type {
     Preview(PreviewType),
 }
 
+/// A pointer type: the pointee, and how devices share the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pointer {
     pub pointee: Scalar,
+    /// How several devices share the memory to which the pointer points.
     pub space: PointerSharing,
 }
 
-/// The pointer attribute: how several devices share the memory. `Absent` (no attribute) and `None` leave this open.
+/// The pointer attribute: how several devices share the memory. `Absent` (no attribute) and `None` do not specify the sharing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PointerSharing {
     #[default]

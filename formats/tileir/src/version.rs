@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! versions {
     ($($variant:ident $major:literal $minor:literal;)*) => {
+        /// A version of the bytecode format.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Version {
             $($variant,)*

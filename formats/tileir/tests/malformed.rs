@@ -1,5 +1,5 @@
-//! Malformed files and the messages of NVIDIA's tileiras 13.5.37: `malformed/NAME.tileirbc` and `malformed/NAME.stderr`. The reader
-//! prints the same lines, except where `DIFFERENCES` gives a reason.
+//! The reader rejects malformed files with the messages of NVIDIA's tileiras 13.5.37, except where `DIFFERENCES` gives a reason.
+//! The files are `malformed/NAME.tileirbc`, and NVIDIA's messages `malformed/NAME.stderr`.
 
 use std::path::Path;
 use tileir::bytecode::{Features, read};

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tileir::bytecode::Features;
 
+/// The number of damaged files per run.
 const MUTANTS: usize = 200_000;
 /// The maximum number of live heap bytes while the reader reads a file of `size` bytes.
 fn heap_limit(size: usize) -> usize {
@@ -47,7 +48,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         } else {
             LIVE.fetch_sub(layout.size() - size, Relaxed);
         }
-        // SAFETY: as for `dealloc`.
+        // SAFETY: pointer and layout are those of an earlier `alloc`, and the caller upholds the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -1,4 +1,4 @@
-//! `VERSIONS.md` equals the output of the version tables.
+//! The version tables: `VERSIONS.md` lists their content, every element type has a row, and tags are unique.
 
 #[test]
 fn the_document_of_versions_is_up_to_date() {

@@ -11,6 +11,7 @@ mod stages;
 use mutate::Form;
 use std::path::{Path, PathBuf};
 
+/// A property of all inputs of one kind, with seed inputs.
 pub struct Target {
     pub name: &'static str,
     /// The form of the inputs, for [`mutate`].
@@ -24,6 +25,7 @@ const fn target(name: &'static str, form: Form, seeds: &'static [(&'static str, 
     Target { name, form, seeds, run }
 }
 
+/// All fuzz targets.
 pub const TARGETS: &[Target] = &[
     target("bytecode", Form::Bytes, &[("tests/run", "tileirbc")], readers::check_bytecode),
     target("text", Form::Lines, &[("tests/fault-injection", "tileir"), ("formats/tileir/tests/programs", "")], readers::check_text),

@@ -19,6 +19,7 @@ impl Random {
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
+    /// A number less than `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -132,6 +133,7 @@ pub fn mutate_input(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
 /// Boundary values of counts, indices and lengths.
 const EDGES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
+/// Flips, replaces, inserts or repeats a few bytes, or truncates the input.
 fn edit_bytes(input: &[u8], random: &mut Random) -> Vec<u8> {
     let mut edited = input.to_vec();
     for _ in 0..1 + random.below(4) {

@@ -28,6 +28,7 @@ fn read_and_check_round_trips<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
     Some(file)
 }
 
+/// Returns a binary input with the length and hash of its contents in the header. Other inputs stay the same.
 fn with_matching_header(bytes: &[u8]) -> Vec<u8> {
     let (mut bytes, header) = (bytes.to_vec(), MAGIC.len() + 8 + 32);
     if bytes.starts_with(&MAGIC) && bytes.len() > header {

@@ -1,6 +1,7 @@
-//! Compares two stages of one program value by value. The values of the other stage are recorded per block, source location and
-//! type. If both stages compute the same number of values of a type at a location, the values are compared in order. Integers are
-//! compared only if they are data and not addresses: stored tiles, and the results of loads, MMAs, reductions, scans and atomics.
+//! Compares two stages of one program value by value, for `--against`. A first run of the other stage records its values per tile
+//! block, source location and type. If both stages compute the same number of values of a type at a location, the debugger compares
+//! them in execution order. It compares integers only if they are data and not addresses: stored tiles, and the results of loads,
+//! MMAs, reductions, scans and atomics.
 
 use crate::debuggee::{Debuggee, elem_name};
 use crate::engine::{Control, FAULTS};
@@ -24,8 +25,8 @@ struct ValueKey {
 /// The values of a run, by tile block (linear index) and key, in execution order.
 type RecordedValues = BTreeMap<(u64, ValueKey), Vec<Tile>>;
 
-/// The values of the other stage, which `--against` names. Invariant: the debugged stage computes the same number of values for
-/// each key.
+/// The values of the other stage, which `--against` selects. Invariant: for each key, the debugged stage computes the same number
+/// of values.
 pub(crate) struct Recording {
     /// The file name of the other stage.
     pub(crate) name: String,
@@ -37,8 +38,8 @@ pub(crate) struct Recording {
 /// Size limit of the recorded values, in bytes.
 const MAX_RECORDED_BYTES: usize = 1 << 30;
 
-/// The beginnings of the mnemonics of ops whose integer results are compared. Integer results of other ops may be addresses or
-/// indices, which differ between stages.
+/// Prefixes of the mnemonics of ops whose integer results are compared. Integer results of other ops may be addresses or indices,
+/// which differ between stages.
 const OPS_WITH_INTEGER_DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
 
 /// Returns the values of an op that are compared: its results, or the tile that it stores.
@@ -54,7 +55,7 @@ fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, r
             Some(Value::Tile(tile)) if matches!(tile.elem, Elem::Scalar(_)) => Some(tile),
             _ => None,
         });
-        // The stored value is the largest operand. Among operands of one size it is the float or the widest.
+        // The stored value is the operand with the most elements. Among several, it is a float or has the widest elements.
         let widest = operands.max_by_key(|tile| (tile.count(), tile.carrier().is_float(), tile.carrier().bits()));
         return widest.map(|tile| (key(&tile, true), tile)).into_iter().collect();
     }
@@ -76,7 +77,7 @@ struct Recorder<'r, 's> {
     /// The linear index of the tile block to record; `None` records all.
     block: Option<u64>,
     values: RecordedValues,
-    /// The size of the recorded values, as 8 bytes per element.
+    /// The size of the recorded values in bytes, at 8 bytes per element.
     recorded_bytes: usize,
 }
 
@@ -105,7 +106,8 @@ fn record_values(debuggee: &Debuggee<'_>, control: &Control) -> Result<RecordedV
     let run_options = RunOptions { max_ops: control.max_ops, seed: control.seed, checks, deadline: None };
     let outcome = debuggee.kernel.run(&debuggee.call, run_options, &mut |_| {}, &mut recorder)?;
     match outcome.failure {
-        // The values before a fault are comparable. The debugger reports the fault itself when the kernel runs.
+        // A run that fails has recorded the values before the failure, which are comparable. The debugger reports the failure when
+        // it runs the kernel itself.
         Some(failure) if failure.code == "DBG002" => Err(failure),
         _ => Ok(recorder.values),
     }
@@ -130,24 +132,25 @@ impl Recording {
         Ok(Recording { name: name.into(), values, tolerance })
     }
 
-    /// The number of recorded values that the debugger can compare.
+    /// Returns the number of recorded values that the debugger can compare.
     pub(crate) fn count(&self) -> usize {
         self.values.values().map(Vec::len).sum()
     }
 }
 
-/// For each key, how many recorded values a run has compared.
+/// The state of the comparison in one run: for each key, the index of the next recorded value.
 pub(crate) struct ComparisonCursor<'r> {
     recording: &'r Recording,
     next_index: BTreeMap<(u64, ValueKey), usize>,
 }
 
 impl<'r> ComparisonCursor<'r> {
+    /// Starts a comparison at the first recorded value of each key.
     pub(crate) fn new(recording: &'r Recording) -> ComparisonCursor<'r> {
         ComparisonCursor { recording, next_index: BTreeMap::new() }
     }
 
-    /// Compares the values of an op with the recorded values. Describes the first difference.
+    /// Compares the values of an op with the recorded values. Returns a description of the first difference.
     pub(crate) fn compare_results(
         &mut self,
         debuggee: &Debuggee<'_>,
@@ -173,7 +176,8 @@ impl<'r> ComparisonCursor<'r> {
     }
 }
 
-/// The default tolerance of a type, relative to the largest element of the tile. It covers the error of another accumulation order.
+/// Returns the default tolerance of a type, relative to the largest element of the tile. It covers the error of a different
+/// accumulation order.
 fn default_tolerance(ty: Scalar) -> f64 {
     match ty.bits() {
         _ if !ty.is_float() => 0.0,
@@ -184,7 +188,8 @@ fn default_tolerance(ty: Scalar) -> f64 {
     }
 }
 
-/// Describes the first element that differs by more than the tolerance. `tolerance` is relative to the largest recorded element.
+/// Returns a description of the first element that differs by more than the tolerance. `tolerance` is relative to the largest
+/// recorded element.
 fn difference(computed: &Tile, recorded: &Tile, tolerance: Option<f64>) -> Option<String> {
     if computed.lanes() == recorded.lanes() {
         return None;

@@ -1,4 +1,4 @@
-//! The debuggee: the debugged kernel with its arguments, and the source locations of its ops.
+//! The debuggee: the kernel that the user debugs, with its arguments and the source locations of its ops.
 
 use crate::names::VariableNames;
 use base::loc::{LocData, ScopeData};
@@ -33,13 +33,14 @@ pub(crate) struct Array {
     pub(crate) strides: Vec<i64>,
 }
 
+/// A kernel with its arguments and its source. It does not change while the debugger runs it.
 pub(crate) struct Debuggee<'a> {
     pub(crate) kernel: Kernel<'a>,
     pub(crate) call: Call,
     pub(crate) listing: Listing,
     /// The call stack of each row of the listing, outermost frame first. Empty if the location is unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
-    /// For each row, whether a run that executes its op has reached the source line of the op. It is false for a constant on a line
+    /// For each row, whether the execution of its op counts as reaching the op's source line. It is false for a constant on a line
     /// with other ops, because constants execute at the start of the program.
     pub(crate) begins_line: Vec<bool>,
     pub(crate) files: Vec<SourceFile>,
@@ -48,6 +49,7 @@ pub(crate) struct Debuggee<'a> {
     pub(crate) arrays: Vec<Array>,
 }
 
+/// A source file of the program.
 pub(crate) struct SourceFile {
     /// The name in the program's debug information.
     pub(crate) name: String,
@@ -61,7 +63,8 @@ const MAX_FRAMES: usize = 64;
 const MAX_LOCATIONS: usize = 4096;
 
 impl<'a> Debuggee<'a> {
-    /// If `by_ops` is set, or if no op has a source location, the listing of the ops takes the place of the source.
+    /// Prepares a kernel for debugging. `folders` are the paths of `--source`. If `by_ops` is set, or if no op has a source
+    /// location, the listing of the ops replaces the source.
     pub(crate) fn new(kernel: Kernel<'a>, call: Call, folders: &[PathBuf], by_ops: bool) -> Debuggee<'a> {
         let listing = kernel.listing();
         let mut file_names: Vec<String> = Vec::new();
@@ -118,13 +121,13 @@ impl<'a> Debuggee<'a> {
         })
     }
 
-    /// The text of a line of a source file.
+    /// Returns the text of a line of a source file. Lines are counted from 1.
     pub(crate) fn source_line(&self, file: usize, line: u32) -> Option<&str> {
         let (_, lines) = self.files[file].path_and_lines.as_ref()?;
         lines.get((line as usize).checked_sub(1)?).map(String::as_str)
     }
 
-    /// The source location of a row, for messages.
+    /// Returns the source location of a row of the listing, for messages.
     pub(crate) fn location_text(&self, row: usize) -> String {
         match self.frames[row].last() {
             Some(frame) => format!("{}:{}", self.file_name(frame.file), frame.line),
@@ -132,11 +135,13 @@ impl<'a> Debuggee<'a> {
         }
     }
 
+    /// Returns the file name of a source file, without its folder.
     pub(crate) fn file_name(&self, file: usize) -> &str {
         let name = &self.files[file].name;
         Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or(name)
     }
 
+    /// Returns the buffer of the launch with this name.
     pub(crate) fn array_named(&self, name: &str) -> Option<&Array> {
         self.arrays.iter().find(|array| array.name == name)
     }
@@ -150,7 +155,7 @@ fn begins_line(listing: &Listing, frames: &[Vec<Frame>]) -> Vec<bool> {
     (0..frames.len()).map(|row| !is_constant(row) || !lines_with_other_ops.contains(&line(row))).collect()
 }
 
-/// The call stack of a location, outermost frame first. Adds new file names to `file_names`.
+/// Returns the call stack of a location, outermost frame first. Adds new file names to `file_names`.
 fn call_stack(debug: &DebugInfo, loc: Loc, kernel: &str, file_names: &mut Vec<String>) -> Vec<Frame> {
     let mut frames = Vec::new();
     let mut pending = vec![loc];
@@ -179,7 +184,7 @@ fn call_stack(debug: &DebugInfo, loc: Loc, kernel: &str, file_names: &mut Vec<St
     frames
 }
 
-/// The name of the subprogram that encloses a scope.
+/// Returns the name of the subprogram that encloses a scope.
 fn function_of_scope(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<String> {
     loop {
         match debug.scopes.get(scope)? {
@@ -201,8 +206,8 @@ fn find_source(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)
     Some((path, String::from_utf8_lossy(&text.bytes).lines().map(str::to_string).collect()))
 }
 
-/// The buffers of a launch as arrays. The element type is the pointee type of the parameter that has the address of the buffer.
-/// Without such a parameter, it is the type in the launch description, or i8.
+/// Returns the buffers of a launch as arrays. The element type is the pointee type of the parameter that points to the buffer. If
+/// there is no such parameter, it is the type in the launch description, or i8.
 fn launch_arrays(call: &Call) -> Vec<Array> {
     let array_of = |buffer: &common::launch::Buffer| {
         let pointee = call.values.iter().zip(&call.types).find_map(|(value, ty)| match ty {
@@ -221,7 +226,7 @@ fn launch_arrays(call: &Call) -> Vec<Array> {
     call.launch.buffers.iter().map(array_of).collect()
 }
 
-/// The name of an element type, for messages.
+/// Returns the name of an element type, for messages.
 pub(crate) fn elem_name(elem: Elem) -> String {
     match elem {
         Elem::Scalar(scalar) => scalar.name().to_string(),

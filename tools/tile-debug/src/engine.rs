@@ -28,18 +28,20 @@ pub(crate) enum ResumeKind {
     Restart,
 }
 
-/// The way in which the run resumes after a stop.
+/// The command with which the run resumes after a stop.
 pub(crate) enum Resume {
     Forward(ResumeKind),
+    /// To the last moment before this one at which a forward run would stop.
     Back(ResumeKind),
     /// To the moment after this number of events.
     ToMoment(u64),
     Quit,
 }
 
+/// A breakpoint on a line or on a function, or a logpoint.
 pub(crate) struct Breakpoint {
     pub(crate) id: u64,
-    /// A file name or path, of which only the last component is compared. Empty for any file.
+    /// A file name or path; only its last component matters. If it is empty, the breakpoint is in any file.
     pub(crate) file: String,
     pub(crate) line: u32,
     /// The function, for a breakpoint on a function.
@@ -75,6 +77,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    /// Returns settings without breakpoints and watches, for all tile blocks.
     pub(crate) fn new(max_ops: u64, seed: u64) -> Control {
         Control {
             breakpoints: Vec::new(),
@@ -87,7 +90,8 @@ impl Control {
         }
     }
 
-    /// Adds a watch of an expression, which has a value now in at most one warp role. Returns the number of the watch.
+    /// Adds a watch of an expression. `current_value` is its value in the warp role of the current stop, if it has one. Returns the
+    /// number of the watch.
     pub(crate) fn add_watch(&mut self, expression: &str, current_value: Option<(RoleId, String)>) -> u64 {
         self.last_id += 1;
         let last_values = current_value.into_iter().collect();
@@ -133,7 +137,7 @@ pub(crate) const FAULTS: [(Check, &str, &str); 7] = [
     (Check::Nan, "nan", "NaN results of operands without NaN"),
 ];
 
-/// The keyword for a value that differs from its value at the stage of `--against`.
+/// The keyword of `--ignore` for a value that differs from its value at the stage of `--against`.
 pub(crate) const DIFFERENCE: &str = "difference";
 
 /// The result of a run that reached the end of the kernel.
@@ -151,7 +155,7 @@ pub(crate) trait FrontEnd {
     fn kernel_ended(&mut self, control: &mut Control, end: &RunEnd<'_>) -> Resume;
     /// Shows the output of the kernel or of a logpoint.
     fn show_output(&mut self, text: &str);
-    /// Whether the user requests a pause. The engine calls it every [`PAUSE_POLL_EVENTS`] events.
+    /// Returns whether the user requests a pause. The engine calls this method every [`PAUSE_POLL_EVENTS`] events.
     fn should_pause(&mut self, control: &mut Control) -> bool;
 }
 
@@ -165,28 +169,30 @@ struct Origin {
     call_depth: usize,
 }
 
-/// The aim of the current run.
+/// The condition that ends the current run or stops it.
 #[derive(Clone)]
 enum Goal {
-    /// The next stop, in the forward direction.
+    /// The run stops at the next point that `kind` describes.
     Forward { kind: ResumeKind, origin: Option<Origin> },
-    /// A moment that an earlier run reached.
+    /// The run stops at a moment that an earlier run reached.
     Reach(Stop),
-    /// The last moment before event `until` at which a run of this kind would stop. A backward step needs a run from the start.
+    /// The run searches for the last moment before event `until` at which a forward run of this kind would stop. It starts at the
+    /// start of the kernel, and the next run stops at the moment that it found.
     Backward { until: u64, kind: ResumeKind, origin: Option<Origin>, last_stop: Option<Stop> },
 }
 
 impl Goal {
+    /// Returns the goal of a new run: a stop at the first op.
     fn start() -> Goal {
         Goal::Forward { kind: ResumeKind::Restart, origin: None }
     }
-    /// The goal of the run after a backward search: the stop that the search found, else the first op.
+    /// Returns the goal of the run after a backward search: the stop that the search found, else the first op.
     fn after_search(last_stop: &mut Option<Stop>) -> Goal {
         last_stop.take().map_or_else(Goal::start, Goal::Reach)
     }
 }
 
-/// Debugs until the front end quits.
+/// Debugs the kernel until the front end quits. Each iteration of the loop is one run of the kernel.
 pub(crate) fn debug(
     debuggee: &Debuggee<'_>,
     control: &mut Control,
@@ -232,7 +238,7 @@ pub(crate) fn debug(
                     match front_end.kernel_ended(control, &end) {
                         Resume::Quit => return Ok(()),
                         Resume::Forward(ResumeKind::Restart) => break Goal::start(),
-                        // No op remains to run.
+                        // At the end of the kernel, no op remains to run.
                         Resume::Forward(_) => {}
                         Resume::Back(kind) => break Goal::Backward { until: u64::MAX, kind, origin: None, last_stop: None },
                         Resume::ToMoment(event_count) => break goal_at_moment(event_count),
@@ -243,12 +249,12 @@ pub(crate) fn debug(
     }
 }
 
-/// The goal of a jump to a moment. The row and the call depth become known when the run reaches the moment.
+/// Returns the goal of a jump to a moment. The run fills in the row and the call depth when it reaches the moment.
 fn goal_at_moment(event_count: u64) -> Goal {
     Goal::Reach(Stop { reason: StopReason::Step, event_count, row: 0, call_depth: usize::MAX })
 }
 
-/// The next action of the debugger after it abandons a run.
+/// What the debugger does after it abandons a run.
 enum AfterRun {
     Rerun(Goal),
     Quit,
@@ -259,27 +265,32 @@ struct Run<'r, 's> {
     debuggee: &'r Debuggee<'s>,
     control: &'r mut Control,
     front_end: &'r mut dyn FrontEnd,
+    /// The output of the kernel that the front end has not shown yet.
     printed: &'r RefCell<String>,
     goal: Goal,
+    /// Number of events of the run so far, which identifies the current moment.
     event_count: u64,
     /// Number of reported faults.
     fault_count: usize,
+    /// Whether an op has failed.
     has_failed: bool,
     /// For each warp role, the row of the listing whose op began a line most recently.
     last_rows: BTreeMap<RoleId, usize>,
     comparison: Option<ComparisonCursor<'r>>,
+    /// The next action if the debugger has abandoned the run.
     after_run: Option<AfterRun>,
 }
 
 /// The interval at which the engine polls for pause requests, in events.
 const PAUSE_POLL_EVENTS: u64 = 64;
 
-/// The internal error that ends an abandoned run.
+/// Returns the internal error that makes the executor end a run that the debugger abandons.
 fn abandoned_run_error() -> Box<Diagnostic> {
     Diagnostic::invalid("DBG001", "the debugger abandoned the run")
 }
 
 impl Run<'_, '_> {
+    /// Passes the output that the kernel has printed since the last call to the front end.
     fn report_printed(&mut self) {
         let text = std::mem::take(&mut *self.printed.borrow_mut());
         // Only a forward run reports the output. Other runs repeat a part of an earlier run, which has reported it.
@@ -288,12 +299,13 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Returns whether the run can stop in the current tile block.
     fn is_debugged_block(&self, moment: &Moment<'_>) -> bool {
         self.control.block.is_none_or(|block| block == moment.block_position().linear)
     }
 
-    /// Returns the index of the outermost frame whose line differs from that of the previous op of the warp role. If an op runs
-    /// again, as in a loop with a one-line body, the innermost frame counts as changed.
+    /// Returns the index of the outermost frame whose line differs from its line at the previous op of the warp role. If an op
+    /// executes again, as in a loop with a one-line body, the innermost frame counts as changed.
     fn outermost_changed_frame(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
         let frames = &self.debuggee.frames[row];
         if frames.is_empty() || !self.debuggee.begins_line[row] {
@@ -304,13 +316,13 @@ impl Run<'_, '_> {
         let last_frames = &self.debuggee.frames[last_row];
         let line = |frame: &crate::debuggee::Frame| (frame.file, frame.line);
         let changed = (0..frames.len()).find(|index| last_frames.get(*index).map(line) != Some(line(&frames[*index])));
-        // The ops of a reduction body run once per combined pair; these repetitions are not new arrivals at the line.
+        // The ops of a reduction body execute once per combined pair of elements. These repetitions do not reach the line again.
         let is_repeated = row <= last_row && moment.reduction_depth() == 0 && last_frames.len() == frames.len();
         changed.or(is_repeated.then_some(frames.len() - 1))
     }
 
-    /// Returns why the run stops before an op, and the number of visible frames there: a watch, a breakpoint, or the end of the
-    /// current step.
+    /// Returns the reason for a stop before an op, if any: a watch, a breakpoint, or the end of the current step. The number is the
+    /// count of visible frames.
     fn stop_reason(&mut self, moment: &Moment<'_>, row: usize) -> Option<(StopReason, usize)> {
         // `outermost_changed_frame` also records the row, so it is called for every tile block, debugged or not.
         let changed_frame = self.outermost_changed_frame(moment, row);
@@ -349,7 +361,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Returns the first watch whose value changed. If an expression has no value here, its last value stays the reference.
+    /// Returns the first watch whose value changed. If an expression has no value at this op, the next value is compared with its
+    /// last value.
     fn changed_watch(&mut self, moment: &Moment<'_>, row: usize) -> Option<StopReason> {
         let role_id = (moment.block_position().linear, moment.warp_role());
         let stop = Stop { reason: StopReason::Step, event_count: self.event_count, row, call_depth: usize::MAX };
@@ -405,8 +418,8 @@ impl Run<'_, '_> {
         (!stopping.is_empty()).then_some((StopReason::Breakpoint(stopping), call_depth))
     }
 
-    /// Applies the goal of the run to an event, at which `candidate_stop` would stop a forward run. Depending on the goal, the run
-    /// stops, or records the stop for a backward search.
+    /// Applies the goal of the run to an event. `candidate_stop` is the stop of a forward run at this event. Depending on the goal,
+    /// the run stops, or records the stop for a backward search.
     fn handle_event(&mut self, candidate_stop: Option<(StopReason, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
         let event_count = self.event_count;
         match &mut self.goal {
@@ -509,7 +522,7 @@ impl Observer for Run<'_, '_> {
         let row = self.debuggee.listing.row(moment.op);
         let notes: String = error.notes.iter().map(|note| format!("; {note}")).collect();
         let reason = StopReason::Failure(format!("[{}] {}{notes}", error.code, error.message));
-        // The result is ignored: a failure ends the run anyway.
+        // Ignore the result, because the failure ends the run anyway.
         let _ = self.handle_event(Some((reason, usize::MAX)), moment, row);
     }
 

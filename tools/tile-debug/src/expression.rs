@@ -1,5 +1,5 @@
-//! Expressions over values and memory of a kernel, for `print` and for conditions: `%7[0:4, 3]`, `sum(a[128:256]) > 0.5`,
-//! `block.x == 3`.
+//! Parses and evaluates expressions over values and memory of a stopped kernel, for `print` and for conditions. Examples are
+//! `%7[0:4, 3]`, `sum(a[128:256]) > 0.5` and `block.x == 3`.
 //!
 //! | expression | syntax |
 //! |---|---|
@@ -34,7 +34,7 @@ const MAX_ELEMENTS: usize = 1 << 24;
 /// Maximum nesting depth of brackets and signs.
 const MAX_NESTING: usize = 64;
 
-/// Evaluates an expression, or describes its error.
+/// Evaluates an expression. An error describes the mistake to the user.
 pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
     let mut parser = Parser { rest: text.trim_start(), scene, depth: 0 };
     let datum = parser.parse_or()?;
@@ -44,7 +44,7 @@ pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
     }
 }
 
-/// Evaluates a condition, which must have a single number. Any number but 0 is true.
+/// Evaluates a condition, whose value must be a single number. Any number but 0 is true.
 pub(crate) fn condition_holds(text: &str, scene: &Scene<'_>) -> Result<bool, String> {
     match to_numbers(&evaluate(text, scene)?, scene)?[..] {
         [number] => Ok(number != 0.0),
@@ -52,7 +52,7 @@ pub(crate) fn condition_holds(text: &str, scene: &Scene<'_>) -> Result<bool, Str
     }
 }
 
-/// The elements of a tile, decoded to `f64`.
+/// Returns the elements of a tile, decoded to `f64`.
 pub(crate) fn elements_as_f64(tile: &Tile) -> Vec<f64> {
     let ty = tile.carrier();
     let number = |bits: u64| match ty {
@@ -63,6 +63,7 @@ pub(crate) fn elements_as_f64(tile: &Tile) -> Vec<f64> {
     tile.lanes().iter().map(number).collect()
 }
 
+/// Returns the elements of a value as numbers. Reads an array from memory.
 fn to_numbers(datum: &Datum, scene: &Scene<'_>) -> Result<Vec<f64>, String> {
     match datum {
         Datum::Numbers(numbers) => Ok(numbers.clone()),
@@ -119,6 +120,7 @@ struct Parser<'t, 's> {
 type ParseResult = Result<Datum, String>;
 
 impl Parser<'_, '_> {
+    /// Consumes a token and the blanks after it if the rest starts with the token. Returns whether it does.
     fn consume(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
@@ -129,11 +131,12 @@ impl Parser<'_, '_> {
         }
     }
 
+    /// Consumes a token, or returns an error if the rest does not start with it.
     fn expect(&mut self, token: &str) -> Result<(), String> {
         if self.consume(token) { Ok(()) } else { Err(format!("'{token}' is expected before '{}'", self.rest)) }
     }
 
-    /// Consumes the longest prefix of accepted characters.
+    /// Consumes and returns the longest prefix of accepted characters.
     fn consume_while(&mut self, accepts: impl Fn(char) -> bool) -> String {
         let end = self.rest.find(|c| !accepts(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -211,6 +214,7 @@ impl Parser<'_, '_> {
         }
     }
 
+    /// Parses an operand with its signs `-` and `!`. Returns an error if operands are nested too deeply.
     fn parse_unary(&mut self) -> ParseResult {
         self.depth += 1;
         if self.depth > MAX_NESTING {
@@ -233,6 +237,7 @@ impl Parser<'_, '_> {
         result
     }
 
+    /// Parses an operand and the slices that follow it, such as `x[0:4, 3]`.
     fn parse_indexed(&mut self) -> ParseResult {
         let mut datum = self.parse_primary()?;
         while self.consume("[") {
@@ -268,6 +273,7 @@ impl Parser<'_, '_> {
         Ok(IndexRange { start, end: start.saturating_add(1), is_single_index: true })
     }
 
+    /// Parses a parenthesis, a value such as `%7`, a number, a function call or a name.
     fn parse_primary(&mut self) -> ParseResult {
         if self.consume("(") {
             let datum = self.parse_or()?;
@@ -384,7 +390,7 @@ fn resolve_range(index_range: &IndexRange, extent: i64, dim: usize) -> Result<(i
     }
 }
 
-/// The slice of an array in memory: another base address, sizes and strides.
+/// Returns a slice of an array in memory. The slice has its own base address, sizes and strides, and shares the memory.
 fn slice_array(array: &Array, ranges: &[IndexRange]) -> Result<Array, String> {
     if ranges.len() > array.sizes.len() {
         return Err(format!("{} indices for {} dimensions", ranges.len(), array.sizes.len()));
@@ -408,7 +414,7 @@ fn slice_array(array: &Array, ranges: &[IndexRange]) -> Result<Array, String> {
     Ok(out)
 }
 
-/// The slice of a tile, with copied elements.
+/// Returns a slice of a tile, with copies of the elements.
 fn slice_tile(tile: &Tile, ranges: &[IndexRange]) -> Result<Tile, String> {
     let sizes: Vec<i64> = tile.shape.iter().map(|extent| i64::from(*extent)).collect();
     let mut strides = vec![1; sizes.len()];

@@ -89,6 +89,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
+/// Checks a keyword of `--ignore`.
 fn parse_fault(keyword: &str) -> std::result::Result<String, String> {
     let keywords: Vec<&str> = engine::FAULTS.iter().map(|(_, keyword, _)| *keyword).chain([engine::DIFFERENCE]).collect();
     if keywords.contains(&keyword) { Ok(keyword.into()) } else { Err(format!("there are {}", keywords.join(", "))) }
@@ -110,6 +111,7 @@ fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, S
     Ok(Some((z * u64::from(grid[1]) + y) * u64::from(grid[0]) + x))
 }
 
+/// Debugs the program of the command line with the terminal front end.
 fn debug_at_terminal(session: &mut Session, options: &Options) -> Result<()> {
     let input = session.input()?;
     let program = ProgramFile::decode(session, &input)?;
@@ -122,7 +124,7 @@ fn debug_at_terminal(session: &mut Session, options: &Options) -> Result<()> {
     })
 }
 
-/// Prepares the program and, for `--against`, the recording of the other stage; then calls `start`.
+/// Prepares the program and, for `--against`, records the values of the other stage. Then calls `start`, which runs a front end.
 fn debug(
     session: &mut Session,
     options: &Options,
@@ -152,7 +154,7 @@ fn debug(
     start(&debuggee, &mut control, recording.as_ref())
 }
 
-/// Opens the launch of a program. `by_ops` selects ops as lines.
+/// Opens the launch of a program. If `by_ops` is set, a line is an op and not a source line.
 fn open_debuggee<'a>(options: &Options, program: &'a ProgramFile, by_ops: bool) -> Result<Debuggee<'a>> {
     let opened = options.launch.open()?;
     let kernel = program.kernel(opened.entry())?;

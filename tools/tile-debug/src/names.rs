@@ -6,8 +6,8 @@ use base::Value;
 use executor::Listing;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The call sites that lead into an inlined function, as pairs of file and line, outermost first. They distinguish a variable of
-/// the function from the same variable in another call.
+/// The call sites of an inlined function and of its callers, as pairs of file and line, outermost first. They distinguish a
+/// variable of the function from the same variable in another call.
 type CallSites = Vec<(usize, u32)>;
 
 /// The name of a value in one call of a function.
@@ -25,6 +25,7 @@ struct VariableName {
 pub(crate) struct VariableNames(BTreeMap<u32, Vec<VariableName>>);
 
 impl VariableNames {
+    /// Names the values of a kernel. `frames` has the call stack of each row of the listing.
     pub(crate) fn new(listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) -> VariableNames {
         let mut names = VariableNames::default();
         names.name_assignments(listing, frames, files);
@@ -41,7 +42,7 @@ impl VariableNames {
         name.constant_of_line.is_none_or(|line| line < current_line).then_some(&name.text)
     }
 
-    /// Whether any value of the program has this name.
+    /// Returns whether any value of the program has this name.
     pub(crate) fn has_variable(&self, name: &str) -> bool {
         self.0.values().flatten().any(|known| known.text == name)
     }
@@ -56,10 +57,10 @@ impl VariableNames {
 
     /// Names the result of the last op of each assignment.
     fn name_assignments(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
-        // The row of the last op of each assignment. The key is the block, the call sites including the line of the assignment, and
-        // the assigned name.
+        // The row of the last op of each assignment. The key is the IR block, the call sites including the line of the assignment,
+        // and the assigned name.
         let mut last_rows: BTreeMap<(u32, CallSites, &str), usize> = BTreeMap::new();
-        // `make_token` and `join_tokens` define no variable. The filter still accepts a store whose only result is a token. Reason:
+        // `make_token` and `join_tokens` define no variable. The filter still accepts a store whose only result is a token, because
         // the listing has no types of values.
         let defines_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
         // The variable of a line such as `x = load(...)` is the loaded tile, not the view that the line creates. The view op may
@@ -140,17 +141,18 @@ impl VariableNames {
     }
 }
 
-/// The file and line of each frame.
+/// Returns the file and line of each frame.
 fn call_sites(frames: &[Frame]) -> CallSites {
     frames.iter().map(|frame| (frame.file, frame.line)).collect()
 }
 
+/// Returns the source text of a frame's line.
 fn line_text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
     let (_, lines) = files[frame.file].path_and_lines.as_ref()?;
     lines.get((frame.line as usize).checked_sub(1)?).map(String::as_str)
 }
 
-/// The variable that the assignment at a column of a line sets, in Python or a language with similar syntax.
+/// Returns the variable that the assignment at a column of a line sets, in Python or a language with similar syntax.
 fn assigned_variable(line: &str, column: u32) -> Option<&str> {
     let (start, statement) = statement(line, column as usize);
     single_target(statement).or_else(|| tuple_target(statement, (column as usize).saturating_sub(start)))
@@ -212,6 +214,7 @@ fn single_target(line: &str) -> Option<&str> {
     (is_identifier(name) && !rest.starts_with('=')).then_some(name)
 }
 
+/// Returns whether a text has the form of a variable name.
 fn is_identifier(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }

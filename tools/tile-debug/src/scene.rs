@@ -25,6 +25,7 @@ pub(crate) enum StopReason {
 }
 
 impl StopReason {
+    /// Returns the text that the front ends show.
     pub(crate) fn describe(&self) -> String {
         match self {
             StopReason::Entry => "the first op".into(),
@@ -63,13 +64,13 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// The visible frames, the innermost last.
+    /// Returns the visible frames, the innermost last.
     pub(crate) fn frames(&self) -> &[Frame] {
         let frames = &self.debuggee.frames[self.stop.row];
         &frames[..self.stop.call_depth.min(frames.len())]
     }
 
-    /// The value with this number, or why it has none.
+    /// Returns the value with this number. The error gives the reason if there is none.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, String> {
         if id.0 as usize >= self.debuggee.listing.value_count {
             return Err(format!("the kernel has no value {id}"));
@@ -77,8 +78,7 @@ impl Scene<'_> {
         self.moment.value(id).ok_or_else(|| format!("{id} is not computed yet"))
     }
 
-    /// The values in scope that are computed, except tokens, in the order of the program. At a stop after the op, they include its
-    /// results.
+    /// Returns the computed values in scope, except tokens, in program order. At a stop after the op, they include its results.
     pub(crate) fn visible_values(&self) -> Vec<ValueId> {
         let mut visible = self.debuggee.listing.visible_values(self.stop.row);
         visible.extend(self.debuggee.listing.rows[self.stop.row].results.iter().copied());
@@ -86,12 +86,13 @@ impl Scene<'_> {
         visible
     }
 
-    /// The source variable that holds a value in the innermost visible frame.
+    /// Returns the source variable that holds a value in the innermost visible frame.
     pub(crate) fn variable_name(&self, id: ValueId) -> Option<&str> {
         self.debuggee.variable_names.variable_of(id, self.frames())
     }
 
-    /// The value of a source variable. `None` if the program has no such variable; an error if the variable has no value here.
+    /// Returns the value of a source variable: `None` if the program has no such variable, an error if the variable has no value at
+    /// this stop.
     pub(crate) fn variable_value(&self, name: &str) -> Option<Result<Value, String>> {
         match self.visible_values().into_iter().rev().find(|id| self.variable_name(*id) == Some(name)) {
             Some(id) => Some(self.value(id)),
@@ -99,7 +100,8 @@ impl Scene<'_> {
         }
     }
 
-    /// The source variables that have a value here. If several values have one name, the last one counts.
+    /// Returns the source variables that have a value at this stop. If several values have one name, the variable has the last
+    /// value.
     pub(crate) fn variables(&self) -> Vec<(String, ValueId)> {
         let mut variables: Vec<(String, ValueId)> = Vec::new();
         for id in self.visible_values() {
@@ -110,7 +112,7 @@ impl Scene<'_> {
         variables
     }
 
-    /// The tile block, and the warp role if there are several.
+    /// Returns the text of the current tile block and, if the program has several warp roles, of the current warp role.
     pub(crate) fn block_and_role_text(&self) -> String {
         let [x, y, z] = self.moment.block_position().index;
         let warp_roles = self.debuggee.listing.rows.iter().any(|row| row.mnemonic == "warp_role");

@@ -11,7 +11,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The commands: names (the first one identifies the command in the code), arguments, description.
+/// The commands, each with its names, its arguments and its description. The first name identifies the command in the code.
 const COMMANDS: &[(&[&str], &str, &str)] = &[
     (&["continue", "c"], "", "continue to the next breakpoint or fault"),
     (&["next", "n"], "", "step to the next line, over calls"),
@@ -45,6 +45,7 @@ const COMMANDS: &[(&[&str], &str, &str)] = &[
 /// Number of lines or ops that `list` and `ops` show on either side of the current one.
 const CONTEXT_LINES: u32 = 4;
 
+/// The state of the terminal front end.
 pub(crate) struct Terminal<'a> {
     debuggee: &'a Debuggee<'a>,
     /// The commands of `--execute` that are not executed yet.
@@ -55,13 +56,14 @@ pub(crate) struct Terminal<'a> {
     last_command: String,
     /// The source line at which the next `list` starts: the line after those that the previous `list` showed.
     next_listed_line: Option<u32>,
-    /// The line editor with history, on a terminal.
+    /// The line editor with history; none if input or output is not a terminal.
     editor: Option<rustyline::DefaultEditor>,
     /// The number of frames that `up` has moved from the innermost visible frame to its callers.
     frames_up: usize,
 }
 
 impl<'a> Terminal<'a> {
+    /// Prepares the terminal. `commands` are executed before the first prompt.
     pub(crate) fn new(debuggee: &'a Debuggee<'a>, commands: &[String]) -> Terminal<'a> {
         let interrupted = Arc::new(AtomicBool::new(false));
         if std::io::stdin().is_terminal() {
@@ -82,6 +84,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
+    /// Prints a text and a newline.
     pub(crate) fn print(&self, text: &str) {
         // Standard output may be closed; reading the next command then ends the run.
         let _ = writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
@@ -180,7 +183,7 @@ impl<'a> Terminal<'a> {
         resume
     }
 
-    /// Prints the usage of a command.
+    /// Prints the usage of a command. Returns none, because the command does not resume the run.
     fn print_usage(&self, name: &str) -> Option<Resume> {
         if let Some((names, arguments, description)) = COMMANDS.iter().find(|(names, ..)| names[0] == name) {
             self.print(&format!("{} {arguments}: {description}", names.join(" or ")));
@@ -284,6 +287,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
+    /// Executes `variables`: prints the source variables that have a value.
     fn print_variables(&self, scene: &Scene<'_>) {
         let variables = scene.variables();
         if variables.is_empty() {
@@ -334,7 +338,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Executes `block`: debugs another tile block, or all, from the first op.
+    /// Executes `block`: starts a new run that debugs another tile block, or all tile blocks.
     fn select_block(&mut self, rest: &str, control: &mut Control) -> Option<Resume> {
         match crate::parse_block(rest, self.debuggee.call.grid) {
             Ok(block) => {

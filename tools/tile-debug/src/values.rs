@@ -1,4 +1,4 @@
-//! Formats values: the type, the first and last elements, and statistics of all elements.
+//! Formats values for the front ends: the type, the first and last elements, and statistics of all elements.
 
 use crate::debuggee::{Array, elem_name};
 use crate::expression::{Datum, elements_as_f64, read_array};
@@ -33,7 +33,7 @@ pub(crate) fn format_value(value: &Value, scene: &Scene<'_>) -> String {
     }
 }
 
-/// The texts of the type of a tile and of its elements.
+/// Returns the text of a tile's type and the text of its elements.
 pub(crate) fn type_and_elements(tile: &Tile, scene: &Scene<'_>) -> (String, String) {
     let line = format_value(&Value::Tile(tile.clone()), scene);
     // A shape such as `[2, 4]` contains spaces, but no `] `, so the first `] ` ends the type.
@@ -42,6 +42,7 @@ pub(crate) fn type_and_elements(tile: &Tile, scene: &Scene<'_>) -> (String, Stri
     (ty.to_string(), shown.trim_start().to_string())
 }
 
+/// Formats a single pointer: its type, and its address as an offset in a buffer.
 fn format_pointer(tile: &Tile, scene: &Scene<'_>) -> String {
     format!("{} {}", elem_name(tile.elem), format_address(tile.lanes().get(0), scene))
 }
@@ -59,13 +60,13 @@ fn format_address(address: u64, scene: &Scene<'_>) -> String {
     }
 }
 
-/// The element type and the extents of an array in memory, such as `f32[4, 4]`.
+/// Returns the element type and the extents of an array in memory, such as `f32[4, 4]`.
 pub(crate) fn array_type(array: &Array) -> String {
     let extents: Vec<_> = array.sizes.iter().map(i64::to_string).collect();
     format!("{}[{}]", array.elem.name(), extents.join(", "))
 }
 
-/// The text that `print` shows for an expression: its value, and statistics if it has several elements.
+/// Returns the text that `print` shows for an expression: its value, and statistics if it has several elements.
 pub(crate) fn describe(datum: &Datum, scene: &Scene<'_>) -> Result<String, String> {
     Ok(match datum {
         Datum::Tile(tile) => with_statistics(format_value(&Value::Tile(tile.clone()), scene), &elements_as_f64(tile)),
@@ -93,7 +94,7 @@ fn with_statistics(line: String, numbers: &[f64]) -> String {
     if numbers.len() < 2 { line } else { format!("{line}\n  {}", statistics(numbers)) }
 }
 
-/// The minimum, maximum and mean of the finite numbers, and the number of zeros, infinities and NaNs.
+/// Returns the minimum, maximum and mean of the finite numbers, and the number of zeros, infinities and NaNs.
 pub(crate) fn statistics(numbers: &[f64]) -> String {
     let finite = || numbers.iter().copied().filter(|number| number.is_finite());
     let count = finite().count();

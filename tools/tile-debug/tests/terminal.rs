@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+/// The source `k.py` of the debugged kernel.
 const SOURCE: &str = "\
 def helper(x):
     y = x * 2
@@ -179,6 +180,7 @@ const ELEMENT_POINTERS: &str = "
   %11 = broadcast(x: %10) : tile<8xptr<f32>> @5
   %12 = iota : tile<8xi32> @5
   %13 = offset(ptr: %11, offset: %12) : tile<8xptr<f32>> @5";
+/// The memory order of accesses in text form.
 const WEAK: &str = "order: (semantics: weak)";
 
 /// Checks that the debugger stops at a fault: it continues to the fault, steps back one line, and continues to the fault again.

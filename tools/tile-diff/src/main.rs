@@ -1,4 +1,4 @@
-//! `tile-diff`: the difference between two files of one kind, as text. The tool matches values and registers and ignores their
+//! `tile-diff` shows the difference between two files of one kind as text. The tool matches values and registers and ignores their
 //! numbers, so an inserted line does not change all lines after it.
 
 use base::diag::{Diagnostic, Result};
@@ -46,7 +46,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// The kind of a file. Bytecode, MLIR text and `.tile` are one kind; each other format is a kind.
+/// Returns the kind of a file. Bytecode, MLIR text and `.tile` are one kind; each other format is a kind of its own.
 fn file_kind(input: &Input) -> String {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => "a program".into(),
@@ -55,6 +55,7 @@ fn file_kind(input: &Input) -> String {
     }
 }
 
+/// Returns the text of a file of any kind, without its origin.
 fn file_text(input: &Input, producer: &str) -> Result<String> {
     match sniff(&input.bytes) {
         Sniffed::Stage { format, .. } if format == tileaa::Module::FORMAT => stage_file_text::<tileaa::Module>(input),
@@ -69,6 +70,7 @@ fn file_text(input: &Input, producer: &str) -> Result<String> {
     }
 }
 
+/// Returns the text of a stage file, without its envelope and origin.
 fn stage_file_text<P: Payload>(input: &Input) -> Result<String> {
     Ok(without_origin(&File::<P>::read(&input.bytes, &input.name)?.bare()?))
 }

@@ -56,6 +56,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
+/// Prints a stage file of any format of the pipeline.
 fn print_any_stage_file(session: &mut Session, input: &Input, format: &str, options: &Options) -> Result<()> {
     match format {
         tileaa::Module::FORMAT => print_stage_file::<tileaa::Module>(session, input, options),
@@ -75,6 +76,7 @@ fn print_stage_file<P: Payload>(session: &mut Session, input: &Input, options: &
     write_file(session, &file)
 }
 
+/// Writes a stage file in the requested form. The default is text.
 fn write_file<P: Payload>(session: &mut Session, file: &File<P>) -> Result<()> {
     let form = session.format().map_or(Form::Text, Form::from);
     let bytes = file.write(form)?;

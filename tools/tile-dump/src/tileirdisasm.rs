@@ -1,4 +1,5 @@
-//! `tileirdisasm` prints bytecode as text. It has the command line of NVIDIA's tool, which clients expect next to tileiras.
+//! `tileirdisasm` prints bytecode as text. It has the command line of NVIDIA's tool of the same name, which clients expect in the
+//! directory of tileiras.
 
 use base::diag::Style;
 use common::cl::{self, Help, Parsed, Section, Spec, Value, alias, immediate, option};
@@ -114,12 +115,14 @@ fn run(program: &str, parsed: &Parsed) -> (String, String, u8) {
     }
 }
 
+/// Reads the input file, or returns the reason why it cannot be read.
 fn read_input(path: &str) -> Result<Vec<u8>, String> {
     let file = std::fs::File::open(Path::new(path)).map_err(|error| common::os_error_text(&error))?;
     common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64)
         .map_err(|error| error.message.rsplit_once(": ").map_or(error.message.clone(), |(_, reason)| reason.to_string()))
 }
 
+/// Returns the output of `--version`.
 fn version_text() -> String {
     format!(
         "tileirdisasm: Tileworks, a CUDA Tile IR disassembler\n\

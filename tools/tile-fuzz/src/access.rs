@@ -1,4 +1,4 @@
-//! Loads and stores through tiles of pointers, and token-ordered accesses to private memory of a tile block.
+//! Generators of loads and stores through tiles of pointers, and of token-ordered accesses to private memory of a tile block.
 
 use crate::builder::Kind;
 use crate::program::Generator;
@@ -6,9 +6,11 @@ use base::ir::Value;
 use numerics::Scalar;
 use tileir::Op;
 
+/// Element type of tile block indices and of element indices.
 const INDEX_TYPE: Scalar = Scalar::I32;
 
 impl Generator {
+    /// Loads a tile from a random input buffer and adds it to the pool.
     pub(crate) fn load_input(&mut self) {
         let at = self.random.below(self.inputs.len());
         let (scalar, pointer, elements) = (self.inputs[at].scalar, self.inputs[at].pointer, self.inputs[at].elements);
@@ -47,6 +49,8 @@ impl Generator {
         }
     }
 
+    /// Emits a load of elements at computed offsets from `pointer`. The offsets are less than `elements`, and the load may be
+    /// masked.
     pub(crate) fn gather(&mut self, pointer: Value, elements: i64, kind: &Kind) -> Value {
         let has_private_part = kind.count() * self.grid <= elements;
         let offset = match has_private_part && self.random.one_in(2) {
@@ -60,6 +64,7 @@ impl Generator {
         self.load_pointers(source, kind, mask, padding_value, None).0
     }
 
+    /// Emits a load through a tile of pointers. Returns the loaded tile and the token of the load.
     pub(crate) fn load_pointers(
         &mut self,
         source: Value,
@@ -76,6 +81,7 @@ impl Generator {
         (results[0], results[1])
     }
 
+    /// Emits a store through a tile of pointers. Returns the token of the store.
     pub(crate) fn store_pointers(&mut self, destination: Value, value: Value, mask: Option<Value>, token: Option<Value>) -> Value {
         let ty = self.builder.token_type();
         let (memory_ordering, memory_scope) = self.random_store_ordering();
@@ -83,13 +89,13 @@ impl Generator {
         self.builder.emit_with_type(store, ty)
     }
 
-    /// Index of the first element that is private to the tile block.
+    /// Emits the index of the first element that only this tile block accesses. Each tile block has `count` elements.
     pub(crate) fn own_start(&mut self, count: i64) -> Value {
         let count = self.index_constant(count);
         self.builder.emit_mul(&Kind::new(INDEX_TYPE, &[]), self.block_index, count)
     }
 
-    /// Indices of the elements that are private to the tile block, in some order.
+    /// Emits the indices of the elements that only this tile block accesses, in a random order.
     pub(crate) fn private_indices(&mut self, shape: &[i64]) -> Value {
         let flat = Kind::new(INDEX_TYPE, &[shape.iter().product()]);
         let mut indices = self.permuted_indices(&flat);
@@ -105,7 +111,7 @@ impl Generator {
         if flat.shape == [1] { one_element } else { self.builder.emit(flat, Op::Broadcast { source: one_element }) }
     }
 
-    /// Emits a permutation of the element indices. Requires a power of two of elements.
+    /// Emits a permutation of the element indices of a one-dimensional tile. The element count must be a power of two.
     pub(crate) fn permuted_indices(&mut self, flat: &Kind) -> Value {
         let indices = self.builder.emit(flat, Op::Iota {});
         match self.random.below(3) {
@@ -125,11 +131,12 @@ impl Generator {
         }
     }
 
+    /// Stores a tile to a new output, which the comparison requires to be equal at all stages.
     pub(crate) fn store_to_new_output(&mut self, value: Value, kind: &Kind) {
         self.store_with_tolerance(value, kind, 0.0);
     }
 
-    /// Stores a tile to a new output.
+    /// Stores a tile to a new output, which is compared with a tolerance. Each tile block stores to its own part of the output.
     pub(crate) fn store_with_tolerance(&mut self, value: Value, kind: &Kind, tolerance: f64) {
         let (value, kind) = match kind.scalar {
             Scalar::I1 => (self.convert(value, kind, INDEX_TYPE), kind.of(INDEX_TYPE)),
@@ -154,7 +161,7 @@ impl Generator {
         }
     }
 
-    /// Emits a store and a load of the same memory in another shape, once or twice. Only tokens order the accesses.
+    /// Stores a tile, and once or twice loads it in another shape and overwrites it. Only tokens order the accesses.
     pub(crate) fn store_and_reload(&mut self) {
         let (x, kind) = self.any_tile();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {

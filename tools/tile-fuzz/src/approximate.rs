@@ -1,5 +1,5 @@
-//! Functions that Tile IR defines up to an error bound. Their results go only to an output that is compared with a tolerance,
-//! because control flow that depends on them could differ.
+//! Generators of functions that Tile IR defines only up to an error bound. Their results do not join the pool, because control flow
+//! that depends on them could differ between stages. They go directly to an output that is compared with a tolerance.
 
 use crate::builder::Kind;
 use crate::program::Generator;
@@ -9,13 +9,14 @@ use numerics::arith::Rounding;
 use tileir::Op;
 
 impl Generator {
+    /// Emits an approximate function of a random tile. Stores the result, or its reduction along a dimension, with a tolerance.
     pub(crate) fn approximate_function(&mut self) {
         let (x, kind) = self.any_tile();
         let scalar = self.random.pick(&[Scalar::F32, Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64]);
         let x = self.convert(x, &kind, scalar);
         let kind = kind.of(scalar);
-        // Relative to the larger of 1 and the magnitude of the result: a few units in the last place, plus the error of one or two
-        // more ops.
+        // The tolerance is relative to the larger of 1 and the magnitude of the result. It covers a few units in the last place,
+        // plus the error of one or two more ops.
         let tolerance = match scalar {
             Scalar::F64 => 1e-9,
             Scalar::F32 => 1e-4,
@@ -31,6 +32,7 @@ impl Generator {
         self.store_with_tolerance(value, &kind, tolerance);
     }
 
+    /// Emits a random approximate function. The operands are first clamped to intervals in which the function's error is bounded.
     fn emit_function(&mut self, x: Value, kind: &Kind) -> Value {
         let is_f32 = kind.scalar == Scalar::F32;
         let mode = |random: &mut crate::random::Random, modes: &[Rounding]| if is_f32 { random.pick(modes) } else { modes[0] };

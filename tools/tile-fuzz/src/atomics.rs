@@ -1,4 +1,5 @@
-//! Atomic ops. On memory that all tile blocks share, no op uses the old value. On private memory of a tile block, later ops use it.
+//! Generators of atomic ops. The old values in memory that several tile blocks access depend on timing, so no op uses them. Later
+//! ops use only the old values of memory that a single tile block accesses.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;
@@ -8,7 +9,7 @@ use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 use tileir::Op;
 
-/// Element count of the memory that all tile blocks share.
+/// Element count of an output that all tile blocks access atomically.
 const SHARED_ELEMENTS: i64 = 64;
 
 impl Generator {
@@ -21,6 +22,7 @@ impl Generator {
         }
     }
 
+    /// Chooses the memory ordering of an atomic op.
     fn atomic_ordering(&mut self) -> MemoryOrdering {
         use MemoryOrdering::{AcqRel, Acquire, Relaxed, Release};
         self.random.pick(&[Relaxed, Relaxed, Acquire, Release, AcqRel])
@@ -31,6 +33,7 @@ impl Generator {
         if kind.scalar.is_int() { self.tile_of_kind(kind) } else { self.small_integers(kind, 1) }
     }
 
+    /// Emits an atomic read-modify-write op through a tile of pointers. Returns the old values and the token.
     fn read_modify_write(
         &mut self,
         mode: AtomicMode,
@@ -45,6 +48,8 @@ impl Generator {
         self.builder.emit_with_types(Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token }, &types)
     }
 
+    /// Emits an atomic on a new output that all tile blocks access. The mode is commutative, so the final contents do not depend on
+    /// the order.
     pub(crate) fn shared_atomics(&mut self) {
         let scalar = self.random.pick(&[Scalar::I32, Scalar::I64, Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16]);
         // These types cannot represent the sum of many elements exactly, so the tile is small.
@@ -79,7 +84,7 @@ impl Generator {
         self.builder.emit_with_type(op, ty);
     }
 
-    /// Two atomics on elements that no other tile block accesses; later ops use the old values.
+    /// Emits two atomics on elements that no other tile block accesses. The old values join the pool.
     pub(crate) fn private_atomics(&mut self) {
         let scalar = self.random.pick(&[Scalar::I32, Scalar::I64, Scalar::F32]);
         let kind = Kind::new(scalar, &self.any_shape());

@@ -12,7 +12,7 @@ use tileir::types::PointerSharing;
 use tileir::types::{Dictionary, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
-/// Element type and shape of a tile.
+/// The element type and the shape of a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) scalar: Scalar,
@@ -23,29 +23,33 @@ impl Kind {
     pub(crate) fn new(scalar: Scalar, shape: &[i64]) -> Kind {
         Kind { scalar, shape: shape.into() }
     }
+    /// Returns the number of elements.
     pub(crate) fn count(&self) -> i64 {
         self.shape.iter().product()
     }
+    /// Returns the kind of a tile with the same shape and another element type.
     pub(crate) fn of(&self, scalar: Scalar) -> Kind {
         Kind { scalar, shape: self.shape.clone() }
     }
 }
 
-/// The division of a tensor into tiles. `dim_map` has the tensor dimension of each tile dimension.
+/// The division of a tensor into tiles. Element `i` of `dim_map` is the tensor dimension of tile dimension `i`.
 pub(crate) struct View {
     pub(crate) kind: ViewKind,
     pub(crate) tile: Vec<i64>,
     pub(crate) dim_map: Vec<usize>,
 }
 
+/// The Tile IR view type that divides a tensor.
 pub(crate) enum ViewKind {
     Partition,
-    /// Distance between adjacent tiles, per tensor dimension.
+    /// Tiles that may overlap or leave gaps. The numbers are the distances between adjacent tiles, per dimension.
     Strided(Vec<i64>),
-    /// An index operand selects the rows along this dimension.
+    /// An index operand selects individual rows along this dimension.
     Gather(usize),
 }
 
+/// A Tile IR module under construction, with one entry function. New ops are appended to the current block.
 pub(crate) struct Builder {
     module: Module,
     body: Body<Op, TypeId>,
@@ -75,6 +79,7 @@ impl Builder {
         Builder { module, body, region, block, params: Vec::new(), hints: None }
     }
 
+    /// Interns a type and returns its id.
     pub(crate) fn ty(&mut self, ty: Type) -> TypeId {
         let existing = self.module.types.iter().find(|(_, known)| **known == ty).map(|(id, _)| id);
         existing.unwrap_or_else(|| self.module.types.push(ty))
@@ -107,6 +112,7 @@ impl Builder {
         })
     }
 
+    /// Adds a parameter to the entry function.
     pub(crate) fn add_param(&mut self, ty: TypeId) -> Value {
         self.params.push(ty);
         let block = self.body.block_of(self.region);
@@ -146,14 +152,14 @@ impl Builder {
         self.block = outer_block;
     }
 
-    /// The numeric results of the ops outside regions. Each has the mnemonic of its op (with the number of results if the op has
-    /// several), the value and its kind.
+    /// Returns the numeric results of the ops outside regions: the op's mnemonic, the value and its kind. If an op has several
+    /// results, their number follows the mnemonic.
     pub(crate) fn numeric_results(&self) -> Vec<(String, Value, Kind)> {
         let mut values = Vec::new();
         let function = &self.body.blocks[self.body.block_of(self.region)];
         for op in &function.ops {
             let node = &self.body.ops[*op];
-            // Addresses differ between executions; constants and iotas need no comparison.
+            // Addresses differ between executions, and constants and iotas cannot be wrong.
             if matches!(node.kind, Op::Constant { .. } | Op::Iota {} | Op::PtrToInt { .. }) {
                 continue;
             }
@@ -170,6 +176,7 @@ impl Builder {
         values
     }
 
+    /// Interns a string and returns its id.
     pub(crate) fn intern_string(&mut self, text: &str) -> StringId {
         let existing = self.module.strings.iter().find(|(_, known)| *known == text).map(|(id, _)| id);
         existing.unwrap_or_else(|| self.module.strings.push(text.into()))
@@ -200,6 +207,7 @@ impl Builder {
         self.emit(kind, Op::AndI { lhs, rhs })
     }
 
+    /// Ends the entry function with a return, and returns the module.
     pub(crate) fn finish(mut self) -> Module {
         self.emit_with_types(Op::Return { operands: Box::default() }, &[]);
         let name = self.intern_string("fuzz");

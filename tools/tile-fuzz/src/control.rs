@@ -8,6 +8,7 @@ use numerics::Scalar;
 use numerics::arith::{Overflow, Predicate, Signedness};
 use tileir::Op;
 
+/// Element type of loop counters and of tile block indices.
 const INDEX_TYPE: Scalar = Scalar::I32;
 
 impl Generator {
@@ -20,16 +21,18 @@ impl Generator {
         self.compare_scalars(Predicate::Equal, low_bit, one)
     }
 
+    /// Emits a signed comparison of two i32 scalars.
     pub(crate) fn compare_scalars(&mut self, comparison_predicate: Predicate, lhs: Value, rhs: Value) -> Value {
         let op = Op::CmpI { comparison_predicate, signedness: Signedness::Signed, lhs, rhs };
         self.builder.emit(&Kind::new(Scalar::I1, &[]), op)
     }
 
+    /// Returns the type ids of tiles.
     fn tile_types(&mut self, kinds: &[Kind]) -> Vec<tileir::TypeId> {
         kinds.iter().map(|kind| self.builder.tile_type(kind)).collect()
     }
 
-    /// Builds a region whose arguments are tiles. Ops inside it can use the arguments.
+    /// Builds a region whose arguments are tiles. The arguments are in the pool while `fill` emits the region's ops.
     fn region_of_tiles(&mut self, args: &[Kind], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
         let types = self.tile_types(args);
         self.region(&types, |inner, values| {
@@ -50,13 +53,14 @@ impl Generator {
         region
     }
 
+    /// Emits up to `max_steps` random steps in the current region.
     fn inner_steps(&mut self, max_steps: usize) {
         for _ in 0..self.random.below(max_steps + 1) {
             self.emit_inner_step();
         }
     }
 
-    /// Emits or selects one tile per kind, as operands of a terminator.
+    /// Emits one tile per kind, or takes it from the pool, as operands of a terminator.
     fn terminator_operands(&mut self, kinds: &[Kind]) -> Box<[Value]> {
         let compute = |kind| {
             let x = self.tile_of_kind(kind);
@@ -65,14 +69,17 @@ impl Generator {
         kinds.iter().map(compute).collect()
     }
 
+    /// Returns the kinds of one or two random tiles, for the results of a control-flow op.
     fn random_kinds(&mut self) -> Vec<Kind> {
         (0..1 + self.random.below(2)).map(|_| self.any_tile().1).collect()
     }
 
+    /// Adds the results of a control-flow op to the pool.
     fn add_all_to_pool(&mut self, values: Vec<Value>, kinds: Vec<Kind>) {
         values.into_iter().zip(kinds).for_each(|(value, kind)| self.add_to_pool(value, kind));
     }
 
+    /// Emits an `if` whose branches compute tiles.
     pub(crate) fn if_with_results(&mut self) {
         let (kinds, condition) = (self.random_kinds(), self.random_condition());
         let [then_region, else_region] = [0; 2].map(|_| {
@@ -105,7 +112,7 @@ impl Generator {
         let trip_count = self.random.below(6) as i64;
         let [lower, mut upper, step] = [low, low + trip_count * step, step].map(|n| self.splat(&kind, n as u64));
         if self.random.one_in(2) {
-            // Adds a small number that may differ between tile blocks.
+            // Add a small number that may differ between tile blocks, so that their trip counts differ.
             let extra = self.integers_below(4, &[]);
             let extra = match kind.scalar {
                 Scalar::I64 => self.builder.emit(&kind, Op::ExtI { signedness: Signedness::Unsigned, from: extra }),
@@ -117,6 +124,7 @@ impl Generator {
         (kind, [lower, upper, step], is_unsigned)
     }
 
+    /// Emits a `for` loop that carries random tiles. Some loops also have a conditional `continue`.
     pub(crate) fn for_loop(&mut self) {
         let kinds = self.random_kinds();
         let init_values = kinds.iter().map(|kind| self.tile_of_kind(kind)).collect();
@@ -139,6 +147,7 @@ impl Generator {
         self.add_all_to_pool(values, kinds);
     }
 
+    /// Emits a `continue` with the values `leading`, followed by one tile per kind.
     fn emit_continue(&mut self, leading: &[Value], kinds: &[Kind]) {
         let computed = self.terminator_operands(kinds);
         let operands = leading.iter().chain(&computed).copied().collect();
@@ -178,7 +187,7 @@ impl Generator {
         self.add_all_to_pool(values, break_kinds);
     }
 
-    /// Emits a conditional return: some tile blocks store one more tile and exit.
+    /// Emits a conditional return. Tile blocks for which the condition is true store one more tile and exit.
     pub(crate) fn return_early(&mut self) {
         let condition = self.random_condition();
         self.emit_if(condition, |inner| {

@@ -1,4 +1,5 @@
-//! Conversions between element types that have defined results, conversions through narrow floats, and packed tiles.
+//! Generators of conversions: between element types, through narrow floats, and between packed and unpacked tiles. Every conversion
+//! has a defined result, because a float is clamped before its conversion to an integer.
 
 use crate::builder::Kind;
 use crate::program::{FLOATS, Generator};
@@ -7,6 +8,7 @@ use numerics::Scalar;
 use numerics::arith::{Overflow, Rounding, Signedness};
 use tileir::Op;
 
+/// The rounding mode of conversions: to nearest, ties to even.
 const EVEN: Rounding = Rounding::NearestEven;
 
 impl Generator {
@@ -53,7 +55,7 @@ impl Generator {
         self.builder.emit(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: raised, rhs: high })
     }
 
-    /// Emits a conversion to and from a float type that only conversions and MMAs support.
+    /// Emits a conversion to a narrow float type and back. Only conversions and MMAs support such a type.
     pub(crate) fn convert_through_narrow_float(&mut self) {
         let (x, kind) = self.any_tile();
         let from = if self.random.one_in(2) { Scalar::F32 } else { self.random.pick(&FLOATS) };

@@ -35,7 +35,7 @@ impl Generator {
         });
     }
 
-    /// Emits an assertion that is true for every input, but that only a range analysis can prove.
+    /// Emits an assertion that is true for every input. Only a range analysis can prove it at compile time.
     pub(crate) fn assert_true_condition(&mut self) {
         let (x, kind) = self.any_tile();
         let x = self.convert(x, &kind, Scalar::I32);
@@ -68,6 +68,8 @@ impl Generator {
         self.add_to_pool(value, kind);
     }
 
+    /// Emits code that limits integers to `0..=upper` for a random `upper`. Returns the tile and a predicate that states the
+    /// bounds.
     fn bounded_tile(&mut self, x: Value, kind: &Kind) -> (Value, Attribute) {
         let upper = self.random.pick(&[1, 7, 63, 1000]);
         let mask = self.splat(kind, (upper as u64 + 1).next_power_of_two() - 1);
@@ -78,8 +80,8 @@ impl Generator {
         (value, Attribute::Bounded { lower, upper: Some(upper) })
     }
 
-    /// Emits runs of four equal elements, or consecutive numbers of which every fourth is a multiple of four. If the last dimension
-    /// has fewer than four elements, emits a constant. Returns the tile and a predicate that is true for it.
+    /// Emits runs of four equal elements along the last dimension, or consecutive numbers. If the last dimension has fewer than
+    /// four elements, emits a constant. Returns the tile and a predicate that is true for it.
     fn element_runs(&mut self, kind: &Kind) -> (Value, Attribute) {
         let Some(extent) = kind.shape.last().copied().filter(|extent| *extent >= 4) else {
             let value = self.splat(kind, 64);

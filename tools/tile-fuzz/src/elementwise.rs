@@ -8,6 +8,7 @@ use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
+/// Every comparison predicate.
 pub(crate) const PREDICATES: [Predicate; 6] = [
     Predicate::Equal,
     Predicate::NotEqual,
@@ -18,11 +19,12 @@ pub(crate) const PREDICATES: [Predicate; 6] = [
 ];
 
 impl Generator {
+    /// Chooses a random signedness.
     pub(crate) fn signedness(&mut self) -> Signedness {
         self.random.pick(&[Signedness::Signed, Signedness::Unsigned])
     }
 
-    /// Returns a tile of a kind: a tile of the pool, converted, reshaped or broadcast if needed, or a new tile.
+    /// Returns a tile of the given kind. It comes from the pool, with a conversion and a reshape if needed, or is new.
     pub(crate) fn tile_of_kind(&mut self, kind: &Kind) -> Value {
         let same_kind: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
         if !same_kind.is_empty() && !self.random.one_in(4) {
@@ -70,7 +72,7 @@ impl Generator {
         self.builder.emit_and(&kind, some, mask)
     }
 
-    /// Emits a comparison of two tiles of one kind.
+    /// Emits a random comparison of two tiles of one kind.
     pub(crate) fn compare(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
         let comparison_predicate = self.random.pick(&PREDICATES);
         let op = match kind.scalar.is_int() {
@@ -83,6 +85,7 @@ impl Generator {
         self.builder.emit(&kind.of(Scalar::I1), op)
     }
 
+    /// Emits an element-wise op on a random tile: a conversion, a comparison, a selection or an arithmetic op.
     pub(crate) fn elementwise(&mut self) {
         let (x, kind) = self.any_tile();
         let (value, kind) = match self.random.below(8) {
@@ -104,6 +107,7 @@ impl Generator {
         self.add_to_pool(value, kind);
     }
 
+    /// Emits a random arithmetic op on `x`. The result has the kind of `x`.
     pub(crate) fn arithmetic(&mut self, x: Value, kind: &Kind) -> Value {
         let y = self.tile_of_kind(kind);
         let op = match kind.scalar {
@@ -114,6 +118,7 @@ impl Generator {
         self.builder.emit(kind, op)
     }
 
+    /// Returns a random integer op on two tiles of one kind.
     fn integer_op(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
         let (lhs, rhs, overflow, signedness) = (x, y, Overflow::None, self.signedness());
         match self.random.below(19) {
@@ -136,7 +141,8 @@ impl Generator {
         }
     }
 
-    /// Returns a division or remainder. The divisor is a constant of any size, or is computed and from 1 to 16.
+    /// Returns a division or remainder. The divisor is a random constant with a magnitude of 2 or more, or a number from 1 to 16
+    /// that depends on `y`.
     fn division_op(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let signedness = self.signedness();
         let rhs = match self.random.one_in(2) {
@@ -161,7 +167,7 @@ impl Generator {
         }
     }
 
-    /// Returns a shift by fewer bits than the type has, or by fewer than twice as many.
+    /// Returns a shift. In one of three cases, the shift count may exceed the width of the type, up to twice the width.
     fn shift_op(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let bits = u64::from(kind.scalar.bits());
         let mask = if self.random.one_in(3) { 2 * bits - 1 } else { bits - 1 };
@@ -185,6 +191,7 @@ impl Generator {
         }
     }
 
+    /// Returns a random float op on two tiles of one kind. Every op is exact or correctly rounded.
     fn float_op(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Op {
         let has_directed_rounding = matches!(kind.scalar, Scalar::F32 | Scalar::F64);
         let even = Rounding::NearestEven;

@@ -1,5 +1,5 @@
-//! Induction variables: positions, pointers and element indices that change by the same amount in every iteration. A position is
-//! the number of completed iterations of a loop, whatever the first value and the step of its counter are.
+//! Generators of induction variables: positions, pointers and element indices that change by the same amount in every iteration. A
+//! position is the number of completed iterations of a loop, independent of the first value and the step of the loop counter.
 
 use crate::builder::Kind;
 use crate::program::Generator;
@@ -10,6 +10,7 @@ use tileir::{Op, TypeId};
 
 /// Exclusive upper bound of the positions in every loop.
 pub(crate) const POSITIONS: i64 = 8;
+/// Element type of positions and of loop counters.
 pub(crate) const POSITION_TYPE: Scalar = Scalar::I32;
 
 /// The first value and the step of a loop counter.
@@ -38,6 +39,7 @@ pub(crate) enum AddressForm {
 }
 
 impl Generator {
+    /// Chooses how a loop counts: from 0 by 1, or from another value by a larger step.
     pub(crate) fn counter_range(&mut self) -> CounterRange {
         match self.random.one_in(2) {
             true => CounterRange { first: 0, step: 1 },
@@ -45,7 +47,7 @@ impl Generator {
         }
     }
 
-    /// Emits the bounds and the step of a loop with the given number of iterations.
+    /// Emits the lower bound, the upper bound and the step of a loop with the given number of iterations.
     pub(crate) fn counted_loop(&mut self, counter_range: &CounterRange, iterations: Value) -> [Value; 3] {
         let scalar_kind = Kind::new(POSITION_TYPE, &[]);
         let (first, step) = (self.index_constant(counter_range.first), self.index_constant(counter_range.step));
@@ -59,7 +61,7 @@ impl Generator {
         [first, end, step]
     }
 
-    /// Computes the number of completed iterations from the loop counter.
+    /// Emits the number of completed iterations, computed from the loop counter.
     pub(crate) fn iterations_before(&mut self, counter_range: &CounterRange, counter: Value) -> Value {
         let scalar_kind = Kind::new(POSITION_TYPE, &[]);
         let minus_first = self.index_constant(-counter_range.first);
@@ -103,7 +105,7 @@ impl Generator {
         }
     }
 
-    /// Emits the addresses of the next iteration.
+    /// Emits the value that a loop-carried address has in the next iteration.
     pub(crate) fn next_address(&mut self, kind: &Kind, carried_address: &CarriedAddress) -> Value {
         let (scalar_kind, flat) = (Kind::new(POSITION_TYPE, &[]), Kind::new(POSITION_TYPE, &[kind.count()]));
         let mut advance = self.index_constant(carried_address.elements_per_iteration);

@@ -1,5 +1,5 @@
-//! Loops with memory dependences between iterations. A loop-carried token orders the accesses. In most iterations, the thread
-//! that accesses an element differs from the thread of the previous iteration.
+//! Generators of loops with memory dependences between iterations. A loop-carried token orders the accesses. In most iterations,
+//! the thread that accesses an element differs from the thread of the previous iteration, so a missing barrier changes the result.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::induction::{AddressForm, CarriedAddress, POSITION_TYPE, POSITIONS};
@@ -9,8 +9,7 @@ use base::ir::Value;
 use numerics::Scalar;
 use tileir::Op;
 
-/// Alignment of each tile block's memory, in elements. With it, the alignment assumptions of the accesses are true in every tile
-/// block.
+/// Alignment of each tile block's memory, in elements. It makes the alignment assumptions of the accesses true in every tile block.
 const ALIGNMENT: u64 = 16;
 
 /// How the addresses of an access depend on the position, that is, on the number of completed iterations.
@@ -43,7 +42,7 @@ struct LoopMemory {
 }
 
 impl AddressPath {
-    /// The number of elements that all positions together span.
+    /// Returns the number of elements that the accesses at all positions span together.
     fn span_elements(&self, kind: &Kind) -> i64 {
         let last = POSITIONS - 1;
         match self {
@@ -56,7 +55,7 @@ impl AddressPath {
         }
     }
 
-    /// The extents of a view's tensor.
+    /// Returns the extents of the tensor that a view divides.
     fn tensor_sizes(&self, kind: &Kind) -> Vec<i64> {
         let mut sizes = kind.shape.clone();
         match self {
@@ -75,6 +74,7 @@ enum AddressPattern {
 }
 
 impl Generator {
+    /// Emits one loop, or two nested loops, whose iterations access the same memory. Loads the memory's start after the loop.
     pub(crate) fn memory_loop(&mut self) {
         let (initial, kind) = self.any_tile();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {
@@ -95,6 +95,7 @@ impl Generator {
         self.add_to_pool(final_tile, kind);
     }
 
+    /// Adds an output buffer for a loop. Its size covers every random path, for each tile block.
     fn new_loop_memory(&mut self, kind: &Kind) -> LoopMemory {
         let paths: Vec<AddressPath> = (0..1 + self.random.below(2)).map(|_| self.random_path(kind)).collect();
         let max_span = paths.iter().map(|path| path.span_elements(kind)).max().expect("there is a path");
@@ -110,6 +111,7 @@ impl Generator {
         LoopMemory { kind: kind.clone(), base_pointers, paths, carried_addresses: Vec::new() }
     }
 
+    /// Chooses how the addresses of the accesses depend on the position. Most steps are so small that consecutive accesses overlap.
     fn random_path(&mut self, kind: &Kind) -> AddressPath {
         let dim = self.random.below(kind.shape.len());
         let overlapping_step =
@@ -138,7 +140,7 @@ impl Generator {
         let scalar_kind = Kind::new(POSITION_TYPE, &[]);
         let one = self.index_constant(1);
         let iterations = match max_iterations > 4 && self.random.one_in(3) {
-            // This trip count may differ between tile blocks.
+            // This computed trip count may differ between tile blocks.
             true => self.integers_below(4, &[]),
             false => {
                 let iterations = 1 + self.random.below(max_iterations) as i64;
@@ -210,6 +212,7 @@ impl Generator {
             .collect()
     }
 
+    /// Converts a loop-carried address to a tile of pointers. `start` is the base pointer of element indices.
     fn pointers_of_address(&mut self, loop_memory: &LoopMemory, start: Value, carried_address: &CarriedAddress) -> Value {
         match carried_address.form {
             AddressForm::Pointers => carried_address.value,
@@ -221,7 +224,7 @@ impl Generator {
         }
     }
 
-    /// Emits one or two accesses, at least one of them a store.
+    /// Emits the accesses of one iteration: a store, or a load and a store. Returns the next loop-carried tile and token.
     fn emit_iteration(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> (Value, Value) {
         match self.random.below(4) {
             0 => (value, self.store_at_position(loop_memory, position, value, token)),
@@ -266,6 +269,7 @@ impl Generator {
         self.builder.emit_with_type(Op::If { condition, then_region, else_region }, ty)
     }
 
+    /// Emits a store to the addresses of a position. Returns the token of the store.
     fn store_at_position(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> Value {
         match self.address_pattern(loop_memory, position) {
             AddressPattern::Pointers(pointers) => {
@@ -276,6 +280,7 @@ impl Generator {
         }
     }
 
+    /// Emits a load from the addresses of a position. Returns the loaded tile and the token of the load.
     fn load_at_position(&mut self, loop_memory: &LoopMemory, position: Value, token: Value) -> (Value, Value) {
         match self.address_pattern(loop_memory, position) {
             AddressPattern::Pointers(pointers) => self.load_pointers(pointers, &loop_memory.kind, None, None, Some(token)),
@@ -283,6 +288,7 @@ impl Generator {
         }
     }
 
+    /// Emits the address operands of an access at a position, along a random path or from a loop-carried address.
     fn address_pattern(&mut self, loop_memory: &LoopMemory, position: Value) -> AddressPattern {
         let (kind, path, start) =
             (&loop_memory.kind, self.random.pick(&loop_memory.paths), self.random.pick(&loop_memory.base_pointers));
@@ -333,6 +339,7 @@ impl Generator {
         }
     }
 
+    /// Emits a tile of pointers. `combine` emits the element indices from permuted indices and the broadcast `offset`.
     fn pattern_of_pointers(
         &mut self,
         kind: &Kind,
@@ -347,6 +354,7 @@ impl Generator {
         AddressPattern::Pointers(self.pointers(start, kind.scalar, offset, &kind.shape))
     }
 
+    /// Emits a view of the tensor of `path` at `base`, for an access with the given index operands.
     fn pattern_of_view(
         &mut self,
         kind: &Kind,
@@ -362,11 +370,13 @@ impl Generator {
         AddressPattern::View(self.view(&tensor, &view, None), index)
     }
 
+    /// Returns the index operands of an access: `along` for the dimension `dim`, and zero for the other dimensions.
     fn index_along(&mut self, kind: &Kind, dim: usize, along: Value) -> Vec<Value> {
         let zero = self.index_constant(0);
         (0..kind.shape.len()).map(|other| if other == dim { along } else { zero }).collect()
     }
 
+    /// Emits the distance in elements that a pointer has advanced at a position.
     fn scaled_position(&mut self, position: Value, step: i64) -> Value {
         let step = self.index_constant(step);
         self.builder.emit_mul(&Kind::new(POSITION_TYPE, &[]), position, step)

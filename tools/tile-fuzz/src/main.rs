@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Time limit of one process.
+/// Time limit of one tool process.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Generates random programs, executes each at every stage and compares the results; failing programs are kept in a folder
@@ -101,6 +101,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Executes the programs of all seeds in parallel and prints a summary. Returns whether the results satisfy the options.
 fn run(options: &Options) -> Result<bool> {
     let own_folder = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from));
     let tools = options.tools.clone().or(own_folder).unwrap_or_default();
@@ -131,6 +132,7 @@ fn run(options: &Options) -> Result<bool> {
     Ok(wrong == 0 && are_enough_compared)
 }
 
+/// Generates the program of a seed and executes it at every stage. If it fails, shrinks it on request and keeps its folder.
 fn run_program(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
     let program = Generator::generate(seed, &options.config);
     let folder = options.dir.join(seed.to_string());

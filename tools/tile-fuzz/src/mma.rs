@@ -1,4 +1,4 @@
-//! MMAs, alone and in loops. Invariant: the operands are so small that the accumulation is exact in any order.
+//! Generators of MMAs, alone and in loops. Invariant: the operands are so small that the accumulation is exact in any order.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::{Generator, encode};
@@ -10,7 +10,7 @@ use numerics::Scalar;
 use numerics::arith::{Predicate, Rounding, Signedness};
 use tileir::Op;
 
-/// The element types of an MMA, and the largest magnitude of the numbers in its operands.
+/// The element types of an MMA. `limit` is the largest magnitude of the numbers in its operands.
 #[derive(Clone, Copy)]
 struct MmaTypes {
     operand: Scalar,
@@ -22,6 +22,7 @@ const fn mma_types(operand: Scalar, acc: Scalar, limit: i64) -> MmaTypes {
     MmaTypes { operand, acc, limit }
 }
 
+/// Element types of generated MMAs. An f16 accumulator has fewer significand bits, so its operands have a smaller limit.
 const MMA_TYPES: [MmaTypes; 11] = [
     mma_types(Scalar::F16, Scalar::F32, 4),
     mma_types(Scalar::F16, Scalar::F32, 4),
@@ -40,11 +41,11 @@ const MMA_TYPES: [MmaTypes; 11] = [
 struct Matrix {
     view: Value,
     kind: Kind,
-    /// The tile dimension along K.
+    /// The dimension of the loaded tile that is K of the MMA.
     k_dim: usize,
     /// The tile index in the other dimension.
     other_index: Value,
-    /// If the loop does not load the tiles in order, the view of a table with the tile index along K of each step.
+    /// A view of a table with the tile index along K of each step; none if the loop loads the tiles in order.
     index_table: Option<Value>,
     /// Whether the loop transposes the loaded tile.
     transposed: bool,
@@ -68,6 +69,7 @@ impl Generator {
         self.convert_from_i32(from, kind)
     }
 
+    /// Converts small i32 numbers to any element type that represents them.
     fn convert_from_i32(&mut self, from: Value, kind: &Kind) -> Value {
         let (signedness, rounding_mode) = (Signedness::Signed, Rounding::NearestEven);
         match kind.scalar {
@@ -77,6 +79,7 @@ impl Generator {
         }
     }
 
+    /// Emits an MMA. `kind` is the kind of the accumulator.
     fn emit_mma(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &Kind) -> Value {
         let op = match kind.scalar {
             Scalar::I32 => {
@@ -88,7 +91,7 @@ impl Generator {
         self.builder.emit(kind, op)
     }
 
-    /// The extents M, N and K of an MMA.
+    /// Chooses the extents M, N and K of an MMA.
     fn mma_extents(&mut self) -> [i64; 3] {
         if self.large_and_simple {
             let rows = self.random.pick(&[128, 256, 256, 512]);
@@ -103,10 +106,10 @@ impl Generator {
         let types = self.random.pick(&MMA_TYPES);
         let [m, n, k] = if self.random.one_in(6) { [0; 3].map(|_| 1 << self.random.below(6)) } else { self.mma_extents() };
         let batch: Vec<i64> = if self.random.one_in(5) { vec![2] } else { Vec::new() };
-        let of = |scalar, extents: [i64; 2]| Kind::new(scalar, &[&batch[..], &extents].concat());
-        let result = of(types.acc, [m, n]);
-        let lhs = self.small_integers(&of(types.operand, [m, k]), types.limit);
-        let rhs = self.small_integers(&of(types.operand, [k, n]), types.limit);
+        let batched_kind = |scalar, extents: [i64; 2]| Kind::new(scalar, &[&batch[..], &extents].concat());
+        let result = batched_kind(types.acc, [m, n]);
+        let lhs = self.small_integers(&batched_kind(types.operand, [m, k]), types.limit);
+        let rhs = self.small_integers(&batched_kind(types.operand, [k, n]), types.limit);
         let acc = self.small_integers(&result, types.limit);
         let value = self.emit_mma(lhs, rhs, acc, &result);
         self.add_to_pool(value, result);
@@ -179,6 +182,7 @@ impl Generator {
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
     }
 
+    /// Loads an index from a table of [`Generator::add_index_table`].
     fn load_table_entry(&mut self, table: Value, step: Value) -> Value {
         let one_index = Kind::new(Scalar::I32, &[1]);
         let (element, _) = self.load_view(table, &[step], &one_index, None);
@@ -205,7 +209,7 @@ impl Generator {
         tile
     }
 
-    /// Trip count of an MMA loop: often zero, and often less than the depth of its pipeline.
+    /// Emits the bounds of an MMA loop. The trip count is often zero, and often less than the depth of the loop's pipeline.
     fn trip_count(&mut self) -> TripCount {
         let max_trips = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
@@ -231,7 +235,7 @@ impl Generator {
         let result = Kind::new(types.acc, &[m, n]);
         let mut kinds = vec![result.clone(); 1 + usize::from(second_rhs.is_some())];
         let mut init: Vec<Value> = kinds.iter().map(|kind| self.initial_accumulator(kind, types.limit)).collect();
-        // Adds a loop-carried tile in addition to the accumulators.
+        // Add a loop-carried tile that is not an accumulator.
         if self.random.one_in(3) && !self.large_and_simple {
             let (x, kind) = self.any_tile();
             init.push(x);
@@ -283,6 +287,7 @@ impl Generator {
         self.add_to_pool(total[0], result.clone());
     }
 
+    /// Emits the sum of two integer or float tiles.
     fn emit_add(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
         let rounding_mode = Rounding::NearestEven;
         match kind.scalar.is_int() {
@@ -370,7 +375,7 @@ impl Generator {
         let width = self.random.pick(&[16, 32, 64]);
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
         let queries = self.add_matrix(types, m, k, 1, true, self.block_index, self.grid);
-        // Each step loads other columns of the keys and other rows of the values.
+        // Each step loads the next columns of the keys and the next rows of the values.
         let keys = Matrix { ..self.add_matrix(types, k, n, trip_count.max_trips, true, zero, 1) };
         let values = self.add_matrix(types, width, n, trip_count.max_trips, false, zero, 1);
         let (scores, result) = (Kind::new(types.acc, &[m, n]), Kind::new(types.acc, &[m, width]));
@@ -393,6 +398,7 @@ impl Generator {
         self.add_to_pool(results[0], result);
     }
 
+    /// Emits the maximum of each row and its previous maximum, as online softmax computes it.
     fn row_maximum(&mut self, x: Value, kind: &Kind, previous_maxima: Value) -> Value {
         let scalar = Kind::new(kind.scalar, &[]);
         let ty = self.builder.tile_type(&scalar);
@@ -452,7 +458,7 @@ impl Generator {
         let types = if packed { mma_types(Scalar::I8, Scalar::F32, 127) } else { mma_types(Scalar::F8E4M3FN, Scalar::F32, 4) };
         let depth = if packed { k / 2 } else { k };
         let lhs = self.add_matrix(types, m, depth, trip_count.max_trips, true, self.block_index, self.grid);
-        // Each byte unpacks to two elements along the tile's last dimension. That is K in either operand.
+        // Each byte unpacks to two elements along the tile's last dimension, which is K for the left and the right operand.
         let rhs = self.add_matrix(types, n, depth, trip_count.max_trips, packed, zero, 1);
         let result = Kind::new(Scalar::F32, &[m, n]);
         let init = vec![self.initial_accumulator(&result, 4)];

@@ -1,5 +1,5 @@
-//! Scans and reductions with associative, non-commutative bodies over known numbers. The generator computes the expected results
-//! sequentially, without an interpreter.
+//! Generators of scans and reductions with associative, non-commutative bodies over known numbers. The generator computes the
+//! expected results on the host, so it also finds errors that all stages have in common.
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};
@@ -12,21 +12,23 @@ use tileir::enums::Direction;
 /// An associative body of a reduction or scan, over one or two operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderedBody {
-    /// The right operand, or the left operand if the right one is zero.
+    /// The right element, or the left element if the right one is zero.
     LastNonzero,
     /// Composition of affine functions `x -> a x + b`.
     Recurrence,
     /// For the first operand, the first non-zero element; for the second operand, the last non-zero element.
     Sides,
-    /// The sum of the first operand, and the bitwise or of the second. This body is commutative.
+    /// The sum of the first operand's elements, and the bitwise OR of the second operand's elements. This body is commutative.
     SumAndOr,
 }
 
 impl OrderedBody {
+    /// Returns the number of tiles that the reduction or scan has as operands.
     fn operands(self) -> usize {
         if self == OrderedBody::LastNonzero { 1 } else { 2 }
     }
 
+    /// Returns the identity element of each operand.
     fn identities(self) -> &'static [u64] {
         if self == OrderedBody::Recurrence { &[1, 0] } else { &[0; 2][..self.operands()] }
     }
@@ -42,6 +44,7 @@ impl OrderedBody {
     }
 }
 
+/// Returns `number`, or `other` if `number` is zero.
 fn nonzero_or(number: u64, other: u64) -> u64 {
     if number == 0 { other } else { number }
 }
@@ -53,7 +56,7 @@ enum Traversal {
     Reduce,
 }
 
-/// For each line along a dimension, the linear indices of its elements.
+/// Returns the lines along a dimension. A line is the list of the row-major indices of its elements.
 fn element_lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     let inner: i64 = shape[dim + 1..].iter().product();
     let outer: i64 = shape[..dim].iter().product();
@@ -62,7 +65,7 @@ fn element_lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     (0..outer).flat_map(|outer| (0..inner).map(move |inside| line(outer, inside))).collect()
 }
 
-/// For each operand, the expected result tile. Numbers are truncated to the width of the element, as a store truncates them.
+/// Returns the expected result tile of each operand. `mask` truncates the numbers to the width of an element.
 fn expected_tiles(
     body: OrderedBody,
     traversal: Traversal,
@@ -96,6 +99,7 @@ fn expected_tiles(
 }
 
 impl Generator {
+    /// Emits the region of a body for scalars of the given type.
     fn ordered_body(&mut self, body: OrderedBody, scalar: Scalar) -> Region {
         let kind = Kind::new(scalar, &[]);
         let ty = self.builder.tile_type(&kind);
@@ -120,6 +124,7 @@ impl Generator {
         region
     }
 
+    /// Emits the function [`nonzero_or`].
     fn emit_nonzero_or(&mut self, number: Value, other: Value, kind: &Kind) -> Value {
         let rhs = self.splat(kind, 0);
         let (comparison_predicate, signedness) = (Predicate::NotEqual, Signedness::Signed);
@@ -159,8 +164,8 @@ impl Generator {
         }
         let kind = Kind::new(self.random.pick(&INTS), &shape);
         let dim = self.random.below(shape.len());
-        // A reduction may combine the elements of a line in any order. So only the two ends of a line, which the body keeps
-        // apart, may determine its result.
+        // Tile IR does not define the order in which a reduction combines the elements of a line. So a non-commutative reduction
+        // uses a body whose result depends only on the two ends of the line.
         let traversal = match self.random.below(3) {
             0 => Traversal::Reduce,
             1 => Traversal::Scan(Direction::Forward),
@@ -219,13 +224,13 @@ mod tests {
     #[test]
     fn expected_tiles_of_all_bodies_and_directions() {
         let tiles = [vec![1, 2, 3, 4], vec![5, 6, 7, 0]];
-        let of = |body, traversal, dim| expected_tiles(body, traversal, &tiles, &[2, 2], dim, 0xff);
-        assert_eq!(of(OrderedBody::Sides, Traversal::Reduce, 1), [[1, 3], [6, 7]]);
-        assert_eq!(of(OrderedBody::Sides, Traversal::Reduce, 0), [[1, 2], [7, 6]]);
-        assert_eq!(of(OrderedBody::SumAndOr, Traversal::Reduce, 1), [[3, 7], [7, 7]]);
-        assert_eq!(of(OrderedBody::Sides, Traversal::Scan(Direction::Reverse), 1), [[2, 2, 4, 4], [5, 6, 7, 0]]);
-        // x -> x + 5, followed by x -> 2 x + 6.
-        assert_eq!(of(OrderedBody::Recurrence, Traversal::Scan(Direction::Forward), 1)[1], [5, 16, 7, 28]);
+        let expected = |body, traversal, dim| expected_tiles(body, traversal, &tiles, &[2, 2], dim, 0xff);
+        assert_eq!(expected(OrderedBody::Sides, Traversal::Reduce, 1), [[1, 3], [6, 7]]);
+        assert_eq!(expected(OrderedBody::Sides, Traversal::Reduce, 0), [[1, 2], [7, 6]]);
+        assert_eq!(expected(OrderedBody::SumAndOr, Traversal::Reduce, 1), [[3, 7], [7, 7]]);
+        assert_eq!(expected(OrderedBody::Sides, Traversal::Scan(Direction::Reverse), 1), [[2, 2, 4, 4], [5, 6, 7, 0]]);
+        // The first line composes `x -> x + 5` with `x -> 2 x + 6`, which gives `x -> 2 x + 16`.
+        assert_eq!(expected(OrderedBody::Recurrence, Traversal::Scan(Direction::Forward), 1)[1], [5, 16, 7, 28]);
         let zeros = [vec![0, 9, 0, 0]];
         let last =
             |direction| expected_tiles(OrderedBody::LastNonzero, Traversal::Scan(direction), &zeros, &[4], 0, 0xff).remove(0);

@@ -1,8 +1,9 @@
 //! Generates a random program with arguments and memory. Invariant: the program is valid and every bit that it writes is defined.
 //!
-//! Random ops extend a pool of tiles, which the program stores at the end. The generator avoids unspecified results: divisors are
-//! not zero, floats are clamped before a conversion to integers, and float reductions are exact in any order. Approximate functions
-//! go to separate outputs, which are compared with a tolerance. Each family of ops is a file with methods of [`Generator`].
+//! Random ops extend a pool: the tiles that later ops may use as operands. The program stores the newest tiles at the end. The
+//! generator avoids unspecified results: divisors are not zero, floats are clamped before a conversion to integers, and float
+//! reductions are exact in any order. The results of approximate functions go to separate outputs, which are compared with a
+//! tolerance. Each family of ops has a file with methods of [`Generator`].
 
 use crate::builder::{Builder, Kind};
 use crate::random::Random;
@@ -16,17 +17,19 @@ use numerics::Scalar;
 use std::path::Path;
 use tileir::{Attribute, Module, Op};
 
-/// Element types of tiles in the pool.
+/// Integer element types of tiles in the pool. [`FLOATS`] has the float types.
 pub(crate) const INTS: [Scalar; 4] = [Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
+/// Float element types of tiles in the pool.
 pub(crate) const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];
 
-/// An input buffer of a program.
+/// An input buffer of a program, with the parameter that points to it.
 pub(crate) struct InputBuffer {
     pub(crate) scalar: Scalar,
     pub(crate) elements: i64,
     pub(crate) pointer: Value,
 }
 
+/// A generated program with its launch, input data and outputs.
 pub(crate) struct Program {
     pub(crate) module: Module,
     pub(crate) launch: Launch,
@@ -45,7 +48,8 @@ impl Program {
         }
         let launch = serde_json::to_string_pretty(&self.launch).expect("a launch has plain values");
         std::fs::write(folder.join("launch.json"), launch).map_err(write_error)?;
-        // Tools that do not run the stages compare their outputs with these files.
+        // Scripts that execute the program with other tools read the outputs, their tolerances and their expected contents from
+        // these files.
         let describe = |output: &Output| {
             let Output { name, scalar, tolerance, expected } = output;
             let expected = expected.as_ref().map(|_| format!("{name}.expect"));
@@ -70,10 +74,11 @@ impl Program {
     }
 }
 
+/// A program under construction, and the state of its random generation.
 pub(crate) struct Generator {
     pub(crate) builder: Builder,
     pub(crate) random: Random,
-    /// Tiles that are visible at the current position.
+    /// The tiles that ops at the current position may use as operands.
     pub(crate) pool: Vec<(Value, Kind)>,
     pub(crate) inputs: Vec<InputBuffer>,
     /// The scalar parameters, each with its argument in the launch.
@@ -111,10 +116,10 @@ pub(crate) struct Config {
     pub(crate) commutative: bool,
 }
 
-/// Number of elements of an input buffer.
+/// Number of elements of each input buffer that the start of the program loads.
 const INPUT_ELEMENTS: i64 = 4096;
 
-/// A generator method and its relative frequency.
+/// The relative frequency of a generator method, and the method.
 type Step = (usize, fn(&mut Generator));
 
 /// Steps that are valid at any position, in loops too.
@@ -157,7 +162,7 @@ const LARGE_STEPS: &[Step] = &[
     (1, Generator::block_scaled_mma_loop),
 ];
 
-/// Constructs that can be divided among the CTAs of a cluster.
+/// Constructs that the compiler can divide among the CTAs of a cluster.
 const CLUSTER_STEPS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::persistent_mma_loop)];
 
 /// Focus of the generated programs.
@@ -174,6 +179,7 @@ pub(crate) enum Theme {
 }
 
 impl Generator {
+    /// Generates the program of a seed. The same seed and configuration always give the same program.
     pub(crate) fn generate(seed: u64, config: &Config) -> Program {
         let theme = config.theme;
         let mut random = Random::new(seed);
@@ -223,6 +229,7 @@ impl Generator {
         generator.finish_program()
     }
 
+    /// Adds three input buffers and two scalar parameters.
     fn add_parameters(&mut self) {
         for _ in 0..3 {
             let scalar = if self.inputs.is_empty() { Scalar::I32 } else { self.any_element_type() };
@@ -250,6 +257,7 @@ impl Generator {
         self.add_buffer_parameter(name, scalar, data)
     }
 
+    /// Adds a buffer with these contents, and a pointer parameter to it.
     fn add_buffer_parameter(&mut self, name: String, scalar: Scalar, data: Vec<u8>) -> Value {
         let ty = self.builder.pointer_tile_type(scalar, &[]);
         self.params.push(Param::Ptr(name.clone()));
@@ -264,7 +272,7 @@ impl Generator {
         self.add_buffer_parameter(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
-    /// Adds a pointer parameter that aliases the newest output.
+    /// Adds a pointer parameter that points to the newest output too.
     pub(crate) fn add_alias_of_newest_output(&mut self, scalar: Scalar) -> Value {
         let name = self.outputs.last().expect("there is one").name.clone();
         let ty = self.builder.pointer_tile_type(scalar, &[]);
@@ -272,12 +280,13 @@ impl Generator {
         self.builder.add_param(ty)
     }
 
+    /// Chooses an element type of the pool; i32 and f32 are the most frequent.
     pub(crate) fn any_element_type(&mut self) -> Scalar {
         let all = [&INTS[..], &FLOATS[..], &[Scalar::I32, Scalar::F32, Scalar::F32]].concat();
         self.random.pick(&all)
     }
 
-    /// Random contents of all magnitudes, sometimes with special values such as infinity.
+    /// Returns random contents of all magnitudes. One of twelve floats is zero and one of twelve is infinite.
     fn random_contents(&mut self, scalar: Scalar, elements: i64) -> Vec<u8> {
         let mut data = Vec::new();
         for _ in 0..elements {
@@ -303,6 +312,7 @@ impl Generator {
         data
     }
 
+    /// Chooses the shapes of the program's tiles, and emits the tile block index and the first tiles of the pool.
     fn prologue(&mut self) {
         let index_type = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
         self.block_index = self.builder.emit_with_types(Op::GetTileBlockId {}, &[index_type; 3])[0];
@@ -328,7 +338,7 @@ impl Generator {
         }
     }
 
-    /// A random shape with `1 << bits` elements.
+    /// Returns a random shape with `1 << bits` elements.
     fn random_shape(&mut self, bits: usize, rank: usize) -> Vec<i64> {
         let mut shape = vec![1; rank];
         for _ in 0..bits {
@@ -356,6 +366,7 @@ impl Generator {
         }
     }
 
+    /// Emits a random step of a list, according to the relative frequencies.
     fn emit_one_of(&mut self, from: &[Step]) {
         let mut remaining_weight = self.random.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, step) in from {
@@ -394,7 +405,7 @@ impl Generator {
             let value = self.reshape(value, &kind, &stored_kind.shape);
             let pointer = self.add_output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
-            // Replace the name that `output` has assigned to the buffer.
+            // Replace the name that `add_output` has assigned to the buffer.
             for name_to_change in
                 [&mut self.outputs.last_mut().expect("just added").name, &mut self.data.last_mut().expect("just added").0]
             {
@@ -406,6 +417,7 @@ impl Generator {
         }
     }
 
+    /// Returns the program, with a launch that names its buffers and arguments.
     fn finish_program(self) -> Program {
         let buffers = self.data.iter().map(|(name, _)| Buffer::of_file(name, &format!("{name}.in")));
         let launch = Launch {
@@ -418,6 +430,7 @@ impl Generator {
         Program { module: self.builder.finish(), launch, data: self.data, outputs: self.outputs }
     }
 
+    /// Makes a tile available as an operand of later ops.
     pub(crate) fn add_to_pool(&mut self, value: Value, kind: Kind) {
         self.pool.push((value, kind));
     }
@@ -427,14 +440,17 @@ impl Generator {
         let at = self.random.below(self.pool.len()).max(self.random.below(self.pool.len()));
         self.pool[at].clone()
     }
+    /// Chooses one of the program's shapes.
     pub(crate) fn any_shape(&mut self) -> Vec<i64> {
         let at = self.random.below(self.shapes.len());
         self.shapes[at].clone()
     }
 
+    /// Emits a constant tile whose elements all have these bits.
     pub(crate) fn splat(&mut self, kind: &Kind, bits: u64) -> Value {
         self.builder.constant(kind, &[bits & kind.scalar.mask()])
     }
+    /// Emits an i32 scalar constant.
     pub(crate) fn index_constant(&mut self, value: i64) -> Value {
         self.splat(&Kind::new(Scalar::I32, &[]), value as u64)
     }
@@ -443,6 +459,7 @@ impl Generator {
         self.splat(kind, encode(kind.scalar, number))
     }
 
+    /// Returns an attribute with the bits of a scalar, such as the identity of a reduction.
     pub(crate) fn scalar_attribute(&mut self, scalar: Scalar, bits: u64) -> Attribute {
         let ty = self.builder.ty(tileir::Type::Scalar(scalar));
         match scalar {
@@ -453,7 +470,7 @@ impl Generator {
     }
 }
 
-/// Encodes a number, rounded to nearest even.
+/// Returns the bits of a number in a float type, rounded to nearest even.
 pub(crate) fn encode(scalar: Scalar, number: f64) -> u64 {
     numerics::float::encode(scalar, number, numerics::arith::Rounding::NearestEven, numerics::float::OverflowResult::Ieee)
 }

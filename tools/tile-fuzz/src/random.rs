@@ -1,5 +1,6 @@
-//! A small deterministic random number generator, so that a seed determines the program on every machine.
+//! A small deterministic random number generator. With it, a seed determines the program on every machine.
 
+/// The state of the SplitMix64 generator.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -7,7 +8,7 @@ impl Random {
         Random(seed)
     }
 
-    /// The next number of the SplitMix64 sequence.
+    /// Returns the next number of the SplitMix64 sequence.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,8 +20,8 @@ impl Random {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
-    /// Returns another generator without advancing this one. A new random decision that uses it does not change the programs of
-    /// existing seeds.
+    /// Returns another generator without advancing this one. Code that adds a random decision uses the other generator, so that the
+    /// rest of each seed's program stays the same.
     pub(crate) fn independent(&self) -> Random {
         Random(!self.0)
     }
@@ -28,6 +29,7 @@ impl Random {
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
+    /// Returns a random element of a list that is not empty.
     pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }

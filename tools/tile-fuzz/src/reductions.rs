@@ -1,4 +1,4 @@
-//! Reductions with commutative and associative bodies, and scans with associative bodies.
+//! Generators of reductions with commutative and associative bodies, and of scans with associative bodies.
 
 use crate::builder::Kind;
 use crate::program::{Generator, encode};
@@ -11,7 +11,7 @@ use tileir::enums::Direction;
 /// An associative and commutative operation.
 #[derive(Clone, Copy)]
 enum Fold {
-    /// Requires small integers if the elements are floats, so that the sum is exact.
+    /// Float elements must be small integers, so that the sum is exact in any order.
     Add,
     Mul,
     Min,
@@ -23,6 +23,7 @@ enum Fold {
 }
 
 impl Fold {
+    /// Returns the bits of the identity element.
     fn identity(self, scalar: Scalar) -> u64 {
         match (self, scalar.is_int()) {
             (Fold::Add | Fold::Xor | Fold::Or | Fold::UMax, _) => 0,
@@ -35,6 +36,7 @@ impl Fold {
         }
     }
 
+    /// Returns the op that combines two scalars.
     fn op(self, scalar: Scalar, lhs: Value, rhs: Value) -> Op {
         let (signedness, overflow) = (Signedness::Signed, Overflow::None);
         let (propagate_nan, flush_to_zero, rounding_mode) = (false, false, Rounding::NearestEven);
@@ -54,7 +56,7 @@ impl Fold {
     }
 }
 
-/// Operands, identities and body of a reduction or scan over one or more tiles.
+/// The operands, identities and body of a reduction or scan over one or more tiles. Tile `i` has kind `i` and identity `i`.
 struct FoldOperands {
     tiles: Vec<Value>,
     kinds: Vec<Kind>,
@@ -63,6 +65,7 @@ struct FoldOperands {
 }
 
 impl Generator {
+    /// Chooses an operation whose result on a tile of this kind does not depend on the order of the elements.
     fn random_fold(&mut self, kind: &Kind) -> Fold {
         match kind.scalar {
             Scalar::I1 => self.random.pick(&[Fold::And, Fold::Or, Fold::Xor]),
@@ -77,6 +80,7 @@ impl Generator {
         }
     }
 
+    /// Chooses a tile of the pool and one of its dimensions. Returns none if the tile is a scalar.
     fn tile_and_dimension(&mut self) -> Option<(Value, Kind, usize)> {
         let (x, kind) = self.any_tile();
         (!kind.shape.is_empty()).then(|| {
@@ -85,7 +89,7 @@ impl Generator {
         })
     }
 
-    /// Folds several tiles in one op. Each tile has its own operation.
+    /// Returns the operands of an op that folds `x` and up to two other tiles. Each tile has its own operation.
     fn fold_each(&mut self, x: Value, kind: &Kind) -> FoldOperands {
         let mut tiles = vec![(x, kind.clone())];
         for _ in 0..self.random.below(3).saturating_sub(self.random.below(2)) {
@@ -114,7 +118,7 @@ impl Generator {
         FoldOperands { tiles, kinds, identities, body }
     }
 
-    /// The operands of an argmax: the largest element and its first index.
+    /// Returns the operands of an argmax, whose results are the largest element and its first index.
     fn argmax(&mut self, x: Value, kind: &Kind, dim: usize) -> FoldOperands {
         let indices = Kind::new(Scalar::I32, &[kind.shape[dim]]);
         let iota = self.builder.emit(&indices, Op::Iota {});
@@ -141,7 +145,7 @@ impl Generator {
         FoldOperands { tiles: vec![x, index_tile], kinds: vec![kind.clone(), numbers], identities, body }
     }
 
-    /// The operands of a composition of affine functions `x -> a x + b`, which is associative but not commutative.
+    /// Returns the operands of a composition of affine functions `x -> a x + b`, which is associative but not commutative.
     fn recurrence(&mut self, x: Value, kind: &Kind) -> FoldOperands {
         let factors = self.tile_of_kind(kind);
         let scalar = Kind::new(kind.scalar, &[]);
@@ -157,6 +161,7 @@ impl Generator {
         FoldOperands { tiles: vec![factors, x], kinds: vec![kind.clone(), kind.clone()], identities: vec![1, 0], body }
     }
 
+    /// Emits a reduction of one or more tiles along a random dimension.
     pub(crate) fn reduce(&mut self) {
         let Some((x, kind, dim)) = self.tile_and_dimension() else { return };
         let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;
@@ -174,6 +179,7 @@ impl Generator {
         values.into_iter().zip(results).for_each(|(value, kind)| self.add_to_pool(value, kind));
     }
 
+    /// Emits a scan of one or more tiles along a random dimension.
     pub(crate) fn scan(&mut self) {
         let Some((x, kind, dim)) = self.tile_and_dimension() else { return };
         let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;

@@ -6,6 +6,7 @@ use base::ir::Value;
 use tileir::Op;
 
 impl Generator {
+    /// Emits a reshape, unless the tile already has the shape.
     pub(crate) fn reshape(&mut self, source: Value, from: &Kind, shape: &[i64]) -> Value {
         if from.shape == shape {
             return source;
@@ -13,6 +14,7 @@ impl Generator {
         self.builder.emit(&Kind::new(from.scalar, shape), Op::Reshape { source })
     }
 
+    /// Emits an op that moves the elements of a random tile.
     pub(crate) fn rearrange(&mut self) {
         let (x, kind) = self.any_tile();
         match self.random.below(7) {
@@ -33,6 +35,7 @@ impl Generator {
         }
     }
 
+    /// Emits a permutation of the dimensions. The resulting shape joins the program's shapes.
     fn permute(&mut self, source: Value, kind: &Kind) {
         let rank = kind.shape.len();
         let mut permutation: Vec<i32> = (0..rank as i32).collect();
@@ -48,7 +51,7 @@ impl Generator {
         self.add_to_pool(value, result);
     }
 
-    /// Emits a reshape and a broadcast to a shape with at least as many elements.
+    /// Emits a reshape of a tile and its broadcast to a shape with at least as many elements.
     fn broadcast(&mut self, x: Value, kind: &Kind) {
         let count = kind.count();
         let is_large_enough = |shape: &&Vec<i64>| !shape.is_empty() && shape.iter().product::<i64>() >= count;
@@ -97,12 +100,14 @@ impl Generator {
         Some((indices, Kind::new(kind.scalar, &shape)))
     }
 
+    /// Emits an extraction of a random slice.
     fn extract(&mut self, source: Value, kind: &Kind) {
         let Some((indices, result)) = self.random_slice(kind) else { return };
         let value = self.builder.emit(&result, Op::Extract { source, indices: indices.into() });
         self.add_to_pool(value, result);
     }
 
+    /// Emits an insertion of another tile into a random slice.
     fn insert(&mut self, destination: Value, kind: &Kind) {
         let Some((indices, slice)) = self.random_slice(kind) else { return };
         let source = self.tile_of_kind(&slice);
@@ -110,6 +115,7 @@ impl Generator {
         self.add_to_pool(value, kind.clone());
     }
 
+    /// Emits the concatenation of a small tile and another tile of its kind.
     fn concatenate(&mut self, lhs: Value, kind: &Kind) {
         if kind.count() > 512 {
             return;

@@ -5,14 +5,15 @@ use base::DebugInfo;
 use differential::{Outcome, StageRunner};
 use std::path::Path;
 
-/// The part of a message that identifies the failure: its first 60 characters other than digits.
+/// Returns the part of a message that identifies the failure: its first 60 characters other than digits.
 fn failure_kind(message: &str) -> String {
     message.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()
 }
 
+/// Reduces a failing program. `message` is the message of the failure that each smaller program must reproduce.
 pub(crate) fn shrink(mut program: Program, message: &str, bench: &StageRunner, folder: &Path) -> Program {
     let original_kind = failure_kind(message);
-    // The expected results belong to the original program.
+    // The expected results are those of the original program. A candidate may have different results.
     program.outputs.iter_mut().for_each(|output| output.expected = None);
     let original_program = case_reducer::Program { module: program.module.clone(), debug: DebugInfo::default() };
     let reduced = case_reducer::reduce(original_program, &mut |candidate| {

@@ -18,7 +18,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// A contiguous tensor. `order` lists the dimensions from the slowest to the fastest.
+    /// Returns a contiguous tensor. `order` lists the dimensions from the largest stride to the smallest.
     pub(crate) fn packed(scalar: Scalar, sizes: &[i64], order: &[usize], base: Value) -> Tensor {
         let mut strides = vec![1; sizes.len()];
         let mut stride = 1;
@@ -31,7 +31,8 @@ impl Tensor {
 }
 
 impl Generator {
-    /// Returns a pointer or number, in two of three cases with an assumption that it is a multiple of 16. The assumption is true.
+    /// Returns a pointer or number. In two of three cases, emits the assumption that it is a multiple of 16, which the caller
+    /// guarantees.
     pub(crate) fn maybe_assume_alignment(&mut self, value: Value, ty: TypeId) -> Value {
         if self.random.one_in(3) {
             return value;
@@ -67,6 +68,7 @@ impl Generator {
         self.builder.emit_with_type(op, ty)
     }
 
+    /// Emits a load of a tile through a view. Returns the loaded tile and the token of the load.
     pub(crate) fn load_view(&mut self, view: Value, index: &[Value], kind: &Kind, token: Option<Value>) -> (Value, Value) {
         let types = [self.builder.tile_type(kind), self.builder.token_type()];
         let (memory_ordering, memory_scope) = self.random_load_ordering();
@@ -83,6 +85,7 @@ impl Generator {
         (results[0], results[1])
     }
 
+    /// Chooses the memory ordering and scope of a load. Most loads are weak.
     pub(crate) fn random_load_ordering(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
             _ if self.large_and_simple => (MemoryOrdering::Weak, None),
@@ -92,7 +95,7 @@ impl Generator {
         }
     }
 
-    /// Returns optimisation hints of an access for all targets, or, mostly, none.
+    /// Returns optimisation hints of an access for all targets. In five of six cases, returns none.
     pub(crate) fn access_hints(&mut self) -> Option<Box<Dictionary>> {
         if !self.random.one_in(6) {
             return None;
@@ -107,6 +110,7 @@ impl Generator {
         Some(Box::new(hints.into()))
     }
 
+    /// Chooses the value of elements outside a tensor. Integer tiles support only zero.
     fn random_padding(&mut self, scalar: Scalar) -> Padding {
         match scalar.is_int() || self.random.one_in(2) {
             true => Padding::Zero,
@@ -114,7 +118,7 @@ impl Generator {
         }
     }
 
-    /// Loads a tile of an input through a view. The tile may be partial.
+    /// Loads a tile of an input buffer through a view. The tile may extend past the end of the tensor.
     pub(crate) fn load_maybe_partial_tile(&mut self, base: Value, elements: i64, kind: &Kind) -> Value {
         let rank = kind.shape.len();
         let mut dim_map: Vec<usize> = (0..rank).collect();
@@ -167,8 +171,8 @@ impl Generator {
         self.load_view(view, &index, kind, None).0
     }
 
-    /// Emits a tile index below `tile_count`, from the tile block index or another number. For larger indices, Tile IR does not
-    /// define the result.
+    /// Emits a tile index below `tile_count`, from the tile block index or another number. Tile IR does not define the result of an
+    /// access with a larger index.
     fn index_below(&mut self, tile_count: i64) -> Value {
         let (index, bound) = if self.random.one_in(3) { (self.integers_below(4, &[]), 4) } else { (self.block_index, self.grid) };
         if bound <= tile_count {
@@ -205,11 +209,13 @@ impl Generator {
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: kind.shape.clone(), dim_map: order }, None)
     }
 
+    /// Returns the index of the tile block's tile in a view of [`Generator::own_view`].
     pub(crate) fn own_index(&mut self, kind: &Kind) -> Vec<Value> {
         let zero = self.index_constant(0);
         (0..kind.shape.len()).map(|dim| if dim == 0 { self.block_index } else { zero }).collect()
     }
 
+    /// Emits a store of a tile through a view. Returns the token of the store.
     pub(crate) fn store_view(&mut self, view: Value, index: &[Value], tile: Value, token: Option<Value>) -> Value {
         let ty = self.builder.token_type();
         let (memory_ordering, memory_scope) = self.random_store_ordering();
@@ -220,6 +226,7 @@ impl Generator {
         self.builder.emit_with_type(store, ty)
     }
 
+    /// Chooses the memory ordering and scope of a store. Most stores are weak.
     pub(crate) fn random_store_ordering(&mut self) -> (MemoryOrdering, Option<MemoryScope>) {
         match self.random.below(12) {
             _ if self.large_and_simple => (MemoryOrdering::Weak, None),
@@ -240,8 +247,8 @@ impl Generator {
         let rows = Kind::new(Scalar::I32, &[kind.shape[dim]]);
         let mut index = vec![self.index_constant(0); kind.shape.len()];
         let mut sizes = kind.shape.clone();
-        // The tile blocks divide one dimension. If it is the scattered dimension, the row indices include the start of the tile
-        // block. Otherwise the index along the divided dimension selects the tile block's part.
+        // One dimension of the output is divided among the tile blocks. If it is the scattered dimension, the row indices include
+        // the start of the tile block's part. Otherwise the index along the divided dimension selects the part.
         let iota = self.builder.emit(&rows, Op::Iota {});
         let xor_mask = self.random.below(rows.count() as usize) as u64;
         let xor_mask = self.splat(&rows, xor_mask);

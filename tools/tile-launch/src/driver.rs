@@ -1,8 +1,8 @@
-//! Bindings for the part of the CUDA driver API that this tool uses. The error of a failed call names the function.
+//! Bindings for the part of the CUDA driver API that `tile-launch` uses. If a call fails, the error contains the function's name.
 //!
-//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version. The tool
-//! needs only two dozen functions, which have not changed in ten years. All unsafe code of the tool is in this file. Invariant
-//! (handles): each [`Module`], [`Memory`] and [`Event`] borrows its [`Device`], so the device outlives it.
+//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie `tile-launch` to a CUDA version. It
+//! needs only two dozen functions, which have not changed in ten years. All unsafe code of `tile-launch` is in this file. Invariant
+//! (handles): each [`Module`], [`Memory`] and [`Event`] borrows its [`Device`], so the device outlives them.
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 
@@ -12,22 +12,25 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// Names of the library on Linux and Windows.
+/// File names of the driver library on Linux and Windows.
 const LIBRARY_NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
 
+/// A status code of the driver (`CUresult`); 0 is success.
 type Status = c_int;
+/// An opaque pointer that identifies an object of the driver.
 type Handle = *mut c_void;
 
 macro_rules! interface {
     ($($field:ident = $symbol:literal ( $($argument:ty),* );)*) => {
-        /// The functions of the opened library, called through [`Device`] only.
+        /// The functions of the opened driver library. Only methods of [`Device`] and of the objects that borrow it call them.
         struct Interface {
             $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
-            // Rust drops fields in declaration order, so the library is closed after the functions are gone.
+            // Rust drops fields in declaration order. The library is the last field, so it outlives the function pointers.
             _library: Library,
         }
 
         impl Interface {
+            /// Finds all functions in the library. `name` is the library's name in error messages.
             fn load(library: Library, name: &str) -> Result<Interface> {
                 // SAFETY: the types are those of CUDA's header, and the struct owns the library as long as the functions.
                 unsafe {
@@ -68,11 +71,12 @@ interface! {
     drop_event = "cuEventDestroy_v2" (Handle);
 }
 
+/// Returns the error for a library that lacks a function.
 fn missing_function(name: &str, symbol: &str) -> Box<Diagnostic> {
     Diagnostic::io("DRV002", format!("{name} is not a CUDA driver: it has no function {symbol}"))
 }
 
-/// Attributes of a device, with their numbers in CUDA's header (`CUdevice_attribute`).
+/// Attributes of a device. Their numbers are those of `CUdevice_attribute` in CUDA's header.
 #[derive(Clone, Copy)]
 pub(crate) enum Attribute {
     ClockKhz = 13,
@@ -104,7 +108,7 @@ pub(crate) struct Memory<'d> {
     pub(crate) address: u64,
 }
 
-/// A CUDA event: a point in stream order.
+/// A CUDA event. It records the time at which the device reaches a point of the stream.
 struct Event<'d> {
     device: &'d Device,
     handle: Handle,
@@ -126,7 +130,7 @@ fn open_library(path: Option<&Path>) -> Result<Interface> {
 }
 
 impl Interface {
-    /// Returns an error if a call failed. `call` is the name of the called function.
+    /// Converts the status of a call to a result. `call` is the name of the called function.
     fn check(&self, call: &str, status: Status) -> Result<()> {
         if status == 0 {
             return Ok(());
@@ -146,7 +150,8 @@ impl Interface {
 }
 
 impl Device {
-    /// Loads the driver library, from a path or from the system, and opens the device with this number.
+    /// Loads the driver library, from a path or from the system, and opens the device with this number. Makes the device's primary
+    /// context current for this thread.
     pub(crate) fn open(library: Option<&Path>, number: i32) -> Result<Device> {
         let interface = open_library(library)?;
         let (mut version, mut count, mut handle, mut context) = (0, 0, 0, null_mut());
@@ -166,10 +171,12 @@ impl Device {
         }
     }
 
+    /// Converts the status of a call to a result, as [`Interface::check`] does.
     fn check(&self, call: &str, status: Status) -> Result<()> {
         self.interface.check(call, status)
     }
 
+    /// Returns the name of the GPU.
     pub(crate) fn name(&self) -> Result<String> {
         let mut name = [0u8; 256];
         // SAFETY: the driver writes at most the given length, including the terminating NUL.
@@ -178,6 +185,7 @@ impl Device {
         Ok(CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
     }
 
+    /// Returns the value of a device attribute.
     pub(crate) fn attribute(&self, attribute: Attribute) -> Result<i32> {
         let mut value = 0;
         // SAFETY: out-parameters are valid, as in `open`.
@@ -185,6 +193,7 @@ impl Device {
         self.check("cuDeviceGetAttribute", status).map(|()| value)
     }
 
+    /// Loads a cubin into the context of the device.
     pub(crate) fn load(&self, cubin: &[u8]) -> Result<Module<'_>> {
         let mut handle = null_mut();
         // SAFETY: the bytes are a complete ELF file, which contains its own length; `cubin::read` has checked it.
@@ -192,6 +201,7 @@ impl Device {
         self.check("cuModuleLoadData", status).map(|()| Module { device: self, handle })
     }
 
+    /// Allocates uninitialised device memory.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
         let mut address = 0;
         // SAFETY: out-parameters are valid, as in `open`.
@@ -199,12 +209,13 @@ impl Device {
         self.check("cuMemAlloc", status).map(|()| Memory { device: self, address })
     }
 
+    /// Waits until the device has finished all submitted work.
     pub(crate) fn synchronize(&self) -> Result<()> {
         // SAFETY: no arguments.
         self.check("cuCtxSynchronize", unsafe { (self.interface.synchronize)() })
     }
 
-    /// Measures the device time of the work that the closure `work` submits, in milliseconds.
+    /// Returns the device time, in milliseconds, of the work that the closure `work` submits.
     pub(crate) fn measure(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
         let (start, end) = (self.new_event()?, self.new_event()?);
         start.record()?;
@@ -219,6 +230,7 @@ impl Device {
         Ok(milliseconds)
     }
 
+    /// Creates an event that records the time.
     fn new_event(&self) -> Result<Event<'_>> {
         let mut handle = null_mut();
         // SAFETY: out-parameters are valid, as in `open`.
@@ -249,8 +261,8 @@ impl Memory<'_> {
 }
 
 impl Module<'_> {
-    /// Launches a kernel. Each element of `params` has the bytes of a parameter; a parameter of fewer than eight bytes uses the
-    /// first bytes.
+    /// Submits a launch of a kernel. Each element of `params` has the bytes of a parameter. A parameter of fewer than eight bytes
+    /// uses the first bytes of its element.
     pub(crate) fn launch(&self, kernel: &CStr, grid: [u32; 3], cta_size: [u32; 3], params: &mut [[u8; 8]]) -> Result<()> {
         let device = self.device;
         let mut function = null_mut();
@@ -279,6 +291,7 @@ impl Module<'_> {
 }
 
 impl Event<'_> {
+    /// Submits the event to the default stream.
     fn record(&self) -> Result<()> {
         // SAFETY: the null stream is the default one.
         let status = unsafe { (self.device.interface.record)(self.handle, null_mut()) };
@@ -286,7 +299,7 @@ impl Event<'_> {
     }
 }
 
-// Destructors ignore errors, because an earlier call has already reported the cause.
+// The destructors ignore errors. If a release fails, an earlier call has failed and has reported the cause.
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {

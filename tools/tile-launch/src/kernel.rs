@@ -1,8 +1,8 @@
-//! A kernel of a cubin, and its launch configuration.
+//! Finds a kernel in a cubin and determines its launch configuration.
 //!
-//! For a tile kernel, the launch requests one thread per CTA, and passes only the visible parameters. The CUDA driver takes the
-//! real thread count from the cubin, and calls the cubin's host object, which fills the hidden parameters (tensor maps). For any
-//! other kernel, the launch requests the thread count that the kernel declares.
+//! For a kernel of a tile language, the launch requests one thread per CTA, and passes only the visible parameters. The CUDA driver
+//! reads the real thread count from the cubin, and calls the cubin's host object, which fills the hidden parameters (tensor maps).
+//! For any other kernel, the launch requests the thread count that the kernel declares.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
@@ -10,19 +10,20 @@ use common::launch::ParamType;
 use cubin::Cubin;
 use std::ffi::CString;
 
-/// Language ids of tile kernels: CUDA C++ with tiles, Tile IR, cuTile.
+/// The numbers with which a cubin identifies the tile languages: CUDA C++ with tiles, Tile IR and cuTile.
 const TILE_LANGUAGES: [u32; 3] = [6, 7, 8];
 
 /// Size of a hidden parameter, which is a tensor map, in bytes.
 const TENSOR_MAP_BYTES: u32 = 128;
 
+/// A kernel of a cubin, with the properties that its launch needs.
 pub(crate) struct Kernel {
     pub(crate) name: String,
     /// The name with a terminating zero, for the driver.
     pub(crate) symbol: CString,
     /// The types of the visible parameters.
     pub(crate) types: Vec<ParamType>,
-    /// Threads per CTA in each dimension, as the launch requests them.
+    /// The number of threads per CTA in each dimension that the launch requests.
     pub(crate) cta_size: [u32; 3],
     /// Registers per thread.
     pub(crate) registers: u32,

@@ -66,9 +66,9 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// Maximum bytes that one upload copies.
+/// Size of the largest upload in bytes. It limits the host memory that a large buffer needs.
 const UPLOAD_CHUNK_BYTES: usize = 64 << 20;
-/// Maximum bytes of an upload that one CPU thread generates at a time.
+/// Size in bytes of the part of an upload that one CPU thread generates at a time.
 const FILL_PART_BYTES: usize = 1 << 20;
 
 fn main() -> std::process::ExitCode {
@@ -97,7 +97,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     if let Some(grid) = &arguments.grid {
         launch.grid = Extents::of_grid(grid)?.into();
     }
-    // Check the launch without a device first, so that --verify-only needs none.
+    // Check the launch before opening a device, because `--verify-only` must work without one.
     launch.clone().call(&kernel.name, &kernel.types, kernel.target)?;
     if session.verify_only() {
         return Ok(());
@@ -139,7 +139,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// A launch whose buffers are in device memory. `memory` has an allocation per buffer of the launch description.
+/// A launch whose buffers are in device memory. `memory` has an allocation for each buffer of the launch description, in order.
 struct DeviceLaunch<'a> {
     device: &'a Device,
     memory: &'a [Memory<'a>],
@@ -171,6 +171,7 @@ impl DeviceLaunch<'_> {
         self.device.synchronize()
     }
 
+    /// Submits a launch of the kernel with the arguments of the launch description.
     fn launch(&self, module: &Module, kernel: &Kernel) -> Result<()> {
         let mut params: Vec<[u8; 8]> = self.call.values.iter().map(|value| value.to_le_bytes()).collect();
         module.launch(&kernel.symbol, self.call.grid, kernel.cta_size, &mut params)

@@ -1,4 +1,4 @@
-//! The report of measurements, as text and as JSON.
+//! Builds the report of measured launch times, as text and as JSON.
 
 use crate::driver::{Attribute, Device};
 use crate::kernel::Kernel;
@@ -7,7 +7,7 @@ use common::launch::{Call, Work};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The measurements of one cubin.
+/// The measurements of one cubin. `registers` is the number of registers per thread.
 #[derive(Serialize)]
 pub(crate) struct CubinReport {
     file: String,
@@ -20,7 +20,7 @@ pub(crate) struct CubinReport {
     median: Option<f32>,
 }
 
-/// The properties of a device.
+/// The properties of a GPU.
 #[derive(Serialize)]
 pub(crate) struct Gpu {
     device: String,
@@ -30,10 +30,11 @@ pub(crate) struct Gpu {
     sms: i32,
     /// Maximum clock frequency in MHz.
     clock: f64,
-    /// Peak bandwidth of the device memory in GB/s, at two transfers per cycle.
+    /// Peak bandwidth of the device memory in GB/s, computed with two transfers per cycle of the memory clock.
     memory: f64,
 }
 
+/// The report of one call of `tile-launch`.
 #[derive(Serialize)]
 pub(crate) struct Report {
     #[serde(flatten)]
@@ -45,6 +46,7 @@ pub(crate) struct Report {
 }
 
 impl CubinReport {
+    /// Returns the report of a cubin before any timed launch.
     pub(crate) fn new(file: &str, kernel: &Kernel) -> CubinReport {
         CubinReport {
             file: file.into(),
@@ -56,7 +58,7 @@ impl CubinReport {
     }
 }
 
-/// Returns the median, or `None` of no times.
+/// Returns the median of the times, or `None` if there are no times.
 fn median(times: &[f32]) -> Option<f32> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f32::total_cmp);
@@ -74,6 +76,7 @@ pub(crate) fn json(report: &impl Serialize) -> String {
 }
 
 impl Gpu {
+    /// Queries the properties from the driver.
     pub(crate) fn query(device: &Device) -> Result<Gpu> {
         let megahertz = |attribute| device.attribute(attribute).map(|kilohertz| f64::from(kilohertz) / 1e3);
         Ok(Gpu {
@@ -88,6 +91,7 @@ impl Gpu {
 }
 
 impl Report {
+    /// Computes the medians and combines the measurements of all cubins.
     pub(crate) fn new(device: &Device, call: &Call, mut cubins: Vec<CubinReport>) -> Result<Report> {
         cubins.iter_mut().for_each(|cubin_report| cubin_report.median = median(&cubin_report.milliseconds));
         Ok(Report { gpu: Gpu::query(device)?, grid: call.grid, work: call.launch.work.clone(), cubins })

@@ -1,5 +1,5 @@
-//! The steps of linking: write the host object, run ptxas, embed the program if `--program` requests it, and wrap the cubin in a
-//! fatbin or object file if `--emit` requests it.
+//! Links PTX: writes the host object, runs ptxas, and applies `--program` and `--emit`. `--program` embeds the program in the
+//! cubin. `--emit` wraps the cubin in a fatbin or an object file.
 //!
 //! The hidden parameters of a kernel with TMA copies are its tensor maps. They follow the visible parameters. Whenever the
 //! arguments change, the driver calls the kernel's function in the host object with the parameter bytes. The function encodes the
@@ -66,6 +66,7 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: 
     }
 }
 
+/// Parses the value of `--host-arch`.
 fn parse_machine(name: &str) -> Result<Machine> {
     match name {
         "x86_64" => Ok(Machine::X86_64),

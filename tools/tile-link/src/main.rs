@@ -1,4 +1,4 @@
-//! `tile-link`: PTX to cubin. See [`link`] for the steps.
+//! `tile-link` assembles PTX to a cubin with host code for the CUDA driver. [`mod@link`] describes the steps.
 
 mod host;
 mod link;

@@ -1,7 +1,8 @@
-//! The tensor maps of a kernel's hidden parameters, and the offsets of its parameters.
+//! Determines the tensor maps of a kernel's hidden parameters, and the offsets of the kernel's parameters.
 //!
-//! PTX declares a hidden parameter as 128 bytes; a recipe in the envelope describes the map. The driver calls the host object's
-//! function with the parameters as they are in the constant bank. Offsets of parameters are relative to the first parameter.
+//! PTX declares a hidden parameter as 128 bytes. A recipe in the envelope describes its tensor map: expressions of the visible
+//! parameters. The driver calls the host object's function with the parameters in the layout of the constant bank. Offsets of
+//! parameters are relative to the first parameter.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
@@ -13,7 +14,7 @@ use tensormap::Map;
 pub(crate) struct KernelMaps {
     /// The visible parameters, from which the maps are computed.
     pub(crate) params: Vec<Param>,
-    /// Each map, with the offset of its hidden parameter in bytes.
+    /// Each map, after the offset of its hidden parameter in bytes.
     pub(crate) maps: Vec<(u32, Map)>,
 }
 
@@ -37,11 +38,11 @@ impl KernelMaps {
             ptx::Item::Function(function) if function.entry => Some(function),
             _ => None,
         });
-        kernels.map(|kernel| KernelMaps::of_kernel(kernel, recipes, target)).collect()
+        kernels.map(|kernel| KernelMaps::new(kernel, recipes, target)).collect()
     }
 
     /// Lays out the parameters of a kernel in the constant bank, and finds the recipe of each hidden parameter.
-    fn of_kernel(kernel: &ptx::Function, recipes: &[Recipe], target: Option<Target>) -> Result<KernelMaps> {
+    fn new(kernel: &ptx::Function, recipes: &[Recipe], target: Option<Target>) -> Result<KernelMaps> {
         let unsupported = |message: String| Err(Diagnostic::unsupported("LNK022", format!("kernel '{}': {message}", kernel.name)));
         let mut kernel_maps = KernelMaps::default();
         if !kernel.params.iter().any(|param| param.hidden) {

@@ -1,5 +1,5 @@
-//! Runs ptxas with the arguments that NVIDIA's tileiras uses. The files that ptxas reads and writes are in memory, so that no file
-//! remains if this process is killed. ptxas ends with this process, so `--max-time` limits the time of ptxas too.
+//! Runs ptxas with the arguments that NVIDIA's compiler tileiras uses. The files that ptxas reads and writes are in memory, so no
+//! file remains if `tile-link` is killed. ptxas ends with `tile-link`, so `--max-time` limits the time of ptxas too.
 
 use crate::source;
 use base::diag::{Diagnostic, Result};
@@ -14,7 +14,7 @@ pub(crate) struct Job<'a> {
     pub(crate) opt_level: u32,
     /// Whether ptxas instruments the code for the memory checker.
     pub(crate) sanitize: bool,
-    /// Additional options from the user.
+    /// The options of `--ptxas-options`, separated by blanks.
     pub(crate) options: &'a str,
     /// The PTX.
     pub(crate) text: &'a str,
@@ -87,6 +87,7 @@ impl Ptxas {
         Ok(Ok(Assembled { cubin, messages, command: command_line }))
     }
 
+    /// Returns the error for PTX that ptxas rejects, with the messages of ptxas as notes.
     fn failure(messages: &[String]) -> Box<Diagnostic> {
         let ptxas_failed = Diagnostic::io("LNK013", "ptxas failed");
         messages.iter().filter(|line| !line.trim().is_empty()).fold(ptxas_failed, |diagnostic, line| diagnostic.note(line.as_str()))
@@ -100,13 +101,14 @@ fn highest_version(messages: &[String]) -> Option<(u32, u32)> {
     parse_version(version)
 }
 
+/// Parses a PTX version such as `9.4`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Rewrites the PTX for a ptxas that supports at most `version`. Before PTX 9.2 the directive `.language` does not exist, so it is
-/// removed; it does not change the generated code. Embedded source text is unchanged.
+/// Rewrites the PTX for a ptxas that supports at most `version`. Removes the directive `.language` for versions before 9.2, in
+/// which it does not exist; the directive does not affect the generated code. Does not change embedded source text.
 fn lower_version(text: &str, version: (u32, u32)) -> String {
     let keeps_language = version >= (9, 2);
     let starts_with_directive = |line: &str, word: &str| line.trim_start().starts_with(word);

@@ -1,11 +1,12 @@
-//! Reads the parts of a PTX file that linking needs: envelope, target and kernels. PTX of other compilers has no envelope; it is
-//! accepted too.
+//! Reads the parts of a PTX file that linking needs: envelope, target and kernels. The PTX of other compilers has no envelope and
+//! is accepted too.
 
 use crate::maps::KernelMaps;
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
 use ptx::tensor_map::Recipe;
 
+/// A PTX file, and the parts of it that linking needs.
 pub(crate) struct Source {
     pub(crate) envelope: Envelope,
     pub(crate) text: String,
@@ -13,11 +14,12 @@ pub(crate) struct Source {
     pub(crate) chip: String,
     /// The names of the kernels, in text order.
     pub(crate) entries: Vec<String>,
-    /// The tensor maps of each kernel, in the order of `entries`; empty if the text does not contain `.hidden`.
+    /// The tensor maps of each kernel, in the order of `entries`; empty if no kernel can have hidden parameters.
     pub(crate) maps: Vec<KernelMaps>,
 }
 
 impl Source {
+    /// Reads a PTX file. `name` is the file's name in messages.
     pub(crate) fn read(bytes: &[u8], name: &str) -> Result<Source> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).in_input(name, Some(error.valid_up_to() as u64))
@@ -44,7 +46,7 @@ impl Source {
             ));
         }
         let entries: Vec<String> = ptx_lines(text).filter_map(entry_name).map(str::to_string).collect();
-        // Parsing the whole file is slow, so do it only if a kernel may have hidden parameters.
+        // Parsing the whole file is slow, so parse it only if a kernel may have hidden parameters.
         let maps = match text.contains(".hidden") {
             true => KernelMaps::of(text, &Recipe::all(leading_comments.lines())?, envelope.target)?,
             false => Vec::new(),
@@ -53,12 +55,13 @@ impl Source {
     }
 }
 
-/// Returns the lines of the PTX without leading blanks. Lines of embedded source text are skipped.
+/// Returns the lines of the PTX without leading blanks. Skips lines of embedded source text.
 fn ptx_lines(text: &str) -> impl Iterator<Item = &str> {
     lines_with_origin(text).filter(|(_, is_ptx)| *is_ptx).map(|(line, _)| line.trim_start())
 }
 
-/// Returns all lines. The flag is true for a line of PTX, and false for a line of embedded source text or one of its delimiters.
+/// Returns all lines, each with a flag that is true for a line of PTX. The flag is false for embedded source text and its
+/// delimiters.
 pub(crate) fn lines_with_origin(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut in_embedded_source = false;
     text.lines().map(move |line| {
@@ -76,7 +79,7 @@ fn entry_name(line: &str) -> Option<&str> {
     Some(name.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or(name)).filter(|name| !name.is_empty())
 }
 
-/// The envelope of PTX that another compiler wrote.
+/// Returns an envelope for PTX that another compiler wrote.
 fn envelope_of_foreign_ptx() -> Envelope {
     Envelope {
         format: "ptx".into(),

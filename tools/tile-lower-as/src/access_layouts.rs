@@ -1,6 +1,6 @@
 //! Purpose: choose the vector width of every memory access and the layout with the widest vectors (coalescing).
 //! Requires: facts about divisibility, contiguity and constancy.
-//! Establishes: an access of `1 << bits` contiguous elements is aligned to its size, and no bound or mask edge is inside a vector.
+//! Establishes: a vector of `1 << vector_bits` elements is contiguous and aligned, and no array bound or mask edge is inside it.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `Coalesce` and `AxisInfo`; LLVM's `LoadStoreVectorizer`.
 
@@ -20,17 +20,19 @@ const LINE: u32 = 128;
 /// Bytes of the widest access of a thread.
 const MAX_ACCESS_BYTES: u64 = 16;
 
+/// The planned vector width and layout of a memory access.
 #[derive(Clone)]
 pub(crate) struct AccessPlan {
+    /// Log2 of the elements of a vector.
     pub(crate) vector_bits: u32,
     pub(crate) layout: Layout,
     /// The bits of the linear element index, fastest-varying in memory first.
     pub(crate) order: Vec<u32>,
-    /// The pieces of an asynchronous copy, if known.
+    /// The pieces of an asynchronous copy, if the access could become a `cp.async` copy.
     pub(crate) copy: Option<Pieces>,
 }
 
-/// The pieces in which an asynchronous copy can take a view's tile: `1 << bits` elements along `dim`. Unlike a vector access, a
+/// The pieces in which `cp.async` can copy a view's tile: `1 << bits` elements along `dim`. Unlike a vector access, a
 /// piece may cross a bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Pieces {
@@ -44,6 +46,7 @@ pub(crate) struct Pieces {
 pub(crate) struct Accesses(BTreeMap<OpId, AccessPlan>);
 
 impl Accesses {
+    /// Plans every access of a function for `1 << warp_bits` warps.
     pub(crate) fn of(function: &Function, warp_bits: usize) -> Accesses {
         let planner = AccessPlanner { function, facts: Facts::of(function), warp_bits };
         let plan = |op: OpId| {
@@ -90,6 +93,7 @@ pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Lay
         .layout
 }
 
+/// Plans the memory accesses of one function.
 struct AccessPlanner<'a> {
     function: &'a Function,
     facts: Facts<'a>,
@@ -97,6 +101,7 @@ struct AccessPlanner<'a> {
 }
 
 impl AccessPlanner<'_> {
+    /// Plans an access through a view, with at most `1 << max_vector_bits` elements per vector.
     fn plan_view(&self, value: Value, max_vector_bits: u32) -> AccessPlan {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let is_gathered = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
@@ -111,8 +116,8 @@ impl AccessPlanner<'_> {
         AccessPlan { copy, ..self.blocked_along(&view.tile, contiguous, in_bounds_bits.min(max_vector_bits)) }
     }
 
-    /// Multimem instructions take full words: pairs of 16-bit elements. The caller guarantees word alignment of the address and of
-    /// dynamic extents and strides. Static strides are checked here.
+    /// Plans a multimem access, which takes full words: pairs of 16-bit elements. The program guarantees word alignment of the
+    /// address and of dynamic extents and strides. This function checks static strides.
     fn plan_multicast(&self, value: Value) -> Option<AccessPlan> {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];

@@ -55,10 +55,11 @@ const NO_CAPACITY: &str = "shared memory does not fit it besides the other copie
 pub(crate) struct Copy {
     pub(crate) buffer: BufferInfo,
     pub(crate) method: CopyMethod,
-    /// The readers of the buffer.
+    /// Whether MMAs or threads read the buffer.
     pub(crate) readers: Readers,
 }
 
+/// The instructions of an asynchronous copy.
 #[derive(Clone)]
 pub(crate) enum CopyMethod {
     /// `cp.async` in pieces of `bytes`, distributed over threads by `layout`. `whole`: no bound of the array is inside a piece.
@@ -227,8 +228,8 @@ impl Copies {
         }
     }
 
-    /// Whether two stages fit. Multi-stage TMA buffers share memory with no other buffer of the loop. They pay off only if one
-    /// stage is filled while another one is read.
+    /// Whether shared memory fits two stages of each TMA copy. A multi-stage TMA buffer shares memory with no other buffer of the
+    /// loop. It pays off only if TMA fills one stage while MMAs read another stage.
     fn two_stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         self.stages_fit(planner, ops, tma_copies, (2, capacity))
     }
@@ -245,7 +246,7 @@ impl Copies {
         is_tight && !reader_sets.iter().flatten().any(reads_all_buffers) && self.stages_fit(planner, ops, tma_copies, (1, capacity))
     }
 
-    /// Whether this number of stages fits besides the operands that the loop stores for MMAs.
+    /// Whether `capacity` bytes fit `stages` stages of each TMA copy besides the operands that threads of the loop store for MMAs.
     fn stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], (stages, capacity): (u32, u32)) -> bool {
         let own_buffers = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
         let bytes = own_buffers.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
@@ -346,12 +347,13 @@ struct PieceCopy {
     whole: bool,
 }
 
+/// Plans the copies of one function.
 pub(crate) struct CopyPlanner<'a> {
     pub(crate) function: &'a Function,
     pub(crate) target: Target,
     pub(crate) tma_copies: TmaChoice,
     pub(crate) prefetch: Prefetch,
-    /// CTAs per SM as the author requests, or 1.
+    /// The occupancy that the author, an option or the kernel plan requests in CTAs per SM, or 1.
     pub(crate) co_resident_ctas: u32,
     accesses: &'a Accesses,
     pub(crate) mmas: &'a MmaSelections,
@@ -359,7 +361,7 @@ pub(crate) struct CopyPlanner<'a> {
     pub(crate) uses: Uses<'a>,
     /// The block of each op.
     pub(crate) blocks: Vec<Option<Block>>,
-    /// Facts, which are derived when the first TMA candidate needs them.
+    /// Facts about divisibility and contiguity, derived when the first TMA candidate needs them.
     pub(crate) facts: OnceCell<Facts<'a>>,
 }
 
@@ -387,7 +389,7 @@ impl CopyPlanner<'_> {
         self.plan_piece_copy(op, block, self.view_pieces(op)?)
     }
 
-    /// The copy of a load whose tile threads then read from the buffer into registers, for any users.
+    /// The copy of a load, if threads read the full tile from the buffer into registers. The tile may have any users.
     pub(crate) fn register_copy(&self, op: OpId) -> Result<Copy, &'static str> {
         let assigned_layout = self.accesses.get(op).map(|access| access.layout.clone());
         Ok(self.swizzled_copy(op, self.view_pieces(op)?, (Readers::Registers, assigned_layout.into_iter().collect())))
@@ -423,6 +425,7 @@ impl CopyPlanner<'_> {
         Ok(PieceCopy { dim, layout, bytes, whole })
     }
 
+    /// Plans a copy by `cp.async`: its buffer, and the readers of the buffer. Returns the reason if no copy is possible.
     fn plan_piece_copy(&self, op: OpId, block: Block, piece_copy: PieceCopy) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
@@ -434,7 +437,7 @@ impl CopyPlanner<'_> {
                 return Ok(Copy { buffer, method: CopyMethod::Pieces { layout, bytes, whole }, readers: Readers::Mmas });
             }
             Some(MmaReads { fragments, .. }) => (Readers::Mmas, fragments),
-            // Ops other than MMAs would hold the tile in registers for long.
+            // An op other than an MMA would read the full tile, which would then occupy registers for long.
             None if !self.uses.reaches_only_mmas(value) => return Err("an op other than an MMA uses it"),
             None => {
                 let assigned_layout = self.accesses.get(op).map(|access| &access.layout);
@@ -459,7 +462,7 @@ impl CopyPlanner<'_> {
         Copy { buffer, method: CopyMethod::Pieces { layout, bytes, whole }, readers }
     }
 
-    /// The copy of a load through pointers, whose vectors are the pieces.
+    /// The copy of a load through pointers. Each vector of the planned access becomes a piece.
     fn plan_pointer_copy(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::Load { ptr, other, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
@@ -490,7 +493,8 @@ impl CopyPlanner<'_> {
         matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// How MMAs read a value, in `block` or, without it, in any block. `None` if another op reads the value.
+    /// How MMAs read a value. `None` if another op reads the value, or if a user is outside `block`. Without `block`, users may be
+    /// in any block. `between` counts the permutes, reshapes and conversions between the copied value and this value.
     pub(crate) fn mma_reads(&self, value: Value, block: Option<Block>, between: u32) -> Option<MmaReads> {
         let body = &self.function.body;
         let mut mma_reads = MmaReads::default();
@@ -612,7 +616,7 @@ impl CopyPlanner<'_> {
         tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
     }
 
-    /// Whether fragment reads from a TMA-filled buffer have so many bank conflicts that `cp.async` to a buffer with another swizzle
+    /// Whether fragment reads from a TMA-filled buffer have costly bank conflicts: `cp.async` to a buffer with another swizzle
     /// takes fewer wavefronts, including its writes.
     pub(crate) fn has_costly_bank_conflicts(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");

@@ -1,8 +1,8 @@
 //! Purpose: select loads of a loop that become asynchronous copies although no MMA reads them, so that `tile-sched` can prefetch
 //! them.
 //! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, in which no co-resident CTA hides the load latency.
-//! Establishes: copies with two stages that fit the CTA's share of shared memory. Other loops have co-resident CTAs that hide
-//! latency, and multi-stage buffers would lower their number.
+//! Establishes: copies with two stages that fit the CTA's share of shared memory. In a loop that is not persistent, co-resident
+//! CTAs hide latency. Multi-stage buffers would lower the number of these CTAs.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 
@@ -28,7 +28,7 @@ pub(crate) enum Prefetch {
 }
 
 impl Prefetch {
-    /// The choice for a function, by the option or the plan.
+    /// The choice for a function, from the option `--prefetch` or the kernel plan.
     pub(crate) fn of(envelope: &Envelope, function: &str) -> Result<Prefetch> {
         Ok(match kernel_plan::prefetch(envelope, function)? {
             Some("off") => Prefetch::Never,
@@ -41,7 +41,7 @@ impl Prefetch {
 /// Minimum stages of a prefetched copy.
 const MIN_STAGES: u32 = 2;
 
-/// The copies of a loop, and the reasons why its other loads are not copied.
+/// The copies of a loop's loads that no MMA reads, and the reasons why other such loads are not copied.
 #[derive(Default)]
 pub(crate) struct NonMmaCopies {
     pub(crate) copies: Vec<(OpId, Copy)>,
@@ -108,7 +108,7 @@ impl CopyPlanner<'_> {
         })
     }
 
-    /// Whether a load can be issued in an earlier iteration, under the conditions of `tile-sched`.
+    /// Checks that `tile-sched` can issue a load in an earlier iteration, or returns the reason why it cannot.
     fn can_be_prefetched(&self, load: OpId, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Op::LoadView { index, token, .. } = &body.ops[load].kind else { return Err("it is a load through pointers") };

@@ -1,7 +1,7 @@
 //! Purpose: split the epilogue of a TMEM accumulator along N, so that it needs fewer registers and less shared memory at a time.
-//! Requires: only elementwise ops with constants between the accumulator and one store to a view. If the TMEM allocation is reused,
-//! no MMA may stand between the chain and the store, because `tcgen05.ld` moves down to the store.
-//! Establishes: one slice, elementwise chain and store for each part.
+//! Requires: only elementwise ops with constants between the accumulator and one store to a view. If other MMAs reuse the TMEM
+//! allocation, no MMA may stand between the chain and the store. Reason: `tcgen05.ld` moves down to the store.
+//! Establishes: for each part of the accumulator, a slice, the elementwise ops and a store.
 //! Preserves: stored values; the tokens of the parts are joined.
 //! See also: Triton's `EPILOGUE_SUBTILE`; CUTLASS `EpilogueTile`.
 
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// Target elements of a part. Parts have at least [`MIN_COLUMNS`] columns.
+/// Target elements of a part: 128 rows of 64 columns. Parts have at least [`MIN_COLUMNS`] columns.
 const PART_ELEMENTS: usize = 128 * 64;
 /// Minimum columns of a part.
 const MIN_COLUMNS: u32 = 32;
@@ -45,6 +45,7 @@ struct EpilogueTile {
     limit: Option<i64>,
 }
 
+/// Plans how to split the epilogues of one function.
 struct EpiloguePlanner<'a> {
     function: &'a Function,
     facts: Facts<'a>,
@@ -118,6 +119,7 @@ fn splat_constant(function: &Function, value: Value) -> Option<Dense> {
 }
 
 impl EpilogueTile {
+    /// Replaces the ops of the path and the store by one copy for each part.
     fn apply(self, function: &mut Function) {
         let EpilogueTile { accumulators, path, store, parts, limit } = self;
         let node = function.body.ops[store].clone();

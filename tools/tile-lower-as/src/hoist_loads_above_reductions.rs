@@ -39,12 +39,12 @@ struct Order {
     ops: Vec<OpId>,
     /// Loaded tiles, and values that depend on them.
     loaded: BTreeSet<Value>,
-    /// Results of ops with effects after the first use, and values that depend on them. A load that depends on such a value is not
-    /// hoisted.
+    /// Results of ops that follow `used_at` and have effects or depend on loaded tiles, and values that depend on these results. A
+    /// load that depends on such a value is not hoisted.
     fixed: BTreeSet<Value>,
     /// The position of the first op that uses a loaded tile.
     used_at: Option<usize>,
-    /// Whether a reduction follows the position `used_at`.
+    /// Whether a reduction is at or after the position `used_at`.
     has_reduction: bool,
     /// Bytes of the loads hoisted so far.
     hoisted_bytes: usize,
@@ -90,7 +90,7 @@ impl Order {
         let tile = body.ty(body.ops[load].results[0]).tile();
         let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_BYTES);
         let operands = body.ops[load].kind.operands();
-        // Tokens of loads impose no order here. They only identify earlier loads.
+        // A token of an earlier load imposes no order: both accesses are loads.
         let is_blocked =
             |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
         if self.hoisted_bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(is_blocked) {
@@ -120,7 +120,7 @@ fn is_weak_load(op: &Op) -> bool {
     matches!(op, Op::LoadView { order, .. } | Op::Load { order, .. } if order.semantics == MemoryOrdering::Weak)
 }
 
-/// A store that a load's token does not order before the load may execute after it.
+/// Whether an op is a weak store. If no token orders such a store before a load, the load may move above it.
 fn is_weak_store(op: &Op) -> bool {
     matches!(op, Op::StoreView { order, .. } | Op::Store { order, .. } if order.semantics == MemoryOrdering::Weak)
 }

@@ -23,7 +23,7 @@ const MIN_STAGES: u32 = 2;
 /// Bytes reserved for mbarriers.
 const MBARRIER_BYTES: u32 = 1024;
 
-/// The ops of the second component; empty unless there are exactly two.
+/// The ops of the second component. Empty unless the function has exactly two components.
 pub(crate) fn second_component(function: &Function, target: Target) -> BTreeSet<OpId> {
     let chained = operands::chained_mmas(function);
     if !target.has(Feature::TensorMemory) || chained.is_empty() || !chained.iter().all(|op| has_all_lanes(function, *op)) {
@@ -46,6 +46,7 @@ fn has_all_lanes(function: &Function, mma: OpId) -> bool {
     accumulators.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
 }
 
+/// The effects that decide which ops are in one component: MMAs, effects, and loads of tiles that are not only MMA operands.
 fn op_effects(function: &Function, mma_only_tiles: &BTreeSet<Value>, op: OpId) -> OpEffects {
     let node = &function.body.ops[op];
     let may_be_shared = |value: &Value| {
@@ -59,7 +60,7 @@ fn op_effects(function: &Function, mma_only_tiles: &BTreeSet<Value>, op: OpId) -
     OpEffects { memory_objects: Vec::new(), is_source }
 }
 
-/// The tiles that only MMAs use, as operands, possibly rearranged.
+/// The tiles that only MMAs use, as left or right operands, directly or through permutes and reshapes.
 fn mma_only_tiles(function: &Function) -> BTreeSet<Value> {
     let body = &function.body;
     let ops = body.walk(function.region);
@@ -84,7 +85,7 @@ fn mma_only_tiles(function: &Function) -> BTreeSet<Value> {
     mma_only
 }
 
-/// Whether an SM fits the buffers of each role, and two stages of the buffers that loops fill for both.
+/// Whether shared memory fits the buffers of both roles, and two stages of the buffers that loops fill for both roles.
 pub(crate) fn fits_two_roles(function: &tileas::Function, target: Target) -> bool {
     let (body, buffers) = (&function.body, &function.attrs.buffers);
     let is_stored = |op: OpId| matches!(body.ops[op].kind, tileas::Op::TmaStore { .. });

@@ -11,11 +11,11 @@ use tileas::FunctionAttrs;
 
 /// The default number of warps.
 const DEFAULT_WARPS: u32 = 4;
-/// Minimum elements of the largest tile for each thread. With fewer elements, more threads would only repeat scalar work.
+/// Minimum elements per thread of the largest tile. With fewer elements, more threads would only repeat scalar work.
 const MIN_ELEMENTS: usize = 2;
-/// Maximum elements of the largest tile for each thread of the default number of warps. Larger tiles get twice the warps.
+/// Maximum elements per thread of the largest tile, with the default number of warps. Larger tiles get twice the warps.
 const MAX_ELEMENTS: usize = 64;
-/// The lower maximum for persistent kernels. Their grid has no more CTAs than fit, so a CTA may use more warps and registers.
+/// [`MAX_ELEMENTS`] for persistent kernels. It is lower, because their grid has no more CTAs than fit, so a CTA may use more warps.
 const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
 /// Maximum warps that an author may request: a CTA of 1024 threads.
@@ -31,7 +31,7 @@ pub(crate) fn resolve(
 ) -> Result<FunctionAttrs> {
     let hint_for = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
     let spec = hint_for(target.name).or_else(|| hint_for("default")).map(|hint| hint.spec).unwrap_or_default();
-    // A hint that is out of range is ignored, like in the reference compiler.
+    // NVIDIA's `tileiras` ignores a hint that is out of range, and so does this compiler.
     let hinted = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
     let plan = kernel_plan::of(envelope, &function.name)?;
     let occupancy = options::Lowering::occupancy(envelope)?.or(hinted).or(plan.occupancy);
@@ -56,7 +56,7 @@ pub(crate) fn resolve(
     Ok(FunctionAttrs { private, warps, occupancy, cluster, cta_pair: false, buffers: Arena::new(), maps: Arena::new() })
 }
 
-/// Resolves the author's hint. Returns the number of warps and a remark.
+/// Resolves the hint `num_worker_warps_per_cta`. Returns the number of warps, and a remark as outcome and message.
 fn requested_warps(
     function: &tileaa::Function,
     allows_two_components: bool,
@@ -81,6 +81,7 @@ fn requested_warps(
     }
 }
 
+/// The number of elements of the largest tile, or 1 if there is no tile.
 fn largest_tile(function: &tileaa::Function) -> usize {
     let tiles = function.body.values.values().filter_map(|node| node.ty.tile());
     tiles.map(|(_, shape)| core_dialect::tile::element_count(shape)).max().unwrap_or(1)
@@ -97,9 +98,9 @@ fn chosen_warps(function: &tileaa::Function, allows_two_components: bool, target
     }
     match has_mma {
         true => crate::mma_selection::warps_for_mmas(function, target, DEFAULT_WARPS),
-        // Several of the largest tiles are live at a time; more threads have more registers.
+        // Several of the largest tiles are live at the same time. Twice the threads have twice the registers for them.
         false if largest > max_elements_per_thread(function) * 32 * DEFAULT_WARPS as usize => 2 * DEFAULT_WARPS,
-        // More warps shorten the time for which a CTA blocks others.
+        // With more warps, a CTA finishes sooner, and the CTAs that wait for it resume sooner.
         false if waits_for_ctas(function) => useful_warps.min(2 * DEFAULT_WARPS),
         false => useful_warps.min(DEFAULT_WARPS),
     }
@@ -116,6 +117,7 @@ pub(crate) fn waits_for_ctas(function: &tileaa::Function) -> bool {
     body.walk(function.region).into_iter().any(|op| is_spin_loop(&body.ops[op].kind))
 }
 
+/// Returns the maximum elements of a tile per thread. The limit is different for persistent kernels.
 fn max_elements_per_thread(function: &tileaa::Function) -> usize {
     let body = &function.body;
     let mut ops = body.blocks[function.entry()].ops.iter();

@@ -24,6 +24,7 @@ struct AssignmentInputs<'a> {
     accesses: &'a Accesses,
     mmas: &'a MmaSelections,
     copies: &'a Copies,
+    /// For each value, whether all its uses are left or right operands of MMAs.
     used_by_mmas_only: Vec<bool>,
 }
 
@@ -36,6 +37,7 @@ pub(crate) struct AssignedLayouts {
 }
 
 impl AssignedLayouts {
+    /// Assigns the layouts of a function for `1 << warp_bits` warps.
     pub(crate) fn of(
         function: &Function,
         accesses: &Accesses,
@@ -66,7 +68,7 @@ impl AssignedLayouts {
         layout.cloned().unwrap_or_else(|| default_layout(shape, elem.bytes(), self.warp_bits))
     }
 
-    /// Sets the layout of a value that has none. Returns whether it did.
+    /// Sets the layout of a value that has none. Returns whether it has set a layout.
     fn set(&mut self, value: Value, layout: Option<Layout>) -> bool {
         let slot = &mut self.layouts[value.0 as usize];
         let is_new = slot.is_none() && layout.is_some();
@@ -76,6 +78,7 @@ impl AssignedLayouts {
         is_new
     }
 
+    /// Assigns layouts to the results in a region.
     fn assign_region(&mut self, inputs: &AssignmentInputs<'_>, region: Region) {
         let function = inputs.function;
         for &op in &function.body.blocks[function.body.block_of(region)].ops {
@@ -83,6 +86,7 @@ impl AssignedLayouts {
         }
     }
 
+    /// Assigns layouts to the results of an op and of the ops in its regions.
     fn assign_op(&mut self, inputs: &AssignmentInputs<'_>, op: OpId) {
         let function = inputs.function;
         let body = &function.body;
@@ -129,7 +133,7 @@ impl AssignedLayouts {
         }
     }
 
-    /// A loop-carried value has the layout of its init; if the init has none, the layout of its next value. If the next value
+    /// Assigns a loop-carried value the layout of its init or, if the init has none, of its next value. If the next value
     /// depends on an MMA, the accumulator's layout wins: converting the init once is cheaper than converting the accumulator in
     /// each iteration.
     fn assign_carried(&mut self, inputs: &AssignmentInputs<'_>, init: &[Value], args: &[Value], inner: Region) {
@@ -301,8 +305,8 @@ impl AssignedLayouts {
     }
 }
 
-/// The layout of an access whose addresses are elementwise functions of a loop-carried tile. Another layout would convert the
-/// addresses in every iteration.
+/// The layout of the access whose addresses are elementwise functions of a loop-carried tile. If the tile had another layout, each
+/// iteration would convert the addresses.
 fn layout_of_addressed_access(inputs: &AssignmentInputs<'_>, inner: Region, carried: Value) -> Option<Layout> {
     let AssignmentInputs { function, accesses, .. } = inputs;
     let body = &function.body;
@@ -374,14 +378,15 @@ fn log2_width_ratio(wide: Elem, narrow: Elem) -> u32 {
     (wide.bits() / narrow.bits()).max(1).ilog2()
 }
 
-/// The layout of narrow pieces: each element becomes consecutive registers.
+/// The layout after each element is split into `1 << bits` narrow pieces, which are in consecutive registers.
 fn layout_of_pieces(layout: &Layout, bits: u32) -> Layout {
     let mut piece_layout = layout.map(|basis| basis << bits);
     piece_layout.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
     piece_layout
 }
 
-/// The layout of wide elements that consist of these pieces, if each thread holds all pieces of an element in order.
+/// The layout of wide elements that each consist of `1 << bits` pieces in `layout`. `None` unless a thread holds all pieces of an
+/// element in order.
 fn layout_of_wide(layout: &Layout, bits: u32) -> Option<Layout> {
     let in_order = (0..bits).all(|bit| layout.register.get(bit as usize) == Some(&(1 << bit)));
     let mut wide_layout = layout.clone();
@@ -418,7 +423,7 @@ fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
     if order.len() - scanned_bits.len() >= warp_bits || scanned_bits.len() <= tileas::layout::LANE_BITS {
         return Layout::blocked(&order, in_registers, warp_bits);
     }
-    // Too few other elements for all warps; the surplus warps repeat the work.
+    // The dimensions that are not scanned have fewer elements than there are warps. The surplus warps repeat the work.
     let mut layout = Layout::blocked(&order, in_registers, order.len() - scanned_bits.len());
     layout.warp.resize(warp_bits, 0);
     layout

@@ -1,5 +1,5 @@
 //! Purpose: rewrite MMAs that no atom of the target takes.
-//! Requires: `.aa`; the set of scaled MMAs for which `tcgen05` applies the scales.
+//! Requires: `.aa`; the set of MMAs that `tcgen05` executes, which applies scales itself.
 //! Establishes: 8-bit floats without an atom are converted to f16; scales without an atom are multiplied into bf16 operands,
 //! unpacked from fp4 pairs.
 //! Preserves: values: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale while the result is in range.
@@ -34,7 +34,7 @@ pub(crate) fn run(function: &Function, target: Target, tmem_mmas: &BTreeSet<OpId
     base::text::compact(&function)
 }
 
-/// Rewrites an MMA. The new ops before it are appended to `new_ops`.
+/// Rewrites an MMA. Appends the ops that compute its new operands to `new_ops`.
 struct Legalizer<'a> {
     function: &'a mut Function,
     new_ops: &'a mut Vec<OpId>,
@@ -42,6 +42,7 @@ struct Legalizer<'a> {
 }
 
 impl Legalizer<'_> {
+    /// Rewrites an MMA that the target does not execute. Scales are multiplied into the operands.
     fn legalize_op(&mut self, op: OpId, target: Target) {
         match self.function.body.ops[op].kind.clone() {
             Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc }
@@ -67,6 +68,7 @@ impl Legalizer<'_> {
         }
     }
 
+    /// Returns whether the target has an instruction for an MMA with these scales.
     fn has_scaled_atom(&self, target: Target, [lhs, rhs]: [Value; 2], scales: [Value; 2]) -> bool {
         let [elem, scale] = [lhs, scales[0]].map(|value| self.scalar_type(value));
         let are_equal = self.scalar_type(rhs) == elem && self.scalar_type(scales[1]) == scale;
@@ -110,6 +112,7 @@ impl Legalizer<'_> {
         self.append_core(Core::Binary { kind, lhs: operand, rhs: scale }, Scalar::BF16, shape)
     }
 
+    /// Emits the conversion of a tile to another float type, if the types differ.
     fn convert_float(&mut self, value: Value, to: Scalar) -> Value {
         let shape = self.shape(value);
         if self.scalar_type(value) == to {
@@ -119,6 +122,7 @@ impl Legalizer<'_> {
         self.append_core(Core::Convert { kind, x: value }, to, shape)
     }
 
+    /// Creates an op of the core dialect, and returns its result.
     fn append_core(&mut self, core: Core, scalar: Scalar, shape: Shape) -> Value {
         let ty = Type::Tile { elem: Elem::Scalar(scalar), shape };
         let op = self.function.body.new_op(Op::Core(core), [ty], self.loc);

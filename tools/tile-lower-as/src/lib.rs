@@ -65,6 +65,7 @@ use std::collections::BTreeSet;
 use target_info::Feature;
 use tileaa::Function;
 
+/// The passes, in the order in which they run.
 pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "plan", run: planner::run },
     Pass { name: "cluster", run: Lowering::divide_for_clusters },
@@ -115,6 +116,7 @@ impl Lowering {
         self.is_done
     }
 
+    /// Runs pass `cluster` on every function.
     fn divide_for_clusters(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
@@ -124,6 +126,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Runs pass `clc` on every function.
     fn add_clc_loops(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
@@ -133,6 +136,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Splits functions along M if this is requested or worthwhile. A request that cannot be fulfilled is an error.
     fn split_m(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
@@ -155,6 +159,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Selects the MMAs whose accumulators are in TMEM, and rewrites the other MMAs to what the target executes.
     fn legalize_mma(&mut self) -> Result<()> {
         self.program.payload.functions.iter().try_for_each(|function| check_pointer_support(function, &self.lowered.envelope))?;
         let target = self.lowered.envelope.target()?;
@@ -202,6 +207,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Replaces every function by the result of a pass.
     fn rewrite_functions(&mut self, pass: fn(&Function, Target, PlanOptions) -> Function) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
@@ -213,6 +219,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Starts the plan of every function with its memory accesses.
     fn plan_accesses(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
@@ -221,6 +228,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Selects the MMA instructions of every function.
     fn select_mmas(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
@@ -230,6 +238,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Chooses the asynchronous copies of every function.
     fn choose_copies(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
@@ -240,6 +249,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Assigns a layout to every value of every function.
     fn assign_layouts(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
@@ -249,6 +259,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Converts every function as planned. Plans again while the converted function exceeds shared memory.
     fn convert(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered: File { envelope, payload }, is_done } = self;
         *is_done = true;
@@ -281,7 +292,7 @@ impl Lowering {
     }
 }
 
-/// While the selected instruction of a scaled MMA takes no scales, multiplies the scales into the operands and plans again.
+/// Replans until no scaled MMA has an instruction without scale operands: multiplies the scales of such an MMA into its operands.
 fn without_lost_scales(
     function: &mut Function,
     plan: &mut LoweringPlan,

@@ -26,6 +26,7 @@ use tileas::{FunctionAttrs, Layout, budget};
 /// The plan of a function.
 pub(crate) struct LoweringPlan {
     pub(crate) attrs: FunctionAttrs,
+    /// Log2 of the number of warps.
     pub(crate) warp_bits: usize,
     /// Whether two independent components of MMAs may get a compute role each.
     allows_two_components: bool,
@@ -41,9 +42,10 @@ pub(crate) struct LoweringPlan {
     /// shared memory.
     loads_by_threads: BTreeSet<Op>,
     pub(crate) copies: Copies,
-    /// Loads whose copies did not fit shared memory when all its other buffers were known.
+    /// Loads whose copies exceeded shared memory when `convert` knew all buffers of the function. They are not copied.
     pub(crate) exceeding_capacity: BTreeSet<Op>,
-    /// Loads whose TMA copies did not fit. TMA stages are live throughout their loop, so `cp.async` copies may still fit.
+    /// Loads whose TMA copies exceeded shared memory. `cp.async` copies of these loads may still fit, because TMA stages are live
+    /// throughout their loop.
     pub(crate) tma_loads_exceeding_smem: BTreeSet<Op>,
     pub(crate) assigned_layouts: AssignedLayouts,
     pub(crate) stores: TmaStores,
@@ -65,12 +67,12 @@ impl PlanOptions {
     }
 }
 
-/// The MMAs that use tensor memory. For the other scaled MMAs, the reason why no `tcgen05` instruction applies their scales.
+/// The MMAs that use tensor memory, and for each other scaled MMA the reason why no `tcgen05` instruction applies its scales.
 pub(crate) type Rehearsal = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
 
 impl LoweringPlan {
-    /// Plans a function without changing it. Returns the MMAs that would use tensor memory with all their K parts, and the reasons
-    /// why scaled MMAs would not.
+    /// Plans the function as if it were split along K, without a change to the function. Returns the MMAs whose K parts would all
+    /// use tensor memory, and the reasons why scaled MMAs would not.
     pub(crate) fn rehearse(function: &Function, target: Target, options: PlanOptions, envelope: &Envelope) -> Result<Rehearsal> {
         let (split, counts) = split_k::run_and_count(function, target, options.tma_copies);
         let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
@@ -97,6 +99,7 @@ impl LoweringPlan {
         LoweringPlan::of(function, true, target, envelope)
     }
 
+    /// [`LoweringPlan::new`], with the choice whether two components of MMAs may get a compute role each.
     fn of(function: &Function, allows_two_components: bool, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
         let attrs = kernel_spec::resolve(function, allows_two_components, target, envelope)?;
         let hinted_occupancy = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
@@ -121,8 +124,8 @@ impl LoweringPlan {
         })
     }
 
-    /// Selects the MMA instructions. The author's occupancy hint is lowered if accumulators would not fit tensor memory: the slower
-    /// `mma.sync` costs more than co-resident CTAs could hide.
+    /// Selects the MMA instructions. Lowers the author's occupancy hint if accumulators would not fit tensor memory otherwise.
+    /// Reason: the slower `mma.sync` costs more than co-resident CTAs could hide.
     pub(crate) fn select_mmas(&mut self, function: &Function, target: Target) {
         let Some(hinted_occupancy) = self.hinted_occupancy else {
             self.mmas = self.mmas_with_occupancy(function, target, self.attrs.occupancy.unwrap_or(1));
@@ -157,8 +160,8 @@ impl LoweringPlan {
         MmaSelections::of(function, &self.accesses, target, constraints, &self.refused, &self.loads_by_threads)
     }
 
-    /// Selects the loads that become copies. If TMA cannot copy an operand of a `tcgen05` MMA (gathered rows), threads store it
-    /// where the MMA reads it. MMAs whose operands still cannot reach the required memory use another family.
+    /// Selects the loads that become copies. If TMA cannot copy an operand of a `tcgen05` MMA, for example gathered rows, threads
+    /// store the operand to the memory that the MMA reads. If that fails too, the MMA uses another family.
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: PlanOptions) {
         loop {
             if options.level >= 2 {
@@ -240,7 +243,7 @@ impl LoweringPlan {
             SmemOverflow::Mma(op) => {
                 self.refused.insert(op, "shared memory does not fit the operands that the instruction reads there");
                 self.select_mmas(function, target);
-                // Operands that moved to registers leave shared memory for other copies.
+                // Operands that moved to registers free shared memory for the copies that did not fit before.
                 self.exceeding_capacity.clear();
                 self.tma_loads_exceeding_smem.clear();
             }

@@ -23,6 +23,7 @@ use tileas::tensor_memory::{TensorAtom, tensor_atom};
 use tileas::wgmma_atoms::{self, GroupAtom, group_atom};
 use tileas::{Layout, MmaAtom, budget};
 
+/// The selected instruction of an MMA, with the layouts and sources of its operands.
 #[derive(Clone)]
 pub(crate) enum MmaSelection {
     /// `mma.sync`: layouts of A, B, the accumulator and, for scaled MMAs, the scales of A and B. `why` is the reason against the
@@ -40,14 +41,18 @@ pub(crate) enum MmaSelection {
 /// The instruction family of an MMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MmaFamily {
+    /// `mma.sync`.
     Warps,
+    /// `wgmma`.
     WarpGroups,
+    /// `tcgen05.mma`.
     TensorMemory,
 }
 
 impl MmaFamily {
     const ALL: [MmaFamily; 3] = [MmaFamily::Warps, MmaFamily::WarpGroups, MmaFamily::TensorMemory];
 
+    /// The name in the option `--mma`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             MmaFamily::Warps => "mma",
@@ -55,6 +60,7 @@ impl MmaFamily {
             MmaFamily::TensorMemory => "tcgen05",
         }
     }
+    /// Returns whether the target has the instructions of this family.
     pub(crate) fn exists_on(self, target: Target) -> bool {
         match self {
             MmaFamily::Warps => true,
@@ -62,6 +68,7 @@ impl MmaFamily {
             MmaFamily::TensorMemory => target.has(Feature::TensorMemory),
         }
     }
+    /// Returns the family with this name.
     pub(crate) fn from_name(name: &str) -> Option<MmaFamily> {
         MmaFamily::ALL.into_iter().find(|family| family.name() == name)
     }
@@ -99,6 +106,7 @@ impl MmaSelection {
             MmaSelection::Fma { .. } => None,
         }
     }
+    /// Returns the layout of the accumulator in registers.
     pub(crate) fn accumulator_layout(&self) -> &Layout {
         match self {
             MmaSelection::Sync { c, .. }
@@ -111,6 +119,7 @@ impl MmaSelection {
 
 /// Constraints that all MMAs of a function share.
 pub(crate) struct MmaConstraints {
+    /// Log2 of the number of warps.
     pub(crate) warp_bits: u32,
     /// Registers per thread.
     pub(crate) registers: u32,
@@ -122,10 +131,10 @@ pub(crate) struct MmaConstraints {
     pub(crate) allows_two_components: bool,
 }
 
-/// Registers that `ptxas` needs besides the accumulator of one `wgmma`, for its operands and other live values.
+/// Registers per thread that `ptxas` needs besides the accumulator of one `wgmma`, for operands and other live values.
 const REGISTERS_WITHOUT_WGMMA_ACCUMULATOR: u32 = 26;
 
-/// Why an otherwise possible `tcgen05` MMA uses another family.
+/// The reason against `tcgen05` for an MMA that has a `tcgen05` atom but no free TMEM columns.
 pub(crate) const NO_TMEM: &str = "its accumulators do not fit tensor memory";
 
 /// The selected instructions of a function's MMAs, and the chains that accumulate in tensor memory.
@@ -133,15 +142,15 @@ pub(crate) const NO_TMEM: &str = "its accumulators do not fit tensor memory";
 pub(crate) struct MmaSelections {
     mmas: BTreeMap<OpId, MmaSelection>,
     chains: Vec<Chain>,
-    /// The ops of the second compute role, whose TMEM allocations are its own.
+    /// The ops of the second compute role. This role has its own TMEM allocations.
     second_component: BTreeSet<OpId>,
     /// For each scaled MMA that does not use tensor memory, the reason.
     pub(crate) unscaled: BTreeMap<OpId, &'static str>,
 }
 
 impl MmaSelections {
-    /// MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the given reason. Left operands of `tcgen05` that the loads in
-    /// `loads_by_threads` produce pass through registers.
+    /// Selects the instructions of all MMAs. MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the given reason. Loads in
+    /// `loads_by_threads` load their `tcgen05` operands to registers.
     pub(crate) fn of(
         function: &Function,
         accesses: &Accesses,
@@ -206,7 +215,7 @@ impl MmaSelections {
     pub(crate) fn get(&self, op: OpId) -> Option<&MmaSelection> {
         self.mmas.get(&op)
     }
-    /// Whether two warp roles compute, each one component.
+    /// Whether the function has two components, each with a compute role.
     pub(crate) fn has_components(&self) -> bool {
         !self.second_component.is_empty()
     }
@@ -282,7 +291,8 @@ impl MmaPlanner<'_> {
         self.requested == Some(family)
     }
 
-    /// Selects `wgmma`, `mma.sync` or FMA. `why`: the reason against `tcgen05`; `refused`: the reason against `wgmma`.
+    /// Selects `wgmma`, `mma.sync` or FMA. `rows`: each warp has full rows of the accumulator, as chained MMAs need. `why`: the
+    /// reason against `tcgen05`. `refused`: the reason against `wgmma`.
     fn select_without_tcgen05(
         &self,
         [lhs, rhs, acc]: [Value; 3],
@@ -348,7 +358,8 @@ impl MmaPlanner<'_> {
         let lhs_in_registers = match elem.bytes() {
             // The result of another MMA is in registers already.
             2 => operands::comes_from_mma(self.function, lhs),
-            // Converted 4-byte operands are read as fragments. Byte operands differ: their fragments have other neighbours.
+            // Threads read a converted 4-byte operand from shared memory as fragments. Fragments of byte operands have other
+            // neighbours, so threads cannot read byte operands in this way.
             4 => fits && operands::defining_load(self.function, lhs).is_none(),
             _ => false,
         };
@@ -410,7 +421,7 @@ impl MmaPlanner<'_> {
         u64::from(m) * u64::from(n) * u64::from(k) / u64::from(rate) + fragments / u64::from(rates.shared)
     }
 
-    /// Whether 8-bit elements of an operand are contiguous along M or N instead of K, so that pairs of rows must be transposed.
+    /// Whether threads must transpose pairs of rows of an 8-bit operand, because its elements are contiguous along M or N, not K.
     fn needs_byte_transpose(&self, operand: Value, lines: usize) -> bool {
         let (elem, shape) = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles");
         let neighbours = || operands::contiguous_basis(self.function, self.accesses, operand);
@@ -423,8 +434,8 @@ impl MmaPlanner<'_> {
     }
 }
 
-/// Whether an operand is contiguous along M or N instead of K, in the memory from which it is loaded or in the layout of the op
-/// that computes it.
+/// Whether an operand is contiguous along M or N instead of K. What counts is the memory from which it is loaded, or the layout of
+/// the op that computes it.
 fn is_mn_major(function: &Function, accesses: &Accesses, operand: Value, side: Operand) -> bool {
     let shape = function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
     let basis = operands::contiguous_basis(function, accesses, operand).unwrap_or(1);
@@ -528,15 +539,15 @@ pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -
     if threads_transpose_words(function, target, || &accesses) && are_asynchronous(function, target, fewest * 2) {
         return fewest * 2;
     }
-    // Without asynchronous MMAs, spills of few warps cost less than the repeated work of more warps.
+    // `crowded` implies asynchronous MMAs. With `mma.sync`, spills of few warps cost less than the repeated work of more warps.
     if crowded {
         return fewest * 2;
     }
     if fits(live_accumulators, of_accumulator) && mmas.iter().all(each_fits) {
         return fewest;
     }
-    // The other operand of an asynchronous MMA is in memory. With fewer warps, a row needs no exchange between warps, and every
-    // warp group has rows.
+    // An asynchronous MMA reads its right operand from memory, so more registers are free for accumulators. With fewer warps, a
+    // row needs no exchange between warps, and every warp group has rows.
     let operands = mmas.iter().map(|(_, operands, _)| *operands).max().unwrap_or(0);
     let max_per_thread = budget::async_mma_registers(target, fewest);
     let asynchronous = are_asynchronous(function, target, fewest);
@@ -563,8 +574,8 @@ fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: im
     target.has(Feature::Wgmma) && function.body.ops.values().any(|node| transposes(&node.kind))
 }
 
-/// Registers of an operand that threads load in pieces of less than 32 bits; 0 for other operands. Each such piece takes a
-/// register, and no asynchronous copy moves so few bytes.
+/// The registers of an operand that threads load in pieces of less than 32 bits, or 0 for other operands. Each such piece takes a
+/// register. Reason for these loads: no asynchronous copy moves so few bytes.
 fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
     let Some(access) = operands::defining_load(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
     let piece = access.copy.map_or(0, |pieces| pieces.bits).max(access.vector_bits);

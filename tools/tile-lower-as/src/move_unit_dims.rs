@@ -43,6 +43,7 @@ fn unit_dims_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     (is_make_view && others.len() == 2 && !order.is_sorted()).then_some(order)
 }
 
+/// Permutes the dimensions of the view and of the result of a load.
 fn reorder_load_dims(function: &mut Function, load: OpId, order: &[usize]) {
     let body = &mut function.body;
     let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads are rewritten") };

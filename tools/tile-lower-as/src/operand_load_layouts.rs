@@ -1,5 +1,5 @@
-//! Purpose: choose the copied tiles that threads read from shared memory directly in the layouts that MMAs need. Threads read other
-//! tiles in their assigned layout, and values computed from these tiles pass through shared memory once more.
+//! Purpose: choose the copied tiles that threads read from shared memory in the layouts that MMAs need. Threads read other tiles in
+//! their assigned layout. Values computed from those tiles pass through shared memory once more.
 //! Requires: every use leads through rearranging or elementwise ops to an MMA operand or to the layout of an accumulator.
 //! Establishes: the read layouts of a buffer, at most [`MAX_LAYOUTS`], if that takes fewer shared-memory wavefronts.
 //! Preserves: the program; this is an analysis.

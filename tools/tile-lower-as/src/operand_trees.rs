@@ -1,4 +1,4 @@
-//! Walks the operand trees of values.
+//! Walks from values to the ops that compute them and on to the operands of these ops.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -6,8 +6,8 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// Visits some values and, transitively, their operands, each once. `follows_operands` receives a value and its defining op. It
-/// returns whether to visit the operands of this op, or an error that ends the walk.
+/// Visits the values `from` and, transitively, the operands that compute them, each once. `follows_operands` receives a value and
+/// its defining op. It returns whether to visit the operands of this op, or an error that ends the walk.
 pub(crate) fn visit_operand_trees<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,
@@ -24,10 +24,12 @@ pub(crate) fn visit_operand_trees<E>(
     Ok(())
 }
 
+/// Returns whether the op belongs to the core dialect, and has no regions and no side effects.
 pub(crate) fn is_pure(op: &Op) -> bool {
     op.regions().is_empty() && as_core(op).is_some_and(Core::is_pure)
 }
 
+/// Returns the op as an op of the core dialect, if it is one.
 pub(crate) fn as_core(op: &Op) -> Option<&Core> {
     match op {
         Op::Core(core) => Some(core),

@@ -12,12 +12,13 @@ use tileas::layout::Strides;
 /// Maximum ops between a load and an MMA.
 pub(crate) const MAX_BETWEEN: u32 = 8;
 
-/// An op with a single tile operand on the way to an MMA.
+/// A permute, reshape or conversion between a load and an MMA: its kind and its operand.
 pub(crate) struct OperandStep<'a> {
     pub(crate) from: Value,
     pub(crate) step_kind: StepKind<'a>,
 }
 
+/// The kind of an [`OperandStep`]. A permute has its dimension order.
 pub(crate) enum StepKind<'a> {
     Permuted(&'a [u32]),
     Reshaped,
@@ -108,8 +109,8 @@ fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Valu
     }
 }
 
-/// The MMAs from whose result elementwise ops compute the left operand of another MMA, and those other MMAs. If each warp has full
-/// rows of both, the operand stays in registers and row reductions stay in a warp.
+/// All MMAs of pairs in which elementwise ops compute the left operand of the second MMA from the result of the first MMA. If each
+/// warp has full rows of both MMAs, the operand stays in registers and row reductions stay in a warp.
 pub(crate) fn chained_mmas(function: &Function) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut chained = BTreeSet::new();

@@ -41,7 +41,7 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
     function
 }
 
-/// The bytes of both operands if an atom takes them.
+/// The packed forms of both operands of a scaled MMA, if an atom of the target takes packed operands.
 fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[PackedOperand; 2]> {
     let Op::MmaScaled { lhs, rhs, lhs_scale, .. } = function.body.ops[op].kind else { return None };
     let tile = |value: Value| function.body.ty(value).tile();
@@ -80,7 +80,8 @@ fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Pa
     (is_from_bytes && pairs_along_k).then_some(PackedOperand { bytes: *x, shape, orders })
 }
 
-/// Replaces the operands of an MMA by bytes, reshaped at the end of the block. Returns the old operands.
+/// Replaces the operands of an MMA by their bytes. Appends the reshapes and permutes of the bytes to the block. Returns the old
+/// operands.
 fn replace_operands(function: &mut Function, block: Block, mma: OpId, operands: [PackedOperand; 2]) -> [Value; 2] {
     let body = &mut function.body;
     let loc = body.ops[mma].loc;

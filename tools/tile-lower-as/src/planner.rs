@@ -1,6 +1,6 @@
 //! Purpose: choose the warps, M subtiles and TMA copies of each function by estimated cost.
 //! Requires: `.aa` for a target. A file that already has plans keeps them.
-//! Establishes: the option `plan` of the file, with a plan for each function that has decisions ([`common::kernel_plan`]).
+//! Establishes: the option `plan` of the file: a plan for each function with a decision of the planner ([`common::kernel_plan`]).
 //! Preserves: the program. Options and the author's hints fix their decisions.
 //! See also: Triton's autotuner, which measures instead; CUTLASS `heuristics` of the profiler; XLA's GEMM fusion cost model.
 //!
@@ -18,8 +18,8 @@ use costmodel::Estimate;
 use target_info::Feature;
 use tileaa::{Function, Op};
 
-/// Minimum relative gain in cost for which a decision replaces the rule of a pass. Reason: the model's error between plans of one
-/// kernel.
+/// Minimum relative gain in cost for which a decision replaces the rule of a pass. Reason: smaller differences are within the error
+/// of the model between plans of one kernel.
 /// Chosen on the tuning half of `scripts/regret`, by predicted times for sm_90 and sm_100 and by measured times of an H200.
 const MIN_GAIN: f64 = 0.07;
 /// Minimum optimisation level at which functions are planned.
@@ -136,7 +136,8 @@ impl Planner<'_> {
         Ok(costmodel::estimate(module, function, self.target))
     }
 
-    /// The values of each decision that neither options nor hints fix, and that can matter. `rules` is the cost without decisions.
+    /// For each decision that neither options nor hints fix and that can matter: functions that set one of its values in a plan.
+    /// `rules` is the cost without decisions.
     fn open_decisions(&self, rules: &Estimate) -> Vec<Vec<fn(KernelPlan) -> KernelPlan>> {
         let Planner { lowering, function, target } = self;
         let envelope: &Envelope = &lowering.lowered.envelope;
@@ -155,7 +156,7 @@ impl Planner<'_> {
                 [(8, |plan| KernelPlan { warps: Some(8), ..plan }), (16, |plan| KernelPlan { warps: Some(16), ..plan })];
             decisions.push(candidates.into_iter().filter(|(warps, _)| *warps > rules.warps).map(|(_, change)| change).collect());
         }
-        // Subtiles gain where MMAs of one run while threads compute on the results of the other.
+        // M subtiles are faster if MMAs of one subtile run while threads compute on the results of the other subtile.
         let has_asynchronous_mmas = target.has(Feature::Wgmma) || target.has(Feature::TensorMemory);
         if is_free("split-m") && has_asynchronous_mmas && mmas > 1 && loops {
             decisions.push(vec![|plan| KernelPlan { split_m: Some(Switch::On), ..plan }]);

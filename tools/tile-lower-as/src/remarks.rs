@@ -117,7 +117,7 @@ pub(crate) fn log_single_role(function: &Function, envelope: &mut Envelope) {
     });
 }
 
-/// Reports the copies of MMA operands, and the stores that TMA executes or declines.
+/// Reports the loads that become asynchronous copies and the stores that TMA executes, and the reasons against the other ones.
 pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &TmaStores, envelope: &mut Envelope) {
     let entry = |op: base::ir::Op, outcome, message| LogEntry {
         pass: "copies".into(),
@@ -156,6 +156,7 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &TmaStore
 /// The outcome, name, category and message of a log entry.
 type Remark = (Outcome, String, Category, String);
 
+/// The remark about the vector width of a load or store.
 fn access_remark(function: &Function, access_name: &str, value: Value, vector_bits: u32) -> Remark {
     let elem = function.body.ty(value).tile().map_or(8, |(elem, _)| elem.bits().max(8));
     let bits = elem << vector_bits;
@@ -170,6 +171,7 @@ fn access_remark(function: &Function, access_name: &str, value: Value, vector_bi
     (outcome, format!("{access_name}{suffix}"), Category::Memory, message)
 }
 
+/// The remark about the instruction of an MMA.
 fn mma_remark(mma: &MmaSelection) -> Remark {
     let (outcome, name, message) = match mma {
         MmaSelection::Sync { why: Some(reason), .. } => {

@@ -20,8 +20,8 @@ pub(crate) fn has_constant_indices(function: &Function, indices: &[Value], whole
     indices.iter().enumerate().all(is_within_tile)
 }
 
-/// The layout of a slice of a tile with this layout. `None` unless register bits alone select the slice, so that each thread holds
-/// its part of every slice.
+/// The layout of a slice, given the layout of its tile. `None` unless register bits alone select the slice, so that each thread
+/// holds its part of every slice.
 pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     let selecting_bits = slice_selecting_bits(whole, slice);
@@ -36,7 +36,7 @@ pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> 
     }))
 }
 
-/// The layout of a tile all of whose slices have this layout.
+/// The layout of a tile whose slices all have this layout.
 pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     let mut whole_layout = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());

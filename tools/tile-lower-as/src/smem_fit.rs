@@ -9,7 +9,7 @@ use tileas::{Buffer, Function, MmaAtom, MmaOperand, Op, budget};
 /// Bytes reserved for the mbarriers of TMA pipelines, if the function has tensor maps.
 const MBARRIER_BYTES: u32 = 1024;
 
-/// The origin of the buffers of a converted function.
+/// The `.aa` op from which each buffer of a converted function originates.
 #[derive(Default)]
 pub(crate) struct BufferOrigins {
     /// The loads that copies replace, by the buffer that they fill.
@@ -18,7 +18,7 @@ pub(crate) struct BufferOrigins {
     pub(crate) mmas: BTreeMap<Buffer, OpId>,
 }
 
-/// The choice that `convert` must revise.
+/// The choice that `convert` must revise, because shared memory does not fit the function.
 pub(crate) enum SmemOverflow {
     Copy(OpId),
     Mma(OpId),
@@ -51,7 +51,7 @@ pub(crate) fn smem_overflow(function: &Function, buffer_origins: &BufferOrigins,
     let largest_of = |buffer_origins: &BTreeMap<Buffer, OpId>, buffers: &mut dyn Iterator<Item = Buffer>| {
         buffers.filter_map(|buffer| Some((bytes(buffer), *buffer_origins.get(&buffer)?))).max().map(|(_, op)| op)
     };
-    // A buffer that is not live there may still cause fragmentation.
+    // A buffer that is not live at `fullest_position` may still cause the overflow by fragmentation.
     let largest = |buffer_origins| {
         largest_of(buffer_origins, &mut live_buffers(fullest_position)).or_else(|| largest_of(buffer_origins, &mut buffers.ids()))
     };
@@ -59,7 +59,7 @@ pub(crate) fn smem_overflow(function: &Function, buffer_origins: &BufferOrigins,
 }
 
 /// The buffers that threads store to inside a loop and `tcgen05.mma` reads. An MMA may still read its operand when the threads that
-/// stored it have left the loop, so `tile-sched` lets no other buffer share that memory.
+/// stored it have left the loop. Therefore `tile-sched` lets no other buffer share that memory.
 fn stored_mma_operands(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions());

@@ -10,7 +10,7 @@ use numerics::Scalar;
 use tileas::layout::{LANE_BITS, Span, Strides, apply};
 use tileas::{BufferInfo, CopyAtom, Layout, Space, wgmma_atoms};
 
-/// Bytes of one word of each bank.
+/// Bytes of a shared-memory line: one 4-byte word in each of 32 banks.
 pub(crate) const LINE: u32 = 128;
 /// Bytes of a chunk, which is also the widest access of a thread.
 const CHUNK: u32 = 16;
@@ -20,8 +20,7 @@ pub(crate) fn swizzled_buffer(elem: Elem, shape: &[u32], inner: usize, accesses:
     cheapest_buffer(elem, shape, swizzle_candidates(elem, CHUNK).map(|swizzle| (inner, swizzle)), accesses)
 }
 
-/// A buffer for a layout conversion. Either layout's innermost dimension may be the buffer's, and chunks may be as small as 4
-/// bytes.
+/// A buffer for a layout conversion. Its innermost dimension is that of either layout, and chunks may be as small as 4 bytes.
 pub(crate) fn conversion_buffer(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &[&Layout]) -> BufferInfo {
     let chunk_sizes = [CHUNK, CHUNK / 2, CHUNK / 4];
     let candidates = chunk_sizes
@@ -49,7 +48,8 @@ pub(crate) fn conversion_cost(elem: Elem, shape: &[u32], inner: [usize; 2], [fro
     ConversionCost { wavefronts: wavefronts(&buffer, from) + wavefronts(&buffer, to), accesses: accesses(from) + accesses(to) }
 }
 
-/// The first of the cheapest candidates. The search stops at a candidate with the lowest possible cost.
+/// The buffer of the first candidate with the fewest wavefronts. A candidate is an innermost dimension and a swizzle. The search
+/// stops at a candidate with the lowest possible cost.
 fn cheapest_buffer(
     elem: Elem,
     shape: &[u32],
@@ -88,7 +88,7 @@ fn distinct_lanes(layout: &Layout) -> u32 {
 struct Swizzle {
     /// The bits of the row index.
     rows: Option<Bits>,
-    /// The bits of the line index, if a row has several lines; without `rows`, row bits follow them.
+    /// The bits of the line index, if a row has several lines. Without `rows`, the selection may continue into the row bits.
     lines: Option<Bits>,
     /// Whether one more row bit is skipped after the first, as the row pairs of transposed bytes need.
     gap: bool,
@@ -105,7 +105,7 @@ struct Bits {
     rotation: usize,
 }
 
-/// All candidates, simplest first.
+/// All candidate swizzles, simplest first.
 fn swizzle_candidates(elem: Elem, chunk_bytes: u32) -> impl Iterator<Item = Swizzle> {
     let bits = |skips| (0..skips).flat_map(|skip| (0..3).map(move |rotation| Bits { skip, rotation }));
     let gaps = if elem.bytes() == 1 { &[false, true][..] } else { &[false] };

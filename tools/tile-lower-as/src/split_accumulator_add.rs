@@ -12,7 +12,7 @@ use numerics::arith::{Binary, Overflow, Rounding};
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 
-/// Rewrites these MMAs in place.
+/// Rewrites the MMAs in `mmas`.
 pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
     let mut function = function.clone();
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
@@ -26,7 +26,8 @@ pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
     function
 }
 
-/// Creates the op of the zero accumulator, and the op that adds the old accumulator to the result of the MMA.
+/// Lets an MMA start from zero. Returns the op of the zero accumulator, and the op that adds the old accumulator to the MMA's
+/// result.
 fn detach_accumulator(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     let body = &mut function.body;
     let (loc, accumulators): (Loc, _) = (body.ops[op].loc, body.result(op));

@@ -22,7 +22,7 @@ use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{budget, tma_tiles};
 
-/// A part of an operand takes at most 1/SHARES of shared memory, because two parts are live at a time besides the other buffers.
+/// A part of an operand takes at most `1 / SHARES` of shared memory. Reason: two parts are live at a time besides other buffers.
 const SHARES: u32 = 3;
 /// The minimum extent of a part along K, in bits (elements times bits per element): one K step of any atom.
 const MIN_PART_BITS: u32 = 256;
@@ -63,10 +63,11 @@ enum PartSource {
     /// Slices of the full tile along this dimension. If the tile is defined outside the block of the MMA, it is sliced after its
     /// definition.
     Whole(usize),
+    /// A load of each part, through a view with smaller tiles.
     Loads(LoadedOperand),
 }
 
-/// An operand of a single load, through ops that rearrange or convert it.
+/// An operand that ops which rearrange or convert tiles compute from a single load.
 #[derive(Clone)]
 struct LoadedOperand {
     load: OpId,
@@ -82,6 +83,7 @@ struct LoadedOperand {
 struct SplitPlanner<'a> {
     function: &'a Function,
     facts: Facts<'a>,
+    /// The use count of each value.
     uses: Vec<u32>,
     blocks: Vec<Option<Block>>,
     /// Maximum bytes of a part of an operand.
@@ -158,7 +160,7 @@ impl<'a> SplitPlanner<'a> {
         is_contiguous_along_k.then(|| shape[loaded.dim].saturating_mul(elem.bytes()) / LINE)
     }
 
-    /// Follows an operand back to its load.
+    /// Follows an operand back to its load. `None` if an op on the way has another user, or if the load cannot be split.
     fn follow_to_load(&self, operand: Value, mut dim: usize, mma: OpId, block: Block, parts: u32) -> Option<LoadedOperand> {
         let body = &self.function.body;
         let (mut value, mut chain) = (operand, Vec::new());
@@ -295,7 +297,7 @@ impl SplitRewriter<'_> {
         slice
     }
 
-    /// A view of the same memory with tiles of one part.
+    /// For an operand whose parts are loaded: its load, and a view of the same memory whose tiles have the size of a part.
     fn smaller_view(&mut self, source: &PartSource) -> Option<(OpId, Value)> {
         let PartSource::Loads(LoadedOperand { load, dim, .. }) = source else { return None };
         let Op::LoadView { view, .. } = self.parts.function.body.ops[*load].kind else { unreachable!("planned as a load") };

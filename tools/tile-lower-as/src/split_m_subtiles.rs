@@ -7,7 +7,7 @@
 //!
 //! Without subtiles, an operand that threads store to tensor memory would overwrite the accumulator from which they compute it, and
 //! delay the next MMA. Subtiles that alternate share one allocation for accumulators and another one for operands. With `mma.sync`,
-//! subtiles would read the other operand twice and `ptxas` would interleave both, so nothing is gained.
+//! subtiles would read the other operand twice and `ptxas` would interleave both subtiles, so the split would gain nothing.
 
 use crate::cluster::value_forms::{Flow, Form, Forms};
 use crate::cluster::{self, PartAssignment};
@@ -21,9 +21,9 @@ use target_info::Feature;
 use tileaa::{Function, Op, Type};
 use tileas::budget;
 
-/// Rows of an MMA in tensor memory.
+/// TMEM lanes, each of which holds a row of an accumulator.
 const LANES: u32 = tileas::tensor_memory::LANES;
-/// Bits of a TMEM cell.
+/// Bits of a TMEM cell: one column of one lane.
 const WORD: u32 = 32;
 /// Maximum warps that divide an MMA.
 const MAX_WARPS: u32 = 8;

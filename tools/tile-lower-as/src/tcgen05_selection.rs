@@ -27,13 +27,13 @@ use tileas::{BufferInfo, Layout};
 pub(crate) type Tcgen05Decisions = BTreeMap<OpId, Result<MmaSelection, &'static str>>;
 
 impl MmaPlanner<'_> {
-    /// Whether an operand is copied to shared memory. Threads load or compute all other operands, and store them to tensor or
-    /// shared memory.
+    /// Whether an asynchronous copy moves an operand to shared memory. Threads load or compute the other operands, and store them
+    /// to tensor or shared memory.
     fn is_copied_to_smem(&self, value: Value) -> bool {
         operands::defining_load(self.function, value).is_some_and(|load| !self.loads_by_threads.contains(&load))
     }
 
-    /// Selects the MMAs that accumulate in tensor memory. Those in `refused` are declined for the given reason.
+    /// Selects the MMAs that accumulate in tensor memory. Declines the MMAs in `refused` for the given reason.
     pub(crate) fn select_tmem_mmas(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Tcgen05Decisions) {
         if !self.target.has(Feature::TensorMemory) {
             return Default::default();
@@ -47,8 +47,8 @@ impl MmaPlanner<'_> {
                 Err(reason) => decisions.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
         }
-        // Earlier chains have priority. A dropped chain changes the columns of other chains, so dropped chains are tried again at
-        // the end.
+        // Earlier chains have priority. Dropping a chain changes the columns that other chains need, so dropped chains are tried
+        // again at the end.
         let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
         let mut dropped = Vec::new();
         while let Some(position) = self.first_exceeding_tmem(&chains, columns) {
@@ -89,8 +89,8 @@ impl MmaPlanner<'_> {
         mmas.collect()
     }
 
-    /// Whether `tcgen05` is faster than `mma.sync` for a chain without loop, whose MMAs and `tcgen05.ld` threads wait for.
-    /// Independent chains of a block share this wait.
+    /// Whether `tcgen05` is faster than `mma.sync` for a chain without loop. Threads wait for the MMAs and the `tcgen05.ld` of such
+    /// a chain. Independent chains of a block share this wait.
     fn pays_without_loop(&self, chain: &Chain, all: &[Chain]) -> bool {
         /// Cycles from the issue of an MMA to its start, plus the cycles of the `tcgen05.ld` that follows it.
         const TMEM_ROUND_TRIP: u64 = 400;
@@ -138,6 +138,7 @@ impl MmaPlanner<'_> {
         tcgen05_cycles.saturating_add(TMEM_ROUND_TRIP / independent.count().max(1) as u64) < mma_sync_cycles
     }
 
+    /// The `tcgen05` selection of an MMA, or the reason against it.
     fn tcgen05_mma(
         &self,
         op: OpId,
@@ -186,7 +187,7 @@ impl MmaPlanner<'_> {
             .ok_or("its warps do not access all lanes of tensor memory")?;
         let lhs = match self.is_copied_to_smem(lhs) {
             true => OperandSource::Memory,
-            // Operands that threads compute, or load to registers, are stored to tensor memory from there.
+            // Threads compute the operand or load it to registers, and then store it to tensor memory.
             false => {
                 let info = tensor_memory::left_operand_buffer(elem, left)
                     .filter(|_| elem.bits() >= 8)
@@ -261,6 +262,7 @@ impl MmaPlanner<'_> {
             return Vec::new();
         }
         let blocks = self.function.body.op_blocks();
+        /// The component and shape of buffers.
         type Placed = Vec<(usize, BufferInfo)>;
         let (mut hosts, mut guests): (Placed, Placed) = Default::default();
         let single_chains = chains.iter().filter(|chain| chain.is_single());
@@ -326,9 +328,10 @@ impl MmaPlanner<'_> {
     }
 }
 
-/// Why scales are multiplied into the operands of a scaled MMA instead.
+/// The reason against `tcgen05` for a scaled MMA without an atom. Its scales are multiplied into its operands.
 const NOT_SCALED: &str =
     "tcgen05 needs 8-bit floats with a scale per 32, or packed 4-bit floats with a scale per 16 or 32, in 128 rows and 16 columns";
+/// The reason against `tcgen05` for a scaled MMA if no layout lets the warps store its scales.
 const NO_LANES_OF_SCALES: &str = "its warps do not store scales to all lanes of tensor memory";
 
 /// The scales of a scaled MMA.
@@ -417,7 +420,7 @@ pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) ->
     ALL_SHAPES.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
-/// The reason against tensor memory if TMA does not copy an operand.
+/// The reason against `tcgen05` if an operand must be a TMA copy and is not.
 pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
 
 /// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.

@@ -20,7 +20,7 @@ pub(crate) fn index_limit(facts: &Facts<'_>, index: Value, bits: u32, parts: u32
 /// Emits the ops that compute the parts of tiles.
 pub(crate) struct PartBuilder<'a> {
     pub(crate) function: &'a mut Function,
-    /// The number of parts.
+    /// The number of parts of each tile.
     pub(crate) count: u32,
     pub(crate) loc: Loc,
     /// The new ops, which the caller inserts into a block.
@@ -43,13 +43,13 @@ impl PartBuilder<'_> {
         body.result(new)
     }
 
-    /// The index in the view of [`PartBuilder::part_view`] of a part of the tile with this index.
+    /// The tile index of part `part` of the tile `index`, in the view of [`PartBuilder::part_view`].
     pub(crate) fn part_index(&mut self, index: Value, limit: Option<i64>, part: u32) -> Value {
         let first = self.first_index(index, limit);
         self.binary_with_constant(Binary::AddI { overflow: Overflow::NoSignedWrap }, first, part.into())
     }
 
-    /// The index of the first part in the view of [`PartBuilder::part_view`].
+    /// The tile index of the first part of the tile `index`, in the view of [`PartBuilder::part_view`].
     pub(crate) fn first_index(&mut self, mut index: Value, limit: Option<i64>) -> Value {
         if let Some(limit) = limit {
             index = self.binary_with_constant(Binary::MinI { signedness: Signedness::Signed }, index, limit as u64);
@@ -87,6 +87,7 @@ impl PartBuilder<'_> {
         Type::Tile { elem, shape }
     }
 
+    /// Adds an op to `emitted`. Returns its results.
     pub(crate) fn append_op(&mut self, kind: Op, results: impl IntoIterator<Item = Type>) -> Vec<Value> {
         let op = self.function.body.new_op(kind, results, self.loc);
         self.emitted.push(op);

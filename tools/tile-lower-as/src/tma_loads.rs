@@ -37,8 +37,8 @@ impl CopyPlanner<'_> {
         self.copy_by_tma(load, Some(self.loop_block(for_op)), check_phases)
     }
 
-    /// The TMA copy that replaces a load in the function's entry block whose tile MMAs in loops read in place. It overlaps the
-    /// copies for the first iterations.
+    /// The TMA copy that replaces a load in the function's entry block. MMAs in loops read its tile in place. The copy overlaps the
+    /// copies for the first iterations of these loops.
     pub(crate) fn tma_load_before_loops(&self, load: OpId) -> Result<Copy, &'static str> {
         let copy = self.copy_by_tma(load, None, |index| self.check_index_at_entry(index))?;
         if self.tma_copies == TmaChoice::WherePays && copy.buffer.bytes() < MIN_BYTES_OUTSIDE_LOOPS {
@@ -54,7 +54,7 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// Checks that no op between a load and its last reader writes memory or returns, because such an op could execute before the
+    /// Checks that no op between a load and its last reader writes memory or returns. Reason: such an op could execute before the
     /// TMA copy has finished.
     fn check_unchanged_until_read(&self, load: OpId, readers: &[OpId]) -> Result<(), &'static str> {
         let body = &self.function.body;
@@ -72,7 +72,7 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// Checks that indices depend only on kernel arguments, tile block indices, and scalars loaded at indices of this kind.
+    /// Checks that indices depend only on kernel arguments, tile block indices, and scalars that are loaded at such indices.
     fn check_index_at_entry(&self, indices: &[Value]) -> Result<(), &'static str> {
         let body = &self.function.body;
         operand_trees::visit_operand_trees(self.function, indices.iter().copied(), |value, op| match op {
@@ -143,6 +143,7 @@ impl CopyPlanner<'_> {
         Ok(Copy { buffer, method: CopyMethod::Tma(map), readers })
     }
 
+    /// Whether the author's hints for the target allow TMA. Without a hint, TMA is allowed.
     pub(crate) fn hints_allow_tma(&self, hints: &[AccessHint]) -> bool {
         AccessHint::of(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
@@ -207,13 +208,13 @@ impl CopyPlanner<'_> {
         body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
     }
 
-    /// Checks that indices depend only on the induction variable, loop invariants, and scalars loaded at indices of this kind.
+    /// Checks that indices depend only on the induction variable, loop invariants, and scalars that are loaded at such indices.
     pub(crate) fn check_index_in_loop(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = as_core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);
         operand_trees::visit_operand_trees(self.function, indices.iter().copied(), |value, op| match op {
-            // The token of a scalar load, which follows loads only.
+            // This token orders a scalar load, and `is_scalar_load` checks that the token orders it after loads only.
             _ if *body.ty(value) == Type::Token => Ok(false),
             None if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) => {
                 Err("its index is carried from the previous iteration")
@@ -226,7 +227,8 @@ impl CopyPlanner<'_> {
         })
     }
 
-    /// A weak load of one element that is ordered after loads only. The warp role that issues TMA copies can execute it too.
+    /// Whether an op is a weak load of one element that tokens order after loads only. The warp role that issues TMA copies can
+    /// execute such a load too.
     fn is_scalar_load(&self, op: OpId) -> bool {
         let body = &self.function.body;
         let (Op::LoadView { order, token, .. } | Op::Load { order, token, .. }) = &body.ops[op].kind else { return false };

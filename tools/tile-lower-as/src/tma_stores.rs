@@ -90,7 +90,7 @@ impl TmaStores {
     }
 }
 
-/// A store or a reduction to memory.
+/// The operands of a store or reduction to a view. Only a reduction has a `mode`.
 struct StoreOperands<'a> {
     tile: Value,
     view: Value,
@@ -129,7 +129,7 @@ fn is_accumulator_tile(function: &Function, plan: &LoweringPlan, mut tile: Value
 }
 
 impl CopyPlanner<'_> {
-    /// The TMA store of a tile with the first layout, which threads would store in the second.
+    /// Plans the TMA store of a tile in `assigned_layout`. Without TMA, threads would store the tile in layout `access`.
     fn plan_store(&self, store: OpId, [assigned_layout, access]: [&Layout; 2]) -> Result<TmaStore, &'static str> {
         let body = &self.function.body;
         let StoreOperands { tile, view, order, hints, mode, .. } =

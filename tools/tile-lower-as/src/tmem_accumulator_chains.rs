@@ -20,7 +20,7 @@ use tileaa::{Function, Op};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) mmas: Vec<OpId>,
-    /// The ops that scale rows of the accumulator between MMAs, with one factor per row.
+    /// The ops that scale rows of the accumulator between MMAs, each with the vector of factors, one per row.
     pub(crate) scales: Vec<(OpId, Value)>,
     /// The accumulator's values: results of MMAs and scalings, and loop-carried values.
     pub(crate) values: BTreeSet<Value>,
@@ -33,7 +33,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Whether the accumulator has a single value, so that its TMEM allocation is free for others before and after it.
+    /// Whether the accumulator has a single value. Before its MMA and after its load, other values can use its TMEM allocation.
     pub(crate) fn is_single(&self) -> bool {
         self.values.len() == 1
     }
@@ -96,7 +96,7 @@ enum ChainStep {
     Adds,
     /// A `for` takes the accumulator as the init with this index.
     Enters(usize),
-    /// A `continue` passes the accumulator with this index.
+    /// A `continue` passes the accumulator to the next iteration, as the operand with this index.
     Leaves(usize),
     /// Rows are multiplied by these factors.
     Scales(Value),
@@ -113,7 +113,7 @@ struct ChainFinder<'a> {
 }
 
 impl ChainFinder<'_> {
-    /// The operands of an op that start an accumulator.
+    /// The zero operands of an op at which an accumulator chain starts.
     fn accumulator_starts(&self, op: OpId) -> Vec<ChainUse> {
         let operands = self.function.body.ops[op].kind.operands();
         let zero_operands = operands
@@ -124,7 +124,7 @@ impl ChainFinder<'_> {
         zero_operands.filter(|chain_use| matches!(self.chain_step(*chain_use), ChainStep::Adds | ChainStep::Enters(_))).collect()
     }
 
-    /// Follows a chain from its first operand, or returns its MMAs so far and why it is no chain.
+    /// Follows a chain from its first operand. The error has the MMAs on the way, and the reason why they are no chain.
     fn follow_chain(&self, start: ChainUse) -> Result<Chain, (Vec<OpId>, &'static str)> {
         let body = &self.function.body;
         let (mut mmas, mut scales, mut values, mut entered_loops) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
@@ -222,7 +222,7 @@ impl ChainFinder<'_> {
         (rows == own_rows && *columns == 1).then_some(x)
     }
 
-    /// The terminator of all iterations of a loop, if it is unique.
+    /// The terminator of a loop body, if every iteration ends at this terminator.
     fn only_terminator(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
         let inner = body.ops[for_op].kind.regions()[0];

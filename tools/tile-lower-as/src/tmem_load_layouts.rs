@@ -20,7 +20,8 @@ use tileas::{BufferInfo, Layout, tensor_memory};
 pub(crate) const BY_ROWS: &[&str] = &["32x32b", "16x32bx2", "16x256b"];
 /// Shapes in order of preference, with few columns per thread first.
 const BY_COLUMNS: &[&str] = &["16x256b", "16x32bx2", "32x32b"];
-/// All shapes. With 16x128b a thread has the same operand elements as accumulator elements of twice the width with 16x256b.
+/// All shapes. With 16x128b a thread holds the same elements as with 16x256b of a tile whose elements are twice as wide, for
+/// example an accumulator.
 pub(crate) const ALL_SHAPES: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
 /// Groups of values that share a layout, and the directions of the vectors that are combined with them.
@@ -161,9 +162,11 @@ impl LayoutGroups {
     }
 }
 
-/// The last dimension along which a tile repeats a vector.
+/// The direction in which a broadcast repeats a vector.
 enum Repeats {
+    /// All rows of the tile are equal.
     Rows,
+    /// All columns of the tile are equal.
     Columns,
 }
 

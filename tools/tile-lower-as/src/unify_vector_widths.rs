@@ -13,7 +13,7 @@ use core_dialect::region_edges::{RegionEdge, region_edges};
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
-/// An access and its cost.
+/// An access of a group, with the terms of its cost.
 struct GroupedAccess {
     op: OpId,
     /// Log2 of the widest vector in elements.

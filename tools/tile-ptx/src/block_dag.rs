@@ -12,10 +12,10 @@ use inkwell::types::{AnyType, AnyTypeEnum, BasicTypeEnum};
 use inkwell::values::{AsValueRef, BasicValue, CallSiteValue, FunctionValue, InstructionOpcode as Code, InstructionValue};
 use std::collections::{HashMap, HashSet};
 
-/// A value counts as spilled if more than this number of instructions lie between two uses.
+/// The estimate of reloads counts a value as spilled if more than this number of instructions lie between two uses.
 const SPILL_DISTANCE: usize = 256;
 
-/// The instructions of a block. The number of an instruction is its index in the original order.
+/// The instructions of a block and the dependences between them. The number of an instruction is its index in the original order.
 pub(crate) struct BlockDag<'c> {
     pub(crate) instructions: Vec<InstructionValue<'c>>,
     /// For each instruction, the numbers of the instructions that define its operands.
@@ -29,25 +29,26 @@ pub(crate) struct BlockDag<'c> {
 }
 
 impl<'c> BlockDag<'c> {
+    /// Builds the graph of a basic block. `live_out` has the values that other blocks use.
     pub(crate) fn of(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
         let instructions: Vec<InstructionValue<'c>> = block.get_instructions().collect();
         let instruction_numbers: HashMap<_, usize> =
-            instructions.iter().enumerate().map(|(n, one)| (one.as_value_ref(), n)).collect();
-        let operand_numbers = |one: &InstructionValue<'c>| match one.get_opcode() {
+            instructions.iter().enumerate().map(|(n, instruction)| (instruction.as_value_ref(), n)).collect();
+        let operand_numbers = |instruction: &InstructionValue<'c>| match instruction.get_opcode() {
             // A phi takes its operands from other blocks, or from the end of this block.
             Code::Phi => Vec::new(),
-            _ => {
-                operand_instructions(*one).filter_map(|operand| instruction_numbers.get(&operand.as_value_ref()).copied()).collect()
-            }
+            _ => operand_instructions(*instruction)
+                .filter_map(|operand| instruction_numbers.get(&operand.as_value_ref()).copied())
+                .collect(),
         };
         BlockDag {
             operands: instructions.iter().map(operand_numbers).collect(),
-            is_pure: instructions.iter().map(|one| is_pure_instruction(*one)).collect(),
+            is_pure: instructions.iter().map(|instruction| is_pure_instruction(*instruction)).collect(),
             result_registers: instructions
                 .iter()
-                .map(|one| if is_offset(*one) { 0 } else { register_count(one.get_type()) })
+                .map(|instruction| if is_offset(*instruction) { 0 } else { register_count(instruction.get_type()) })
                 .collect(),
-            is_live_out: instructions.iter().map(|one| live_out.contains(&one.as_value_ref())).collect(),
+            is_live_out: instructions.iter().map(|instruction| live_out.contains(&instruction.as_value_ref())).collect(),
             instructions,
         }
     }

@@ -1,7 +1,7 @@
 //! Source lines as LLVM debug metadata: for each instruction, the line of the user's program.
 //!
-//! With `--lineinfo`, the PTX needs only `.file` and `.loc` directives. LLVM prints debug sections too, with which ptxas does not
-//! optimise. [`crate::finish`] removes these sections.
+//! With `--lineinfo`, the PTX needs only `.file` and `.loc` directives. LLVM also prints debug sections, and ptxas does not
+//! optimise PTX with debug sections. [`crate::finish`] therefore removes them.
 
 use crate::ir::Ir;
 use base::{Envelope, Loc};
@@ -64,6 +64,7 @@ impl<'c, 'a> DebugLines<'c, 'a> {
         Some(DebugLines { builder, unit, envelope, files: RefCell::default() })
     }
 
+    /// Returns the debug-information entry of a file. Creates it on first use.
     fn di_file(&self, name: &str) -> DIFile<'c> {
         let name = without_invalid_characters(name);
         *self.files.borrow_mut().entry(name.clone()).or_insert_with(|| self.builder.create_file(&name, ""))
@@ -112,6 +113,7 @@ impl<'c> KernelDebugLines<'c, '_> {
         ir.builder.set_current_debug_location(location);
     }
 
+    /// Returns the scope of locations in a file: the kernel, or a lexical block if the file differs from the kernel's file.
     fn scope_of_file(&self, file: &str) -> DIScope<'c> {
         let kernel = self.subprogram.as_debug_info_scope();
         if file == self.file {

@@ -72,6 +72,7 @@ impl IssueCost {
     }
 }
 
+/// Reorders the instructions of all long blocks in which the new order saves cycles.
 pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
     let rates = perf_model::rates(target);
     for function in module.get_functions() {
@@ -132,6 +133,7 @@ struct WarpClock {
 }
 
 impl WarpClock {
+    /// Returns the clock of a warp before its first instruction.
     fn new(count: usize) -> WarpClock {
         WarpClock { cycle: 0, unit_free_cycles: [0; 5], ready_cycles: vec![0; count] }
     }
@@ -156,9 +158,10 @@ impl WarpClock {
 }
 
 impl<'s, 'c> InterleavePlan<'s, 'c> {
+    /// Builds the plan of a block from its graph: costs, dependences and followers of the instructions.
     fn of(dag: &'s BlockDag<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
         let instruction_count = dag.instructions.len();
-        let called_names: Vec<Option<String>> = dag.instructions.iter().map(|one| called_name(*one)).collect();
+        let called_names: Vec<Option<String>> = dag.instructions.iter().map(|instruction| called_name(*instruction)).collect();
         let operands: Vec<Vec<usize>> = dag.operands.iter().map(|operands| sorted_distinct(operands)).collect();
         let mut predecessors = operands.clone();
         let (mut last_effect, end) = (None, instruction_count - 1);
@@ -171,10 +174,10 @@ impl<'s, 'c> InterleavePlan<'s, 'c> {
         predecessors = predecessors.iter().map(|before_it| sorted_distinct(before_it)).collect();
         let mut followers = vec![Vec::new(); instruction_count];
         for (number, before_it) in predecessors.iter().enumerate() {
-            before_it.iter().for_each(|one| followers[*one].push((number, operands[number].contains(one))));
+            before_it.iter().for_each(|predecessor| followers[*predecessor].push((number, operands[number].contains(predecessor))));
         }
         let costs = (0..instruction_count)
-            .map(|one| cost(dag.instructions[one], called_names[one].as_deref(), dag.is_pure[one], rates))
+            .map(|number| cost(dag.instructions[number], called_names[number].as_deref(), dag.is_pure[number], rates))
             .collect();
         InterleavePlan { dag, costs, operands, predecessors, followers }
     }
@@ -242,7 +245,7 @@ impl<'p, 's, 'c> ListSchedule<'p, 's, 'c> {
     fn new(plan: &'p InterleavePlan<'s, 'c>, max_registers: u64) -> Self {
         let count = plan.costs.len();
         let (mut remaining_uses, mut remaining_busy) = (vec![0; count], [0; 5]);
-        plan.operands.iter().flatten().for_each(|one| remaining_uses[*one] += 1);
+        plan.operands.iter().flatten().for_each(|operand| remaining_uses[*operand] += 1);
         plan.costs.iter().for_each(|cost| remaining_busy[cost.unit as usize] += cost.busy);
         let next_issue_cycle = |cycle: &mut usize, cost: &IssueCost| Some(std::mem::replace(cycle, *cycle + cost.issue_cycles()));
         let original_issue_cycle = plan.costs.iter().scan(0, next_issue_cycle).collect();
@@ -277,6 +280,7 @@ impl<'p, 's, 'c> ListSchedule<'p, 's, 'c> {
         )
     }
 
+    /// Schedules an instruction next.
     fn add(&mut self, number: usize) {
         let (defined, freed) = self.register_change(number);
         self.live_registers = (self.live_registers + defined).saturating_sub(freed);
@@ -297,6 +301,7 @@ impl<'p, 's, 'c> ListSchedule<'p, 's, 'c> {
     }
 }
 
+/// Returns the numbers without duplicates, in ascending order.
 fn sorted_distinct(numbers: &[usize]) -> Vec<usize> {
     let mut sorted_numbers = numbers.to_vec();
     sorted_numbers.sort_unstable();

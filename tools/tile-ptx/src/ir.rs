@@ -18,6 +18,7 @@ use inkwell::{AddressSpace, FloatPredicate, InlineAsmDialect, IntPredicate};
 use numerics::Scalar;
 use numerics::arith::Overflow;
 
+/// An LLVM value of any first-class type.
 pub(crate) type Val<'c> = BasicValueEnum<'c>;
 
 /// The panic message if the builder fails.
@@ -35,9 +36,11 @@ pub(crate) struct Ir<'c> {
 }
 
 impl<'c> Ir<'c> {
+    /// The type of predicates.
     pub(crate) fn i1(&self) -> IntType<'c> {
         self.context.bool_type()
     }
+    /// The integer type with this many bits. Widths without a type of their own use 64 bits.
     pub(crate) fn int_type(&self, bits: u32) -> IntType<'c> {
         match bits {
             1 => self.context.bool_type(),
@@ -69,6 +72,7 @@ impl<'c> Ir<'c> {
             other => self.int_type(other.bits()).into(),
         }
     }
+    /// The LLVM type of an element in a register.
     pub(crate) fn elem_type(&self, elem: Elem) -> BasicTypeEnum<'c> {
         match elem {
             Elem::Scalar(scalar) => self.scalar_type(scalar),
@@ -83,9 +87,11 @@ impl<'c> Ir<'c> {
         }
     }
 
+    /// A 32-bit integer constant.
     pub(crate) fn const32(&self, value: u32) -> IntValue<'c> {
         self.i32().const_int(u64::from(value), false)
     }
+    /// A 64-bit integer constant.
     pub(crate) fn const64(&self, value: u64) -> IntValue<'c> {
         self.i64().const_int(value, false)
     }
@@ -139,6 +145,7 @@ impl<'c> Ir<'c> {
     pub(crate) fn shl(&self, a: IntValue<'c>, b: IntValue<'c>) -> IntValue<'c> {
         self.builder.build_left_shift(a, b, "").expect(BUILDER_PANIC)
     }
+    /// Emits a right shift: arithmetic if `signed`, otherwise logical.
     pub(crate) fn shr(&self, a: IntValue<'c>, b: IntValue<'c>, signed: bool) -> IntValue<'c> {
         self.builder.build_right_shift(a, b, signed, "").expect(BUILDER_PANIC)
     }
@@ -156,9 +163,11 @@ impl<'c> Ir<'c> {
     pub(crate) fn fcmp(&self, predicate: FloatPredicate, a: FloatValue<'c>, b: FloatValue<'c>) -> IntValue<'c> {
         self.builder.build_float_compare(predicate, a, b, "").expect(BUILDER_PANIC)
     }
+    /// Emits the selection of one of two values.
     pub(crate) fn select(&self, cond: IntValue<'c>, value_if_true: Val<'c>, value_if_false: Val<'c>) -> Val<'c> {
         self.builder.build_select(cond, value_if_true, value_if_false, "").expect(BUILDER_PANIC)
     }
+    /// Emits a reinterpretation of a value's bits as another type.
     pub(crate) fn bitcast(&self, value: impl BasicValue<'c>, ty: impl BasicType<'c>) -> Val<'c> {
         self.builder.build_bit_cast(value.as_basic_value_enum(), ty.as_basic_type_enum(), "").expect(BUILDER_PANIC)
     }
@@ -172,6 +181,7 @@ impl<'c> Ir<'c> {
             (_, false) => self.builder.build_int_z_extend(value, to, "").expect(BUILDER_PANIC),
         }
     }
+    /// Emits the conversion of a pointer to a 64-bit address.
     pub(crate) fn ptr_to_int(&self, ptr: PointerValue<'c>) -> IntValue<'c> {
         self.builder.build_ptr_to_int(ptr, self.i64(), "").expect(BUILDER_PANIC)
     }
@@ -182,6 +192,7 @@ impl<'c> Ir<'c> {
         let copy = self.asm(Some(self.i32().into()), "mov.b32 $0, $1;", "=r,r", &[address.into()], false);
         copy.expect("the assembly returns a value").into_int_value()
     }
+    /// Emits the conversion of an address to a pointer in an address space.
     pub(crate) fn int_to_ptr(&self, int: IntValue<'c>, space: u16) -> PointerValue<'c> {
         let ty = self.context.ptr_type(AddressSpace::from(space));
         self.builder.build_int_to_ptr(int, ty, "").expect(BUILDER_PANIC)
@@ -195,12 +206,14 @@ impl<'c> Ir<'c> {
     fn plain_element_ptr(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
         unsafe { self.builder.build_gep(ty, ptr, &[index], "").expect(BUILDER_PANIC) }
     }
+    /// Emits a load. `align` is the alignment in bytes.
     pub(crate) fn load(&self, ty: BasicTypeEnum<'c>, ptr: PointerValue<'c>, align: u32) -> Val<'c> {
         let value = self.builder.build_load(ty, ptr, "").expect(BUILDER_PANIC);
         let load = value.as_instruction_value().expect("a load is an instruction");
         load.set_alignment(align).expect("alignments are powers of two");
         value
     }
+    /// Emits a store. `align` is the alignment in bytes.
     pub(crate) fn store(&self, value: Val<'c>, ptr: PointerValue<'c>, align: u32) {
         let store = self.builder.build_store(ptr, value).expect(BUILDER_PANIC);
         store.set_alignment(align).expect("alignments are powers of two");
@@ -305,6 +318,7 @@ impl<'c> Ir<'c> {
         };
         registers.chunks(elements_per_word).map(word).collect()
     }
+    /// The vector type with `count` elements, or the element type itself if `count` is 1.
     pub(crate) fn vector_type(&self, ty: BasicTypeEnum<'c>, count: u32) -> BasicTypeEnum<'c> {
         match ty {
             _ if count == 1 => ty,
@@ -315,15 +329,19 @@ impl<'c> Ir<'c> {
         }
     }
 
+    /// Appends an empty basic block to a function.
     pub(crate) fn append_block(&self, function: FunctionValue<'c>, name: &str) -> BasicBlock<'c> {
         self.context.append_basic_block(function, name)
     }
+    /// Returns the basic block to which the builder appends instructions.
     pub(crate) fn current_block(&self) -> BasicBlock<'c> {
         self.builder.get_insert_block().expect("the builder is in a block")
     }
+    /// Emits an unconditional branch.
     pub(crate) fn jump(&self, to: BasicBlock<'c>) {
         self.builder.build_unconditional_branch(to).expect(BUILDER_PANIC);
     }
+    /// Emits a conditional branch.
     pub(crate) fn conditional_branch(&self, cond: IntValue<'c>, block_if_true: BasicBlock<'c>, block_if_false: BasicBlock<'c>) {
         self.builder.build_conditional_branch(cond, block_if_true, block_if_false).expect(BUILDER_PANIC);
     }
@@ -338,6 +356,7 @@ impl<'c> Ir<'c> {
     pub(crate) fn intrinsic_value(&self, name: &str, types: &[BasicTypeEnum<'c>], args: &[Val<'c>]) -> Val<'c> {
         self.call_intrinsic(name, types, args).expect("the intrinsic returns a value")
     }
+    /// Emits a call. Returns the result, if the function has one.
     pub(crate) fn call(&self, function: FunctionValue<'c>, args: &[Val<'c>]) -> Option<Val<'c>> {
         let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
         self.builder.build_call(function, &args, "").expect(BUILDER_PANIC).try_as_basic_value().basic()
@@ -392,6 +411,7 @@ impl<'c> Ir<'c> {
     }
 }
 
+/// Returns the LLVM address space of pointers in a space.
 pub(crate) fn address_space(space: Space) -> AddressSpace {
     AddressSpace::from(match space {
         Space::Global => GLOBAL,

@@ -18,7 +18,9 @@ use inkwell::values::{FunctionValue, GlobalValue};
 const PTX_KERNEL: u32 = 71;
 /// The symbol that the CUDA driver looks up in a module with tile kernels.
 const LAUNCH_DATA_SYMBOL: &str = "___NV_TILE_LAUNCH_META_DATA___";
+/// Size of the variable with this symbol; all its bytes are zero.
 const LAUNCH_DATA_BYTES: u32 = 64;
+/// Alignment of a tensor map, which the TMA unit requires.
 const MAP_ALIGN_BYTES: u64 = 64;
 
 /// Emits the LLVM module of a program.
@@ -65,6 +67,7 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     Err(Diagnostic::unsupported("PX007", message))
 }
 
+/// Emits the zero-initialised launch data, which the CUDA driver looks up in a module with tile kernels.
 fn emit_launch_data(ir: &Ir<'_>) {
     let ty = ir.context.i8_type().array_type(LAUNCH_DATA_BYTES);
     let global = ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), LAUNCH_DATA_SYMBOL);
@@ -72,6 +75,7 @@ fn emit_launch_data(ir: &Ir<'_>) {
     global.set_alignment(8);
 }
 
+/// Emits a global variable with its initial contents.
 fn emit_global(ir: &Ir<'_>, global: &Global) {
     let elem_bytes = (global.elem.bits() / 8).max(1) as usize;
     let mut data = Vec::with_capacity(elem_bytes * global.count as usize);

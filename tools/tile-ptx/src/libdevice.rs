@@ -43,10 +43,12 @@ pub(crate) fn link(module: &Module<'_>) -> Result<()> {
     }
 }
 
+/// Returns the name of a function.
 fn function_name(function: &FunctionValue<'_>) -> String {
     function.get_name().to_string_lossy().into_owned()
 }
 
+/// Returns all functions of a module.
 fn functions_of<'c>(module: &Module<'c>) -> impl Iterator<Item = FunctionValue<'c>> {
     std::iter::successors(module.get_first_function(), |function| function.get_next_function())
 }

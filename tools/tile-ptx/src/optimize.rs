@@ -65,14 +65,14 @@ const MANY_LOOPS_DISABLED_PASSES: [&CStr; 3] =
 /// instead of a predicated store.
 const NO_LOOPS_DISABLED_PASSES: [&CStr; 1] = [c"--disable-machine-sink"];
 
-/// A function with more loops than `MAX_LOOPS` has many loops.
+/// If a function has more loops than this, LLVM runs `MANY_LOOPS_PASSES`.
 const MAX_LOOPS: usize = 256;
 
-/// A function with a loop nest deeper than `MAX_LOOP_DEPTH` has many loops too.
+/// If a function has a loop nest deeper than this, LLVM runs `MANY_LOOPS_PASSES`.
 const MAX_LOOP_DEPTH: usize = 32;
 
-/// If a block has more instructions than this, straight-line strength reduction is disabled. Its time is at least quadratic in the
-/// block length, and it finds little after the passes above.
+/// If a block has more instructions than this, straight-line strength reduction is disabled. Reason: its time is at least quadratic
+/// in the block length, and it simplifies little after `OPTIMIZATION_PASSES`.
 const MAX_BLOCK_LENGTH: usize = 256;
 
 /// The properties of a program on which the selection of LLVM passes depends.
@@ -85,6 +85,7 @@ struct ProgramShape {
 }
 
 impl ProgramShape {
+    /// Determines the shape of a program.
     fn of(program: &sched::Module, module: &Module<'_>) -> ProgramShape {
         let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
         let has_long_block = blocks.into_iter().any(|block| block.get_instructions().nth(MAX_BLOCK_LENGTH).is_some());
@@ -93,6 +94,7 @@ impl ProgramShape {
         ProgramShape { has_long_block, has_no_loops: depths.iter().all(Vec::is_empty), has_many_loops: depths.iter().any(is_many) }
     }
 
+    /// Returns the LLVM options for a program of this shape.
     fn back_end_options(self) -> Vec<&'static CStr> {
         let ProgramShape { has_long_block, has_no_loops, has_many_loops } = self;
         if has_many_loops {
@@ -151,6 +153,7 @@ pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &Target
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM's passes failed: {}", error.to_string())))
 }
 
+/// Prints an LLVM module as PTX.
 pub(crate) fn print_ptx(module: &Module<'_>, machine: &TargetMachine) -> Result<String> {
     let buffer = machine
         .write_to_memory_buffer(module, FileType::Assembly)

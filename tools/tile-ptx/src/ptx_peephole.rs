@@ -43,7 +43,7 @@ fn without_negations(function: &[&str]) -> Vec<String> {
         operand.writes == 1 && result.writes == 1 && result.total == result.branches + 1
     };
     let removable: HashMap<&str, &str> =
-        function.iter().filter_map(|line| parse_negation(line)).filter(|one| is_removable(*one)).collect();
+        function.iter().filter_map(|line| parse_negation(line)).filter(|negation| is_removable(*negation)).collect();
     let kept_lines = function.iter().filter(|line| parse_negation(line).is_none_or(|(result, _)| !removable.contains_key(result)));
     let rewrite_branch =
         |line: &&str| match conditional_branch(line).and_then(|(predicate, target)| Some((removable.get(predicate)?, target))) {

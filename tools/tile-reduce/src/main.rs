@@ -1,4 +1,4 @@
-//! `tile-reduce`: test-case reduction. It shrinks a program as long as a command keeps failing in the same way.
+//! `tile-reduce` reduces a test case: it makes a program smaller while a command still fails on it in the same way.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};
@@ -38,6 +38,7 @@ fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, run)
 }
 
+/// Reduces the input program and writes the result.
 fn run(session: &mut Session, options: &Options) -> Result<()> {
     let input = session.input()?;
     let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
@@ -82,6 +83,7 @@ enum FileForm {
 }
 
 impl FileForm {
+    /// Returns the form of a file with this content.
     fn detect(bytes: &[u8]) -> FileForm {
         match sniff(bytes) {
             Sniffed::Stage { .. } => FileForm::Stage,
@@ -90,6 +92,7 @@ impl FileForm {
         }
     }
 
+    /// Encodes a program in this form.
     fn write(self, program: &Program) -> Result<Vec<u8>> {
         let Program { module, debug } = program;
         match self {
@@ -104,7 +107,7 @@ impl FileForm {
     }
 }
 
-/// The parts of the command's result that every reduction step must preserve.
+/// The properties of the command's run that every reduction step must preserve.
 #[derive(PartialEq, Eq)]
 struct CommandResult {
     /// The exit code; `None` if a signal terminated the command. Also `None` with `--prints`, because then only the output counts.

@@ -20,6 +20,7 @@ const ELEMENT_POINTERS: &str = "
   %12 = iota : tile<8xi32> @1
   %13 = offset(ptr: %11, offset: %12) : tile<8xptr<f32>> @1";
 
+/// Writes a `.aa` file with one function `k` of these parameters and ops into the folder, and runs `tile-run` on the file.
 fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     let file = folder.join("k.aa");
     std::fs::write(&file, format!("{HEADER}func \"k\"({params}) () @1 {{{body}\n  return @1\n}}\n")).unwrap();
@@ -42,6 +43,7 @@ fn expect_findings(check: &str, fault: Option<(&str, u32)>, params: &str, body: 
     }
 }
 
+/// The attribute of an ordinary load or store: a weak access in the sense of the PTX memory model.
 const WEAK: &str = "order: (semantics: weak)";
 
 #[test]

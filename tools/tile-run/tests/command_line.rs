@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// The start of each stage file. Every op has the location `@1`: line 3 of `k.py`.
 const HEADER: &str = "//!tile tileaa 4 lowered\n//!tile name \"k.py\"\n//!tile loc Source(file:(0),line:3,column:4,scope:None)\n";
 
+/// Writes a `.aa` file with one function `k` of these parameters and ops into the folder, and runs `tile-run` on the file.
 fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     let file = folder.join("k.aa");
     std::fs::write(&file, format!("{HEADER}func \"k\"({params}) () @1 {{{body}\n  return @1\n}}\n")).unwrap();
@@ -33,6 +35,7 @@ const ADD_KERNEL: &str = "
   %12, %13 = load_view(view: %7, index: [%9], order: (semantics: weak)) : tile<4xf32>, token @1
   %14 = binary(kind: add_f(rounding: nearest_even), lhs: %10, rhs: %12) : tile<4xf32> @1
   %15 = store_view(tile: %14, view: %8, index: [%9], order: (semantics: weak)) : token @1";
+/// The parameters of `ADD_KERNEL`: two inputs and the output.
 const THREE_POINTERS: &str = "%0: ptr<f32>, %1: ptr<f32>, %2: ptr<f32>";
 
 #[test]

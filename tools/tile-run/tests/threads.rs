@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+/// The function attribute for a CTA of 128 threads, which the warp and lane bits of `LAYOUTS` assume.
 const FOUR_WARPS: &str = "warps: 4";
 /// Layouts #0 to #2 distribute 256 elements over 128 threads. In #0, a thread holds two neighbouring elements; #1 is #0 with warps
 /// 1 and 2 exchanged; in #2, the two elements of a thread are 128 apart. Layouts #3 and #4 distribute 128 elements, one per thread;
@@ -13,8 +14,11 @@ layout #2 = (register: [128], lane: [1, 2, 4, 8, 16], warp: [32, 64])
 layout #3 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])
 layout #4 = (lane: [2, 1, 4, 8, 16], warp: [32, 64])
 ";
+/// The type of both arrays in global memory: 256 floats without gaps.
 const MEMORY: &str = "memref<256xf32, strides: [1], scope: 1>";
 
+/// Runs `tile-run` on a kernel whose views `%a` and `%b` cover its two arrays. `header` is the dialect with its version and
+/// stage, and `attrs` are the function attributes.
 fn tile_run(header: &str, attrs: &str, body: &str, args: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("k");
@@ -40,7 +44,9 @@ fn tile_run(header: &str, attrs: &str, body: &str, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).arg("--print-outputs").output().unwrap()
 }
 
+/// The arguments of the kernel: the numbers from 0 to 255, and an array of zeros for the results.
 const ARGS: [&str; 2] = ["iota:f32[256]", "zeros:f32[256]"];
+/// The attribute of an ordinary load or store: a weak access in the sense of the PTX memory model.
 const WEAK: &str = "order: (semantics: weak)";
 
 fn load(layout: u32, vector_bits: u32) -> String {

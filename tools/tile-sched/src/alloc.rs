@@ -61,7 +61,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             );
         }
         apply_levelled_schedules(function, schedules, &levelled_schedules);
-        // The last word holds the TMEM base address; the cluster launch control responses follow it.
+        // The cluster launch control responses come last. The word before them holds the TMEM base address.
         let end = clc_responses::responses_address(function).unwrap_or(function.attrs.shared_bytes);
         function.attrs.tensor =
             tmem_alloc::tmem_allocation(function, &doubled, end.saturating_sub(tileas::tensor_memory::WORD_BYTES));
@@ -76,8 +76,8 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// The TMEM buffers that get two stages. An MMA warp then computes the next accumulator while threads load the current one, and
-/// threads store the next operand while an MMA reads the current one. A buffer gets two stages only if TMEM then still has columns
+/// The TMEM buffers that get two stages. An MMA warp then computes the next accumulator while threads load the current one.
+/// Threads store the next operand while an MMA reads the current one. A buffer gets two stages only if TMEM then still has columns
 /// for every CTA that fits in shared memory. Accumulators come before operands.
 fn tmem_buffers_to_double(
     (function, groups): FunctionAndGroups<'_>,
@@ -95,6 +95,7 @@ fn tmem_buffers_to_double(
     tmem_alloc::add_doubled_buffers(function, doubled, tmem_pipelines::operands_stored_ahead(function), columns)
 }
 
+/// Places the buffers of a function, and records the placements and the shared-memory bytes in its attributes.
 fn set_placements(
     function: &mut Function,
     groups: Option<&ComputeGroups>,
@@ -107,7 +108,7 @@ fn set_placements(
     function.attrs.shared_bytes = bytes_with_barriers(function, &function.attrs.placements, partitioned);
 }
 
-/// Maximum size of a buffer that may be excluded from overlap.
+/// Maximum bytes of a buffer that may be excluded from overlap.
 const MAX_EXCLUSIVE_BYTES: u32 = 16 << 10;
 
 /// The buffers that share memory with no other buffer: the smallest ones, as many as do not lower occupancy. Reason: a store into
@@ -339,6 +340,7 @@ const MAX_DEPTH: u32 = 8;
 /// Shared-memory bytes that the CUDA driver reserves for each CTA.
 const RESERVED_BYTES: u32 = 1024;
 
+/// Returns how many CTAs with `bytes` of shared memory each fit an SM.
 fn ctas_that_fit(bytes: u32, smem_limit: u32) -> u32 {
     (smem_limit + RESERVED_BYTES) / bytes.saturating_add(RESERVED_BYTES)
 }
@@ -356,9 +358,9 @@ pub(crate) fn ctas_by_smem(attrs: &FunctionAttrs, target: Target) -> u32 {
 /// Number of stages from which a further stage is worth less than filling the first stages before the loop begins.
 const ENOUGH_STAGES: u32 = 3;
 
-/// Returns the depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages
-/// threads fill one while TMA stores the other. Store buffers are doubled unless that lowers occupancy or takes stages that
-/// loops need.
+/// Returns the depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages,
+/// threads fill one stage while TMA stores the other stage. Store buffers are doubled unless that lowers occupancy or takes stages
+/// that loops need.
 fn with_store_buffers(
     (function, groups): FunctionAndGroups<'_>,
     schedules: &[LoopSchedule],
@@ -500,6 +502,7 @@ fn groups_that_fit(function: &Function, schedules: &[LoopSchedule], target: Targ
     (bytes_with_barriers(function, &placements, true) <= budget::shared_memory(target)).then_some(groups)
 }
 
+/// Computes placements in which any two buffers may share memory if their live ranges do not overlap.
 fn place_buffers(
     function_and_groups: FunctionAndGroups<'_>,
     staged_buffers: &[Option<BufferDepth>],
@@ -534,8 +537,8 @@ fn place_with_exclusive(
         let first = if tmem_pipelines::is_accessed_in_regions(function, buffer) { 0 } else { liveness[buffer].first };
         liveness[buffer] = LiveRange { first, last: usize::MAX };
     }
-    // These live ranges suffice for operands that threads store only before loops: the compute role that waits for the MMAs of the
-    // operand knows that they have read it.
+    // These live ranges suffice for operands that threads store only before loops. Reason: a compute role waits for the MMAs that
+    // read such an operand.
     let own_liveness = liveness.clone();
     // Tensor memory MMAs may still read an operand when the threads that stored it have continued.
     let filled_before_loops = tmem_pipelines::operands_filled_before_loops(function);
@@ -549,7 +552,7 @@ fn place_with_exclusive(
         liveness.values_mut().for_each(|live_range| *live_range = LiveRange::NEVER_LIVE);
     }
     let (columns, _) = tmem_alloc::place_in_tmem(function, doubled);
-    // A compute group does not know when a live range of the other group has ended.
+    // No synchronisation orders a compute group after the end of a live range of the other group.
     let stored_before_loops = if groups.is_some() { stored_before_loops(function) } else { BTreeSet::new() };
     let is_end_unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.may_share_memory(one, other));
     let overlap = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_before_loops.contains(buffer)) {

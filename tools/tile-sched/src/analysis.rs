@@ -31,8 +31,8 @@ const MAX_DISTANCE: i64 = 3;
 /// Largest prefetch distance of loops whose tensor memory MMAs read the copies. Their iterations are short, and no other work
 /// hides the latency.
 const MAX_DISTANCE_FOR_TMEM_MMAS: i64 = 7;
-/// Largest share of an iteration (numerator, denominator) for which the busiest resource may be in use, so that a second CTA can
-/// use the resource meanwhile.
+/// Largest share of an iteration (numerator, denominator) for which the busiest resource may be in use. A second CTA can use the
+/// resource in the remaining time.
 const MAX_BUSY_SHARE: (u32, u32) = (3, 4);
 /// Smallest and largest number of CTAs per SM for which the prefetch distance is reduced to gain occupancy.
 const CTA_RANGE: (u32, u32) = (3, 4);
@@ -101,8 +101,10 @@ fn refuse(reason: String) -> Box<Diagnostic> {
     Diagnostic::unsupported("SC101", format!("--stages: {reason}"))
 }
 
+/// A loop that can be pipelined, with its dependence graph and its modulo schedule.
 #[derive(Clone)]
 struct Planned {
+    /// The index of the loop among the `for` loops of its function.
     number: u32,
     loc: Loc,
     graph: Graph,
@@ -110,7 +112,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// Replaces each copy's prefetch distance, in iterations, by `to` of it.
+    /// Replaces the prefetch distance `d` of each copy, in iterations, by `to(d)`.
     fn map_prefetch_distances(&mut self, to: impl Fn(i64) -> i64) {
         let interval = i64::from(self.plan.interval);
         for (node, start) in self.graph.nodes.iter().zip(&mut self.plan.starts) {
@@ -128,6 +130,7 @@ fn has_async_copies(function: &Function, for_op: base::ir::Op) -> bool {
     function.body.blocks[block].ops.iter().any(|op| function.body.ops[*op].kind.effects().copied_to().is_some())
 }
 
+/// Returns the dependence graph and the modulo schedule of a loop, or the reason why the loop is not pipelined.
 fn plan(
     module: &Module,
     function: &Function,
@@ -333,6 +336,7 @@ fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
     copies.into_iter().all(|entry| entry.stage < schedule.last_stage())
 }
 
+/// Shortens prefetch distances until the schedules fit. Returns `None` if they do not fit with the shortest distances.
 fn shorten_to_fit(
     function: &Function,
     mut planned: Vec<Planned>,
@@ -369,7 +373,7 @@ fn equalize_prefetch_distances(function: &Function, planned: &mut Planned) {
     }
 }
 
-/// The copies of a loop that tensor memory MMAs read.
+/// The graph nodes of the copies whose data tensor memory MMAs read.
 fn mma_operand_copies(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
     let Some(block) = sched::loop_body(function, *number) else { return Vec::new() };
     let operands = tmem_pipelines::operands_in(function, block);
@@ -420,6 +424,7 @@ fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
     }
 }
 
+/// Returns a loop's schedule in the form of the file, with a stage and a cycle for each op.
 fn loop_schedule(function: &Function, planned: &Planned, in_flight: bool) -> LoopSchedule {
     let Planned { number, graph, plan, .. } = planned;
     let interval = i64::from(plan.interval);
@@ -441,10 +446,12 @@ fn loop_schedule(function: &Function, planned: &Planned, in_flight: bool) -> Loo
     }
 }
 
+/// Returns whether a loop has a `wgmma` that can stay in flight across iterations.
 fn leaves_in_flight(function: &Function, number: u32) -> bool {
     sched::loop_body(function, number).is_some_and(|block| !wgmma_in_flight::mmas(function, block).is_empty())
 }
 
+/// The remark about a pipelined loop.
 fn summary(schedule: &LoopSchedule) -> String {
     let LoopSchedule { interval, resource_bound, recurrence_bound, .. } = schedule;
     let stages = schedule.last_stage() + 1;

@@ -47,6 +47,7 @@ impl BarrierAccess {
     }
 }
 
+/// The state of the walk that places barriers.
 struct BarrierPass<'a> {
     function: &'a mut Function,
     pipelined_loops: &'a PipelinedLoops,
@@ -55,6 +56,7 @@ struct BarrierPass<'a> {
 }
 
 impl BarrierPass<'_> {
+    /// The buffer accesses of an op that barriers, not pipelines, must order.
     fn accesses(&self, op: OpId) -> Vec<BarrierAccess> {
         let (kind, iteration) = (&self.function.body.ops[op].kind, self.pipelined_loops.iterations.get(&op).copied());
         if tma_pipelines::filled(kind).is_some() {
@@ -144,6 +146,7 @@ impl BarrierPass<'_> {
         }
     }
 
+    /// Places the barriers in the regions of an op. Returns the accesses that are pending after the op.
     fn place_in_regions(&mut self, op: OpId, regions: &[Region], pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));

@@ -38,11 +38,13 @@ pub(crate) fn check_schedule<'m>(module: &'m Module, schedule: &LoopSchedule, ma
     Ok(function)
 }
 
+/// The error for an infeasible schedule.
 fn refuse(schedule: &LoopSchedule, message: String) -> Box<Diagnostic> {
     let place = Place::Entity(format!("func {}, loop {}", schedule.function, schedule.index));
     Diagnostic::invalid("SC120", message).at(place)
 }
 
+/// The schedule of a loop, with the data for its checks.
 struct ScheduleCheck<'a> {
     function: &'a Function,
     schedule: &'a LoopSchedule,
@@ -50,6 +52,7 @@ struct ScheduleCheck<'a> {
 }
 
 impl ScheduleCheck<'_> {
+    /// Returns the name of an op for error messages.
     fn op_name(&self, node: usize) -> String {
         format!("op {node} ({})", self.function.body.ops[self.graph.nodes[node].op].kind.mnemonic())
     }
@@ -63,6 +66,7 @@ impl ScheduleCheck<'_> {
         Err(refuse(self.schedule, message))
     }
 
+    /// Checks that all ops except copies are in the last stage, which computes.
     fn check_stages(&self) -> Result<()> {
         let (entries, nodes) = (&self.schedule.entries, &self.graph.nodes);
         let last = self.schedule.last_stage();
@@ -74,6 +78,7 @@ impl ScheduleCheck<'_> {
         Ok(())
     }
 
+    /// Checks that every op starts at least the minimum latency after the ops on which it depends.
     fn check_dependences(&self) -> Result<()> {
         let interval = i64::from(self.schedule.interval);
         for edge in &self.graph.edges {

@@ -2,7 +2,7 @@
 //! another.
 //!
 //! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies can run ahead of
-//! their iteration, and only if their addresses depend on nothing but the loop counter and lookups ([`is_lookup`]) indexed by it.
+//! their iteration. Their addresses may depend only on the loop counter and on lookups ([`is_lookup`]) that it indexes.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::partition::share_pipelines;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{AccessKind, GlobalAccess};
 use tileas::{Buffer, Type};
 
-/// An op of the loop's body.
+/// An op of the loop's body, with its cost.
 #[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) op: OpId,
@@ -27,13 +27,14 @@ pub(crate) struct Node {
     pub(crate) ahead: bool,
 }
 
+/// A dependence of the node `to` on the node `from`.
 #[derive(Clone)]
 pub(crate) struct Edge {
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// Cycles by which `to` should follow `from`, so that it does not stall.
     pub(crate) latency: u32,
-    /// Cycles by which `to` must follow `from`. Less than `latency` for copies, because `to` waits for them.
+    /// Cycles by which `to` must follow `from`. It is less than `latency` if `from` is a copy, because `to` waits for the copy.
     pub(crate) min_latency: u32,
     /// Number of iterations by which `to` is later than `from`.
     pub(crate) distance: u32,
@@ -53,6 +54,7 @@ pub(crate) fn loops(function: &Function) -> Vec<OpId> {
     body.walk(function.region).into_iter().filter(|op| matches!(body.ops[*op].kind.core(), Some(Core::For { .. }))).collect()
 }
 
+/// The body of a `for` loop.
 pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
     match function.body.ops[op].kind.core() {
         Some(Core::For { body, .. }) => *body,
@@ -284,9 +286,9 @@ pub(crate) fn address_slice_of_read(function: &Function, block: Block, access: O
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// Checks that no other op of the loop writes the buffer, that the readers follow the copy in the same iteration, and that no op
-/// outside the loop uses the buffer. If TMA fills the buffer, other TMA copies of the loop, and other loops that share its
-/// pipeline, may fill it too.
+/// Checks that no other op of the loop writes the buffer, and that no op outside the loop uses it. The readers must follow the copy
+/// in the same iteration. If TMA fills the buffer, other TMA copies of the loop, and other loops that share its pipeline, may fill
+/// it too.
 fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
     let by_tma = |op: OpId| tma_pipelines::filled(&body.ops[op].kind) == Some(buffer);

@@ -27,6 +27,7 @@ pub(crate) fn run(function: &mut Function) {
     copies.collect::<Vec<_>>().into_iter().for_each(|(copy, buffer)| add_pipeline(function, copy, buffer));
 }
 
+/// Adds a one-stage pipeline for a copy, with its pipeline steps. Leaves the copy as it is if it is not issued before its readers.
 fn add_pipeline(function: &mut Function, copy: OpId, buffer: Buffer) {
     let body = &function.body;
     let with_inner = |op: OpId| {
@@ -41,7 +42,7 @@ fn add_pipeline(function: &mut Function, copy: OpId, buffer: Buffer) {
     if copy_index > first
         || ops[copy_index..=last].iter().flat_map(|op| with_inner(*op)).any(|op| must_follow_copies(&body.ops[op].kind))
     {
-        // This pass leaves the copy alone, and the hazard checker reports that no op waits for it.
+        // The copy stays as it is. The hazard checker reports later that no op waits for the copy.
         return;
     }
     let by_mma = readers
@@ -80,6 +81,7 @@ fn must_follow_copies(op: &Op) -> bool {
     writes || matches!(op.core(), Some(Core::Return {}))
 }
 
+/// Creates a zero of type i32. Returns the value, and its op, which is not in a block yet.
 fn zero_constant(function: &mut Function, loc: Loc) -> (Value, OpId) {
     let zero = Op::Core(tileas::Op::Core(Core::Constant { value: Dense::Splat(0) }));
     let constant = function.body.new_op(zero, [Type::Scalar(Elem::Scalar(Scalar::I32))], loc);

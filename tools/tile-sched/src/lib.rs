@@ -45,6 +45,7 @@ use sched::{Function, FunctionAttrs, LoopSchedule, Module, Phase};
 pub use schedule_trace::trace;
 use tileas::layout::{Layout, LayoutId};
 
+/// The three phases, in the order in which they run.
 pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "analysis", run: |file| run_phase(file, Phase::Analysis, analyse) },
     Pass { name: "alloc", run: |file| run_phase(file, Phase::Alloc, alloc) },
@@ -76,6 +77,7 @@ fn alloc(file: &mut File<Module>) -> Result<()> {
     occupancy::run(file)
 }
 
+/// Rewrites the program as scheduled, with warp roles if the function can be split into them.
 fn materialize(file: &mut File<Module>) -> Result<()> {
     check_schedule::check_schedules(file)?;
     let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
@@ -121,7 +123,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the scheduled loops and places all other synchronisation. If `partitioned` is set, the caller will split the function
+/// Expands the scheduled loops and places all other synchronisation. If `partitioned` is set, the caller will split the function
 /// into warp roles; the value decides whether two of them may issue MMAs.
 fn materialize_loops(
     function: &mut Function,

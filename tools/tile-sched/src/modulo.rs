@@ -10,10 +10,14 @@ const MAX_INTERVALS: u32 = 64;
 /// Maximum number of placements per op, on average, before the scheduler gives up an interval.
 const MAX_PLACEMENTS_PER_OP: usize = 6;
 
+/// A modulo schedule of a loop. All fields are in cycles.
 #[derive(Clone)]
 pub(crate) struct ModuloSchedule {
+    /// The initiation interval.
     pub(crate) interval: u32,
+    /// See [`resource_bound`].
     pub(crate) resource_bound: u32,
+    /// See [`recurrence_bound`].
     pub(crate) recurrence_bound: u32,
     /// The start of each node in cycles. The first computing op starts at 0; prefetched copies start earlier.
     pub(crate) starts: Vec<i64>,
@@ -28,7 +32,7 @@ pub(crate) fn resource_bound(graph: &Graph) -> u32 {
     Resource::ALL.into_iter().map(cycles_on).max().unwrap_or(0).max(1)
 }
 
-/// Returns the shortest interval at which no dependence cycle is longer than the iterations it spans.
+/// Returns the shortest interval in cycles at which no dependence cycle takes longer than the iterations that it spans.
 pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
     let mut low = 1;
     let mut high = graph.edges.iter().fold(1u32, |sum, edge| sum.saturating_add(edge.latency));
@@ -106,11 +110,13 @@ impl ReservationTable {
         conflicts
     }
 
+    /// Reserves the resources that a node uses from `start` on.
     pub(crate) fn take(&mut self, uses: &BTreeMap<Resource, u32>, start: i64, node: usize) {
         for (resource, cycles) in uses {
             self.reserved.entry(*resource).or_default().push((start, i64::from(*cycles), node));
         }
     }
+    /// Removes the reservations of a node.
     fn release(&mut self, node: usize) {
         self.reserved.values_mut().for_each(|reserved| reserved.retain(|(_, _, other)| *other != node));
     }

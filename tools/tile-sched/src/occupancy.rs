@@ -23,7 +23,7 @@ use tileas::{Layout, LayoutId, budget};
 
 /// Allocation granularity of registers per thread.
 const REGISTER_GRANULARITY: u32 = 8;
-/// Minimum register limit, in percent of the liveness estimate.
+/// Minimum register limit, in percent of the estimated registers.
 const MIN_PERCENT_OF_ESTIMATE: u32 = 75;
 /// With at most this many registers per thread, 16 warps fit on an SM, which hide the latencies. A lower limit would cause spills.
 const FEW_REGISTERS: u32 = 112;
@@ -53,6 +53,7 @@ pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout
     }
 }
 
+/// Sets the occupancy of a function and logs a remark. `needs`: the estimated registers per thread.
 fn set_occupancy(function: &mut Function, (ctas, needs): (u32, u32), pass: &str, target: Target, envelope: &mut Envelope) {
     function.attrs.program.occupancy = Some(ctas);
     let registers = function.attrs.launch_registers(target);
@@ -60,6 +61,7 @@ fn set_occupancy(function: &mut Function, (ctas, needs): (u32, u32), pass: &str,
     log(function, message, pass, envelope);
 }
 
+/// Adds a log entry about the occupancy of a function.
 fn log(function: &Function, message: String, pass: &str, envelope: &mut Envelope) {
     let (outcome, category) = (Outcome::Passed, Category::Other);
     envelope.log.push(LogEntry {

@@ -24,7 +24,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
 }
 
 /// Selects the ops to pack. Packing two registers into a pair costs an instruction, and so does unpacking a pair. Dependent ops
-/// therefore form one component. The component is packed if packing saves at least as many instructions as the values that enter
+/// therefore form one component. The pass packs a component if that saves at least as many instructions as the values that enter
 /// and leave the component cost.
 ///
 /// On targets with tensor memory, the two registers of a pair are adjacent in SASS anyway, so packing 32-bit values is free. Only a
@@ -57,7 +57,7 @@ fn select_ops_to_pack(function: &Function, layouts: &Arena<LayoutId, Layout>, ta
             components.join(op.0 as usize, source.0 as usize);
         }
     }
-    // Per component: instructions saved minus instructions spent, per pair of registers.
+    // For each component, the instructions that packing saves minus those that it costs.
     let mut gain: Vec<i64> = vec![0; body.ops.len()];
     let mut packed: BTreeSet<Value> = BTreeSet::new();
     let mut unpacked: BTreeSet<Value> = BTreeSet::new();

@@ -6,8 +6,8 @@
 //! Preserves: the op order; only buffers, maps and attributes change, until [`finish`] writes the producer's tail.
 //! See also: CUTLASS `SM100_MMA_F16BF16_2x1SM_SS`, PTX `tcgen05.mma.cta_group::2`.
 //!
-//! Later passes write the pipeline ops of a pair, and the hazard checker checks them. This pass runs both on a trial copy first,
-//! and pairs the CTAs only if they succeed.
+//! Later passes write the pipeline ops of a pair, and the hazard checker checks these ops. This pass first runs the later passes
+//! and the hazard checker on a trial copy, and pairs the CTAs only if both accept it.
 
 use crate::multicast;
 use crate::tmem_pipelines;
@@ -50,6 +50,7 @@ pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(&mut File<Module
     Ok(())
 }
 
+/// Adds a log entry about the CTA pair of a function.
 fn log(file: &mut File<Module>, index: usize, (outcome, message): (Outcome, String)) {
     let function = &file.payload.functions[index];
     let (pass, name, category) = ("analysis".into(), "Pair".into(), Category::Other);
@@ -80,6 +81,7 @@ fn pair_if_accepted(
 struct PairedMma {
     lhs: Buffer,
     rhs: Buffer,
+    /// Whether the MMA reads `rhs` transposed.
     transposed: bool,
     accumulators: [u32; 2],
 }

@@ -30,6 +30,7 @@ pub(crate) fn run(function: &mut Function) {
     }
 }
 
+/// The number of K steps of an `mma.sync` MMA; 1 for other MMAs.
 fn k_steps(function: &Function, mma: OpId) -> u32 {
     match &function.body.ops[mma].kind {
         Op::Core(tileas::Op::Mma { lhs: MmaOperand::Registers(lhs), atom: MmaAtom::Sync(atom), .. }) => {

@@ -171,6 +171,7 @@ fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     new
 }
 
+/// The block of an op, and its index in the block.
 fn place_of(body: &Body<Op, Type>, op: OpId) -> (Block, usize) {
     let place = body.blocks.iter().find_map(|(block, node)| Some((block, node.ops.iter().position(|other| *other == op)?)));
     place.expect("the loop is in a block")
@@ -210,6 +211,7 @@ impl PrefetchWriter<'_> {
         self.body.blocks[block].ops = std::mem::take(&mut self.out);
     }
 
+    /// Clones an op with operands that `map` replaces. Adds its results to the map.
     fn clone_op(&mut self, op: OpId, map: &mut BTreeMap<Value, Value>) {
         let mut node = self.body.ops[op].clone();
         node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));

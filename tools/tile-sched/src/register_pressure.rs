@@ -109,6 +109,7 @@ fn element_use(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
     element_use
 }
 
+/// Returns whether an op can take its operands element by element.
 fn takes_elements(op: &Op) -> bool {
     op.core().is_some_and(Core::is_elementwise) || matches!(op, Op::Core(tileas::Op::ReduceRegisters { .. }))
 }

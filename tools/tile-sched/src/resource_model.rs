@@ -39,6 +39,7 @@ impl Resource {
         Resource::Special,
     ];
 
+    /// Returns the name for messages and traces.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Resource::Tensor => "tensor",
@@ -95,6 +96,7 @@ impl Machine {
         cost
     }
 
+    /// Returns the cost of an op, without the ops in its regions.
     fn cost_without_regions(&self, module: &Module, function: &Function, op: &Op, results: &[Value]) -> Cost {
         use tileas::Op as Program;
         let body = &function.body;

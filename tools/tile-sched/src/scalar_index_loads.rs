@@ -1,7 +1,7 @@
 //! Recognises lookups: one-element loads without a memory scope that only other loads precede in token order. An example is the
 //! load of a page number from a page table.
 //!
-//! No earlier op of the kernel writes the loaded memory, so a pass may repeat a lookup, hoist it, or move it to another warp
+//! No earlier op of the kernel writes the loaded memory. A pass may therefore repeat a lookup, hoist it, or move it to another warp
 //! role.
 
 use crate::partition::TokenSources;

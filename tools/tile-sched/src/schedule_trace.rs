@@ -1,6 +1,6 @@
 //! Implements `--schedule-trace`, which writes the schedules as a Chrome trace.
 //!
-//! In the trace, each loop is a process, each resource is a thread of that process, and each op is an event in every traced
+//! In the trace, each loop is a process, and each resource is a thread of that process. Each op is an event in every traced
 //! iteration. One microsecond of the trace is one cycle.
 
 use crate::graph::{Graph, loops};

@@ -194,7 +194,7 @@ pub(crate) fn group_copies(attrs: &mut FunctionAttrs, copies: &[TmaCopy]) -> Vec
         // The stage is full when all copies have arrived, so the largest copy is issued first.
         group.copies.sort_by_key(|(_, buffer)| Reverse(attrs.program.buffers[*buffer].bytes()));
         let buffers: Vec<Buffer> = group.copies.iter().map(|(_, buffer)| *buffer).collect();
-        // An earlier loop may fill the same buffers, and an earlier copy of this loop the same buffer: they share the pipeline.
+        // If an earlier loop or an earlier copy of this loop fills the same buffers, the group shares its pipeline.
         if let Some((pipeline, _)) = attrs.pipelines.iter().find(|(_, info)| info.buffers == buffers) {
             group.pipeline = pipeline;
             continue;

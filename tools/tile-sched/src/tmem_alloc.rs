@@ -40,6 +40,7 @@ pub(crate) fn place_in_tmem(function: &Function, doubled: &BTreeSet<Buffer>) -> 
     if allocated_columns(with_guests.1) < allocated_columns(without_guests.1) { with_guests } else { without_guests }
 }
 
+/// [`place_in_tmem`] for given hosts: buffers other than guests get disjoint columns.
 fn place_without_overlap(
     function: &Function,
     doubled: &BTreeSet<Buffer>,

@@ -279,6 +279,7 @@ pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer>
     read.filter(|buffer| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
+/// Adds the pipeline of a buffer. Its kind determines the [`Fill`] and [`Drain`].
 fn add_pipeline(function: &mut Function, buffer: Buffer, kind: PipelineKind) -> Pipeline {
     let attrs = &mut function.attrs;
     let (fill, drain) = match kind {
@@ -291,10 +292,10 @@ fn add_pipeline(function: &mut Function, buffer: Buffer, kind: PipelineKind) -> 
     single_role_pipelines::add(attrs, vec![buffer], depth, fill, drain)
 }
 
-/// The current position in the pipeline of each buffer.
+/// The position in the pipeline of each buffer at the current op.
 type Phases = BTreeMap<Buffer, PipelinePhase>;
 
-/// A stage, if there are several, and its phase.
+/// The stage, if the pipeline has several stages, and the phase of its mbarriers.
 #[derive(Clone, Copy)]
 struct PipelinePhase {
     stage: Option<Value>,
@@ -305,7 +306,7 @@ impl PipelinePhase {
     fn values(self) -> impl Iterator<Item = Value> {
         self.stage.into_iter().chain([self.phase])
     }
-    /// The same position with new values: first for the stage, if there are several, then for the phase.
+    /// The same position with new values: first for the stage, if there are several stages, then for the phase.
     fn with_values(self, mut next: impl FnMut() -> Value) -> PipelinePhase {
         PipelinePhase { stage: self.stage.map(|_| next()), phase: next() }
     }
@@ -339,11 +340,14 @@ fn number_turns(uses: &[BTreeMap<Buffer, BufferUse>], buffer: &Buffer) -> Vec<us
     uses.iter().map(next).collect()
 }
 
+/// The state of the walk that writes the pipeline ops.
 struct TmemPipelinePass<'a> {
     body: &'a mut Body<Op, Type>,
     pipelines: BTreeMap<Buffer, (Pipeline, PipelineKind)>,
     ping_pong_roles: BTreeMap<OpId, usize>,
+    /// See [`turn_id`].
     turn: Buffer,
+    /// The control-flow ops that enclose the current ops, outermost first.
     frames: Vec<PhaseFrame>,
 }
 
@@ -393,8 +397,8 @@ impl TmemPipelinePass<'_> {
                         after.push(new_step(self, Op::AsyncFence {}));
                     }
                     after.push(new_step(self, Op::PipelineCommit { pipeline, stage }));
-                    // If no op drains this fill (no op reads the accumulator, or no MMA adds to it), the filling side also waits
-                    // and releases, so that its next turn can start.
+                    // If no op reads the accumulator, or no MMA adds to it, this fill has no consumer. The filling side then also
+                    // waits and releases, so that its next turn can start.
                     let is_unused = matches!(kind, PipelineKind::Accumulator | PipelineKind::Scaled) && !is_drained(at, buffer);
                     if kind == PipelineKind::Accumulator || is_unused {
                         after.push(new_step(self, Op::PipelineWait { pipeline, stage, phase }));
@@ -416,7 +420,7 @@ impl TmemPipelinePass<'_> {
         self.body.blocks[block].ops = out;
     }
 
-    /// For each buffer in `buffers` that the op or its regions access, whether they fill or drain it.
+    /// For each buffer in `buffers` that the op or its regions access, whether these accesses fill or drain the buffer.
     fn buffer_uses(&self, op: OpId, buffers: &[Buffer]) -> BTreeMap<Buffer, BufferUse> {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
         let mut uses: BTreeMap<Buffer, BufferUse> = BTreeMap::new();

@@ -136,6 +136,7 @@ struct OrderedAccess<'a> {
     tile: &'a Type,
 }
 
+/// The access of an op to global memory, if the op has one.
 fn global_access(body: &Body<Op, Type>, op: OpId) -> Option<OrderedAccess<'_>> {
     let node = &body.ops[op];
     let GlobalAccess { access_kind, base, index, moved_tile, .. } = node.kind.effects().global?;

@@ -16,6 +16,7 @@ fn scheduled_until(phase: Phase) -> File<Module> {
     file
 }
 
+/// Runs the passes up to a phase.
 fn resume(file: &mut File<Module>, phase: Phase) -> base::diag::Result<()> {
     let passes = PASSES.iter().take_while(|pass| pass.name != phase.name()).count();
     PASSES[..=passes].iter().try_for_each(|pass| (pass.run)(file))
@@ -61,6 +62,7 @@ fn a_prefetch_distance_may_be_shortened_by_hand() {
     hazard_checked(&file).unwrap();
 }
 
+/// Returns the message with which a check refuses a schedule after `edit`.
 fn refusal_message(edit: impl FnOnce(&mut Module)) -> String {
     let mut file = scheduled_until(Phase::Analysis);
     edit(&mut file.payload);

@@ -12,6 +12,7 @@ pub(crate) struct KernelStatistics {
 }
 
 impl KernelStatistics {
+    /// Returns the statistics of all kernels in a PTX file or cubin.
     pub(crate) fn of_file(bytes: &[u8], name: &str) -> Result<Vec<KernelStatistics>> {
         match sniff(bytes) {
             Sniffed::Elf => Ok(cubin::read(bytes, name)?.kernels.iter().map(cubin_statistics).collect()),
@@ -28,6 +29,7 @@ impl KernelStatistics {
     }
 }
 
+/// Returns the resources of a kernel in a cubin.
 fn cubin_statistics(kernel: &cubin::Kernel) -> KernelStatistics {
     let rows = vec![
         ("code bytes", kernel.code_bytes),
@@ -39,7 +41,7 @@ fn cubin_statistics(kernel: &cubin::Kernel) -> KernelStatistics {
     KernelStatistics { kernel: kernel.name.clone(), rows }
 }
 
-/// Kinds of instructions in output order. An instruction counts as the first matching kind.
+/// The kinds of instructions, in output order. An instruction counts as the first kind that matches.
 const INSTRUCTION_KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
     ("tensor-core MMAs", |i| matches!(&*i.opcode, "mma" | "wgmma" | "tcgen05") && i.full_name().contains("mma")),
     ("matrix loads and stores", |i| matches!(&*i.opcode, "ldmatrix" | "stmatrix")),
@@ -59,6 +61,7 @@ const INSTRUCTION_KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
     ("arithmetic and other", |_| true),
 ];
 
+/// Counts the instructions of a PTX kernel by kind.
 fn ptx_statistics(function: &Function) -> KernelStatistics {
     let mut counts = vec![0; INSTRUCTION_KINDS.len()];
     let mut stack: Vec<&Statement> = function.body.iter().flatten().collect();

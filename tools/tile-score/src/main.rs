@@ -1,4 +1,4 @@
-//! `tile-score`: compares two PTX files, or two cubins, of the same kernels.
+//! `tile-score` compares two PTX files, or two cubins, of the same kernels.
 //!
 //! For PTX it counts the static instructions by kind. For cubins it shows code size, registers, stack and shared memory.
 //! `tile-sim --stats` counts executed instructions.
@@ -48,6 +48,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
+/// Writes a table for each pair of kernels: the two numbers of each row, and their ratio.
 fn write_comparison(session: &mut Session, first: &[KernelStatistics], second: &[KernelStatistics]) -> Result<()> {
     let mut out = String::new();
     let pairs = pair_kernels(first, second);

@@ -10,9 +10,11 @@ use support::registers::*;
 // Fragments of `mma`: the position of element `i` of lane `l`. As in the PTX ISA, `g` is the group ID of the lane, and `t` is its
 // thread ID in the group.
 
+/// The group ID of lane `l`: a group is four neighbouring lanes.
 const fn g(l: usize) -> usize {
     l >> 2
 }
+/// The thread ID of lane `l` in its group, from 0 to 3.
 const fn t(l: usize) -> usize {
     l % 4
 }

@@ -13,6 +13,7 @@ const COPY: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.in
     shl.b32 %r5, %r1, 2;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\ncvt.u64.u32 %rd7, %r5;\nadd.s64 %rd8, %rd1, %rd7;\n\
     st.global.b32 [%rd8], %r7;";
 
+/// The PTX of a kernel that performs `COPY`. Its hidden second parameter is the tensor map.
 fn copy_kernel(recipe: &str) -> String {
     let hidden = "(.param .u64 k_param_0, .hidden .param .align 64 .b8 k_param_1[128])";
     format!("{recipe}{}", kernel("sm_90a", 32, 1024, COPY).replace("(.param .u64 k_param_0)", hidden))
@@ -33,7 +34,9 @@ fn expect_tma_tile(outcome: &Outcome, columns: u32) {
     }
 }
 
+/// The header lines that make the PTX a stage file, whose recipes `tile-sim` reads.
 const ENVELOPE: &str = "//!tile ptx 1 final\n//!tile target sm_90\n";
+/// A recipe for the hidden parameter: the first argument as a tensor of 16 rows and 10 columns, with 64 bytes between rows.
 const RECIPE: &str = "//!tile tensor-map (entry:\"k\",param:\"k_param_1\",map:(base:param(0),element:int32,dims:[const(10),const(16)],\
     strides:[const(64)],extent:[8,4],swizzle:none,tf32:false))\n";
 
@@ -70,6 +73,7 @@ static const uint64_t entry[8] = {(uint64_t)"k", 0, 0, 0, 0, (uint64_t)changed, 
 uint64_t __CUDA_TILEIR_CALLBACKS[9] = {2, 0, 0, 0, 64, (uint64_t)entry, 1, 2, 0};
 "#;
 
+/// Compiles `CALLBACK`, whose function returns the C expression `result`. Returns the object file; `None` without a C compiler.
 fn compile_callback(result: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("callback.c"), CALLBACK.replace("LOOP", result)).unwrap();

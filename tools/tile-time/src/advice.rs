@@ -5,12 +5,13 @@ use crate::sample::Sample;
 use perf_model::Machine;
 use serde::Serialize;
 
-/// The smallest gain that the report shows, as a share of the time.
+/// The smallest gain that the report shows, as a share of the predicted time. Smaller gains are below the accuracy of the model.
 const MIN_GAIN: f64 = 0.02;
-/// If DRAM traffic is at most this multiple of compulsory traffic, the report does not advise to read less: the excess is partial
-/// sectors and lines that are read twice.
+/// The largest ratio of DRAM traffic to compulsory traffic (each byte once) at which the report does not advise to read less. An
+/// excess this small comes from partial sectors and from lines that are read twice.
 const MAX_EXCESS_TRAFFIC: f64 = 1.1;
 
+/// A what-if scenario and the time that it would save.
 #[derive(Serialize)]
 pub(crate) struct Advice {
     /// The hypothetical change.
@@ -37,6 +38,7 @@ pub(crate) fn potential_savings(sample: &Sample, machine: &Machine, baseline: &P
     list
 }
 
+/// The name of the scenario that the report omits if DRAM traffic is already close to compulsory.
 const DRAM: &str = "unlimited DRAM bandwidth";
 
 /// Returns whether DRAM traffic is close to compulsory, so that another CTA order or larger tiles cannot reduce it.
@@ -44,7 +46,8 @@ fn is_at_compulsory_traffic(sample: &Sample, baseline: &Prediction) -> bool {
     baseline.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
 }
 
-/// Returns the scenarios: the hypothetical change, the advice, the changed model and the changed machine.
+/// Returns the scenarios: for each, the hypothetical change, the advice to the programmer, the changed model and the changed
+/// machine.
 fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machine)> {
     let changed_machine = |change: fn(&mut Machine)| {
         let mut machine = machine.clone();

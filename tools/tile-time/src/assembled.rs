@@ -22,6 +22,7 @@ pub(crate) struct CubinStatistics {
     without_listings: Option<String>,
 }
 
+/// The statistics of one kernel of a cubin.
 #[derive(Serialize)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -30,24 +31,28 @@ pub(crate) struct Kernel {
     pub(crate) stack_bytes: u32,
     pub(crate) shared_bytes: u64,
     pub(crate) code_bytes: u64,
+    /// Threads per CTA; unknown if neither the kernel nor `--block` states them.
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     occupancy: Option<Occupancy>,
+    /// Instruction statistics, if nvdisasm is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<Listing>,
 }
 
+/// The number of resident CTAs of a kernel per SM, and the resource that limits it.
 #[derive(Serialize)]
 struct Occupancy {
     gpu: String,
+    /// Number of CTAs that one SM holds.
     blocks: usize,
     limited_by: &'static str,
 }
 
 impl CubinStatistics {
-    /// Reads a cubin. `block` (threads per CTA) is for kernels that do not declare it. `dynamic_shared` (bytes) adds to the
-    /// declared shared memory.
+    /// Reads a cubin. `block` is the CTA size in threads of kernels that do not declare one. `dynamic_shared` is in bytes, and adds
+    /// to the declared shared memory.
     pub(crate) fn read(bytes: &[u8], name: &str, block: Option<[u32; 3]>, dynamic_shared: u32) -> Result<CubinStatistics> {
         let cubin = cubin::read(bytes, name)?;
         if cubin.kernels.is_empty() {
@@ -93,12 +98,14 @@ impl CubinStatistics {
         Ok(Registers { count: kernel.registers, stack_bytes: kernel.stack_bytes, spill_instructions, ..Registers::default() })
     }
 
+    /// Returns the report as text.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         self.write_text(&mut text).expect("a string can be written to");
         text
     }
 
+    /// Appends the report on each kernel.
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
         for kernel in &self.kernels {
             writeln!(text, "{}: machine code for {}", kernel.name, self.target)?;
@@ -124,7 +131,7 @@ impl CubinStatistics {
     }
 }
 
-/// The listings of nvdisasm by kernel, or the reason why there are none.
+/// Disassembles a cubin with nvdisasm. Returns the name and the listing of each kernel, or the reason why there are no listings.
 fn listings(bytes: &[u8]) -> std::result::Result<Vec<(String, Listing)>, String> {
     let tool = toolkit::nvdisasm().map_err(|diagnostic| diagnostic.message.clone())?;
     let execution_error = |error: std::io::Error| format!("{} cannot be executed: {error}", tool.path.display());

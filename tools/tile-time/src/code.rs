@@ -17,11 +17,11 @@ pub(crate) fn line_bytes(machine: &Machine) -> f64 {
 /// A program with the data that the timing model needs for each instruction.
 pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
-    /// The registers that an instruction reads, without constants, and the registers that it writes.
+    /// For each instruction, the registers that it reads, without constants, and the registers that it writes.
     pub(crate) operands: Vec<(Box<[RegSlot]>, Box<[RegSlot]>)>,
     /// Whether an instruction generates no machine code: a copy, a register pair, a parameter.
     pub(crate) folded: Vec<bool>,
-    /// Latency in cycles that the assembler assumes when it orders instructions. For memory it is that of an L2 hit.
+    /// Latency in cycles that the assembler assumes when it orders instructions. For global loads it is the latency of an L2 hit.
     pub(crate) assumed_latency: Vec<f64>,
     /// The mean number of spill instructions that an execution of the instruction adds.
     pub(crate) spills: Vec<f32>,
@@ -37,11 +37,11 @@ pub(crate) struct Code {
     /// The instruction-cache line of each instruction, and the number of lines.
     pub(crate) cache_lines: Vec<u32>,
     pub(crate) cache_line_count: u32,
-    /// The innermost loop of each instruction.
+    /// For each instruction, the index in `loops` of its innermost loop.
     innermost_loop: Vec<Option<usize>>,
 }
 
-/// A natural loop: from the target of a backward branch to the branch.
+/// A loop of the PTX. `first` is the instruction index of a backward branch's target, and `last` the index of the branch.
 #[derive(Clone, Debug)]
 pub(crate) struct Loop {
     pub(crate) first: u32,
@@ -50,6 +50,7 @@ pub(crate) struct Loop {
 }
 
 impl Code {
+    /// Analyses a program for a GPU: costs, operands, loops and instruction order.
     pub(crate) fn new(program: &Program, machine: &Machine) -> Code {
         let mut costs: Vec<Cost> = program.code.iter().map(|instr| instruction_cost(program, instr, machine)).collect();
         let converted_branches = if_conversion::converted_branches(program, &costs);
@@ -108,12 +109,13 @@ impl Code {
         code
     }
 
-    /// Returns the index of the innermost loop of an instruction.
+    /// Returns the index in `loops` of the innermost loop that contains an instruction.
     pub(crate) fn loop_of(&self, pc: u32) -> Option<usize> {
         self.innermost_loop[pc as usize]
     }
 }
 
+/// Returns the latency that ptxas assumes when it orders instructions. It assumes that global loads hit the L2 cache.
 fn latency_assumed_by_assembler(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
     match op {
         Op::Load { space: Space::Param, .. } => 0.0,
@@ -150,6 +152,7 @@ fn range_starts(program: &Program, is_ignored: impl Fn(usize) -> bool) -> Vec<u3
     (0..starts.len() as u32).filter(|&pc| starts[pc as usize]).collect()
 }
 
+/// Returns the innermost loop of each instruction.
 fn innermost_loops(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
     let mut innermost = vec![None; count];
     // Inner loops overwrite outer loops.
@@ -161,6 +164,7 @@ fn innermost_loops(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
     innermost
 }
 
+/// Finds the loops of a program: the instructions between a backward branch and its target.
 fn find_loops(program: &Program) -> Vec<Loop> {
     let mut loops: Vec<Loop> = Vec::new();
     for (pc, instr) in program.code.iter().enumerate() {

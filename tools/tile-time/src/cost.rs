@@ -1,5 +1,7 @@
 //! The cost of a PTX instruction: the number of machine instructions, the units that they occupy and for how long, and the latency
-//! of the result. The table is by opcode. The engine adds the cost of memory accesses beyond their issue.
+//! of the result. The opcode with its modifiers determines the cost. `engine` adds the time of memory accesses beyond their issue.
+//!
+//! Rates and latencies come from the machine file. The number of machine instructions is an estimate of the code of ptxas.
 
 use perf_model::Machine;
 use simulator::AccumulatorType;
@@ -22,10 +24,12 @@ pub(crate) enum Unit {
     Memory,
 }
 
+/// All units, in the order of the enum.
 pub(crate) const UNITS: [Unit; 7] =
     [Unit::Fma, Unit::Heavy, Unit::Integer, Unit::Special, Unit::Double, Unit::Tensor, Unit::Memory];
 
 impl Unit {
+    /// Returns the name of the unit for reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Fma => "float unit",
@@ -39,6 +43,7 @@ impl Unit {
     }
 }
 
+/// The cost of one PTX instruction of a warp.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
     /// The number of machine instructions, each of which takes an issue slot. 0 for an instruction that the assembler folds.
@@ -55,8 +60,8 @@ struct CostTable<'a> {
 }
 
 impl CostTable<'_> {
-    /// Returns the issue interval of an instruction class in cycles per SM sub-partition, from its rate in results per cycle and
-    /// SM.
+    /// Returns the cycles between two instructions of a class on one SM sub-partition. `rate` is in results per cycle and SM. A
+    /// warp has 32 results and an SM has four sub-partitions, hence 128.
     fn issue_interval(rate: f64) -> f64 {
         128.0 / rate.max(0.01)
     }
@@ -68,21 +73,27 @@ impl CostTable<'_> {
             latency: latency + (count - 1.0).max(0.0) * 2.0,
         }
     }
+    /// Returns the cost of `count` f32 additions, multiplications or multiply-adds.
     fn float_cost(&self, count: f64) -> Cost {
         self.unit_cost(Unit::Fma, self.machine.rate.f32, self.machine.latency.f32, count)
     }
+    /// Returns the cost of `count` logic instructions.
     fn logic_cost(&self, count: f64) -> Cost {
         self.unit_cost(Unit::Integer, self.machine.rate.logic, self.machine.latency.integer, count)
     }
+    /// Returns the cost of `count` integer additions.
     fn add_cost(&self, count: f64) -> Cost {
         self.unit_cost(Unit::Integer, self.machine.rate.add, self.machine.latency.integer, count)
     }
+    /// Returns the cost of `count` integer multiplications.
     fn multiply_cost(&self, count: f64) -> Cost {
         self.unit_cost(Unit::Heavy, self.machine.rate.multiply, self.machine.latency.multiply, count)
     }
+    /// Returns the cost of `count` special functions, such as `ex2`.
     fn special_cost(&self, count: f64) -> Cost {
         self.unit_cost(Unit::Special, self.machine.rate.special, self.machine.latency.special, count)
     }
+    /// Returns the cost of `count` dependent f64 instructions. Their latencies add up.
     fn double_cost(&self, count: f64) -> Cost {
         let mut cost = self.unit_cost(Unit::Double, self.machine.rate.f64, self.machine.latency.f64, count);
         cost.latency = self.machine.latency.f64 * count;
@@ -147,8 +158,8 @@ pub(crate) fn instruction_cost(program: &Program, instr: &Instr, machine: &Machi
     }
 }
 
-/// Returns the cost of moves of register parts. A 64-bit value is a pair of adjacent registers, so its moves are free. Parts of
-/// fewer than 32 bits need an instruction.
+/// Returns the cost of packing parts into a register, or of unpacking a register into parts. A 64-bit value is a pair of adjacent
+/// registers, so its halves need no instruction. Parts of fewer than 32 bits need an instruction.
 fn part_move_cost(op: &Op, table: &CostTable) -> Cost {
     match op {
         Op::Pack { bits, src, .. } if *bits < 32 => table.logic_cost((src.len() as f64 - 1.0).max(1.0)),
@@ -253,6 +264,7 @@ fn conversion_cost(words: &[&str], table: &CostTable) -> Cost {
     }
 }
 
+/// Returns whether a dot-separated word of a `cvt` opcode is a type, as `f32` in `cvt.rn.f16.f32`.
 fn is_type(word: &str) -> bool {
     let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     matches!(
@@ -261,7 +273,8 @@ fn is_type(word: &str) -> bool {
     ) || !word.is_empty() && word.len() > digits.len() && matches!(digits, "8" | "16" | "32" | "64") && word.len() <= 4
 }
 
-/// Returns the cost of `mma.sync`. The cycles are proportional to the number of rows and to the bytes of K.
+/// Returns the cost of `mma.sync`. The machine file has the interval of an MMA with 16 rows and 32 bytes along K (of m8n8k4 for
+/// f64). The interval of another shape is proportional to its rows and to its bytes along K.
 fn mma_cost(op: &MmaOp, name: &str, machine: &Machine) -> Cost {
     let mma = &machine.mma;
     let has = |word: &str| name.contains(word);

@@ -6,36 +6,42 @@ use perf_model::Machine;
 
 /// Number of simulated cycles after which the time per wave no longer changes.
 const STEADY_STATE_CYCLES: f64 = 40_000.0;
+/// Maximum number of simulated waves. In a longer sequence of waves, the model assumes that CTAs no longer end together.
 const MAX_WAVES: f64 = 12.0;
-/// Maximum number of records of one simulation.
+/// Maximum number of replayed warp instructions (records) of one simulation, which limits its run time.
 const MAX_RECORDS: f64 = 6e6;
 /// Sub-partitions of an SM. Each has a quarter of the registers and runs every fourth warp.
 const SUB_PARTITIONS: f64 = 4.0;
-/// Bytes of shared memory that the system reserves in every CTA.
+/// Minimum shared memory of a CTA in bytes: the part that CUDA reserves.
 const RESERVED_SHARED_BYTES: f64 = 1024.0;
 
+/// The predicted time of a launch, and the data from which the model computes it.
 pub(crate) struct Prediction {
+    /// Cycles of the launch.
     pub(crate) cycles: f64,
     /// Mean cycles of one CTA.
     pub(crate) cta_cycles: f64,
     /// Cycles that each further wave adds.
     pub(crate) wave_cycles: f64,
     pub(crate) waves: f64,
+    /// CTAs per SM, and the resource that limits their number.
     pub(crate) resident_ctas: usize,
     pub(crate) limited_by: &'static str,
     pub(crate) active_sms: f64,
+    /// Share of the requested lines that come from DRAM.
     pub(crate) miss_rate: f64,
     /// L2 traffic and DRAM traffic of the grid in bytes.
     pub(crate) l2_bytes: f64,
     pub(crate) memory_bytes: f64,
     pub(crate) statistics: Statistics,
-    /// The cycles, the number of SMs and the number of waves that `statistics` cover.
+    /// The cycles, the number of SMs and the number of waves that `statistics` covers.
     pub(crate) simulated_cycles: f64,
     pub(crate) simulated_sms: f64,
     pub(crate) waves_simulated: usize,
 }
 
-/// Returns the number of CTAs that an SM holds, and the limiting resource. `tmem_columns` is the TMEM allocation of a CTA.
+/// Returns the number of CTAs that an SM holds, and the limiting resource. `tmem_columns` is the TMEM allocation of a CTA, and
+/// `sm_tmem_columns` the TMEM of an SM.
 pub(crate) fn occupancy(
     threads: u32,
     shared_bytes: f64,
@@ -58,24 +64,27 @@ pub(crate) fn occupancy(
     ((count as usize).max(1), limit)
 }
 
-/// A what-if scenario: changes of the model whose gain the report shows.
+/// A what-if scenario: a hypothetical change of the kernel or of its launch. The report shows how much time it would save.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WhatIf {
     pub(crate) perfect_banks: bool,
     pub(crate) no_spills: bool,
+    /// Resident CTAs of an SM beyond the occupancy.
     pub(crate) extra_ctas: usize,
     /// Whether to divide the same work among more CTAs, so that they fill the last wave.
     pub(crate) full_waves: bool,
 }
 
+/// Predicts the time of a launch. `timeline` requests a timeline in the statistics.
 pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Prediction {
     predict_with(sample, machine, WhatIf::default(), timeline)
 }
 
+/// Predicts the time of a launch under a what-if scenario.
 pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, timeline: bool) -> Prediction {
     let chip = &machine.chip;
     let cluster_size = f64::from(sample.program.cluster_dim.iter().product::<u32>());
-    // A group is as many SMs as a cluster has CTAs.
+    // An SM group is as many SMs as a cluster has CTAs.
     let sm_groups = (chip.sms / cluster_size).floor().max(1.0);
     let mut clusters = sample.clusters as f64;
     // Each SM of a group runs one CTA of each resident cluster, so the limit per SM is also the limit of clusters per group.
@@ -204,6 +213,7 @@ fn build_prediction(
 /// waves share lines too.
 fn dram_share(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let requested_bytes = sample.read_bytes * clusters;
+    // Of larger data, the model assumes that no line of an earlier wave remains in L2.
     let fits = sample.footprint_bytes <= 0.8 * machine.chip.l2 * 1e6;
     let compulsory_share = (sample.footprint_bytes - sample.written_bytes * clusters).max(0.0) / requested_bytes.max(1.0);
     match fits {

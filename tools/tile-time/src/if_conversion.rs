@@ -12,10 +12,11 @@ use crate::cost::Cost;
 use crate::order::{OrderKind, order_kind};
 use simulator::program::{Op, Program};
 
-/// The threshold that NVIDIA's programming guide stated for divergent conditions. Today's assembler uses its own heuristics.
+/// Maximum number of predicated machine instructions. Source: the limit for divergent conditions in older editions of NVIDIA's
+/// programming guide. The heuristics of today's ptxas are not public.
 const MAX_PREDICATED: f64 = 7.0;
 
-/// Returns for each instruction whether it is a branch that the assembler converts.
+/// Returns for each instruction whether it is a branch that the assembler replaces by predicates.
 pub(crate) fn converted_branches(program: &Program, costs: &[Cost]) -> Vec<bool> {
     let mut converted_branches: Vec<bool> = (0..program.code.len()).map(|pc| is_convertible(program, costs, pc)).collect();
     // A branch into the skipped range prevents conversion. The unconverted branch may in turn enter another range, so iterate.

@@ -97,6 +97,7 @@ struct Arguments {
     instruction_limit: u64,
 }
 
+/// Parses the number of threads per CTA in each dimension, such as `128` or `16,8`.
 fn parse_block(text: &str) -> std::result::Result<[u32; 3], String> {
     let mut dims = [1; 3];
     for (index, part) in text.split(',').enumerate() {
@@ -106,6 +107,7 @@ fn parse_block(text: &str) -> std::result::Result<[u32; 3], String> {
     Ok(dims)
 }
 
+/// Parses the number and the bytes of spills, separated by a comma.
 fn parse_spills(text: &str) -> std::result::Result<(u32, u32), String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is not a number"));
     let (spill_count, bytes) = text.split_once(',').ok_or("expected two numbers separated by a comma")?;
@@ -158,6 +160,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
 
 /// Returns whether this is a host ELF file: an object, a library or an executable, which may contain fatbins.
 fn is_host_file(bytes: &[u8]) -> bool {
+    /// The ELF machine number of CUDA code, little-endian (`EM_CUDA`, 190).
     const EM_CUDA: [u8; 2] = [190, 0];
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20).is_some_and(|machine| machine != EM_CUDA)
 }
@@ -201,6 +204,7 @@ fn write_report<T: serde::Serialize>(arguments: &Arguments, report: &T, text: fn
     common::write_file(None, text(report).as_bytes())
 }
 
+/// Returns the description of the GPU that the options select, or of the target's default GPU.
 fn read_machine(arguments: &Arguments, target: &str) -> Result<Machine> {
     let mut machine = match (&arguments.machine, &arguments.gpu) {
         (Some(path), _) => {

@@ -10,7 +10,7 @@ use crate::cost::{UNITS, Unit};
 use simulator::program::{Op, Program, Space};
 use std::collections::BTreeMap;
 
-/// The number of instructions that the scheduler considers, from the first unscheduled instruction on.
+/// The number of instructions among which the scheduler chooses, from the first unscheduled instruction on.
 const WINDOW: usize = 128;
 
 /// The ordering constraints of an instruction.
@@ -26,6 +26,7 @@ pub(crate) enum OrderKind {
     End,
 }
 
+/// Returns how an op restricts the order of the ops around it.
 pub(crate) fn order_kind(op: &Op) -> OrderKind {
     match op {
         Op::Load { space: Space::Param, .. } => OrderKind::Plain,
@@ -63,6 +64,7 @@ pub(crate) fn issue_order(program: &Program, code: &Code) -> Vec<u32> {
     order
 }
 
+/// An instruction in the dependence graph of a scheduling region.
 struct Node {
     /// Dependent instructions, with the latency to each.
     successors: Vec<(usize, f64)>,
@@ -70,10 +72,11 @@ struct Node {
     unscheduled_predecessors: usize,
     /// Latency in cycles of the longest path to the end of the region.
     height: f64,
-    /// The cycle from which its operands are ready.
+    /// The cycle at which the operands of the instruction are ready.
     ready: f64,
 }
 
+/// Schedules the instructions of a region greedily by their critical paths. Writes the new order to `order`.
 fn schedule_region(program: &Program, code: &Code, region: std::ops::Range<usize>, order: &mut [u32]) {
     let count = region.len();
     let mut nodes: Vec<Node> =
@@ -137,6 +140,7 @@ fn min_wavefronts(op: &Op) -> f64 {
     }
 }
 
+/// Adds the edges between the instructions of a region: dependences through registers, memory and fences.
 fn add_dependences(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: &mut [Node]) {
     let mut writer: BTreeMap<u32, usize> = BTreeMap::new();
     let mut readers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();

@@ -5,18 +5,18 @@ use crate::spilled::{self, SpillPositions};
 use common::{child, toolkit};
 use simulator::program::{Op, Program};
 
-/// Registers that the assembler needs in addition to live values.
+/// Registers that ptxas needs in addition to live values: an estimate.
 const OVERHEAD: u32 = 12;
 
 /// The register allocation of a kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) count: u32,
-    /// The register count of warps that raise theirs with `setmaxnreg.inc`; 0 if none does.
+    /// The largest register count that a warp requests with `setmaxnreg.inc`; 0 without such a request.
     pub(crate) raised_count: u32,
     /// Stack bytes per thread.
     pub(crate) stack_bytes: u32,
-    /// Static number of spill instructions.
+    /// Number of spill instructions in the code, not of executed ones.
     pub(crate) spill_instructions: u32,
 }
 

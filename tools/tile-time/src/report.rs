@@ -12,6 +12,7 @@ use simulator::SourceLocations;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// The report. Its fields are the fields of the JSON.
 #[derive(Serialize)]
 pub(crate) struct Report {
     kernel: String,
@@ -19,13 +20,16 @@ pub(crate) struct Report {
     /// Cycles of the full grid, without launch overhead.
     cycles: f64,
     seconds: f64,
+    /// The launch overhead, which `seconds` excludes.
     launch_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tflops: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gigabytes_per_second: Option<f64>,
     roofline: Roofline,
+    /// Mean cycles of a CTA.
     block_cycles: f64,
+    /// Cycles that each further wave adds.
     wave_cycles: f64,
     waves: f64,
     resident_ctas: usize,
@@ -35,9 +39,9 @@ pub(crate) struct Report {
     spills: u32,
     stack_bytes: u32,
     registers_estimated: bool,
-    /// Whether the sample CTA was executed completely. If not, `executed_share` is the executed part of its MMAs, from which the
-    /// time is extrapolated.
+    /// Whether the sample CTA was executed completely.
     complete: bool,
+    /// The executed share of the MMAs of a truncated sample CTA, from which the time is extrapolated.
     #[serde(skip_serializing_if = "Option::is_none")]
     executed_share: Option<f64>,
     sampled_instructions: u64,
@@ -57,7 +61,7 @@ pub(crate) struct Report {
     assembled: Option<CubinStatistics>,
 }
 
-/// The roofline: the minimum times of the busiest compute unit and of DRAM. The larger is the lower bound of the time.
+/// The roofline: the minimum times of the busiest compute unit and of DRAM. The larger of these two times is the lower bound.
 #[derive(Serialize)]
 struct Roofline {
     /// Source of the operation and byte counts: stated by the launch, or counted in the executed samples.
@@ -73,6 +77,7 @@ struct Roofline {
 }
 
 impl Roofline {
+    /// Computes the minimum times by compute and by memory traffic, and the share of the roofline that is reached.
     fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, busy: &[Busy], seconds: f64) -> Roofline {
         // The engines and units that compute. All other engines and units move data, issue or synchronize.
         const COMPUTE: [&str; 6] = [
@@ -99,6 +104,7 @@ impl Roofline {
         }
     }
 
+    /// Returns the roofline as a line of text.
     fn text(&self) -> String {
         let flops =
             self.flops.map(|flops| format!("{:.3} GFLOP, {:.1} FLOP/B; ", flops / 1e9, flops / self.bytes)).unwrap_or_default();
@@ -109,32 +115,40 @@ impl Roofline {
     }
 }
 
+/// The utilization of a unit.
 #[derive(Serialize)]
 struct Busy {
     unit: &'static str,
+    /// Busy share of the time.
     part: f64,
 }
 
-/// Warps that execute the same code.
+/// The time of a warp role: of all warps that execute the same code.
 #[derive(Serialize)]
 struct RoleTime {
+    /// The warp numbers as ranges, such as `0-3, 7`.
     warps: String,
+    /// The kinds of work, such as `MMAs, TMA copies`.
     what: String,
     instructions: u64,
     waits: Vec<Wait>,
     loops: Vec<LoopTime>,
 }
 
+/// The time of a warp role or a loop that one stall reason takes.
 #[derive(Serialize)]
 struct Wait {
+    /// The stall reason, or `issuing`.
     #[serde(rename = "for")]
     reason: &'static str,
+    /// Share of the time of the warp role or loop.
     part: f64,
     /// The PTX lines with the longest waits (at most three), and their source locations.
     lines: Vec<u32>,
     source: Vec<String>,
 }
 
+/// The time of a warp role in a loop, without the time in inner loops.
 #[derive(Serialize)]
 struct LoopTime {
     label: String,
@@ -142,19 +156,23 @@ struct LoopTime {
     last_line: u32,
     iterations: u64,
     cycles_per_iteration: f64,
+    /// Share of the time of the warp role.
     part: f64,
     waits: Vec<Wait>,
 }
 
+/// The time of all warps at the instructions of one PTX line.
 #[derive(Serialize)]
 struct LineTime {
     line: u32,
+    /// Share of the time of all warps.
     part: f64,
-    /// The largest part of the time: issuing or a kind of wait.
+    /// The largest part of this time: `issuing` or a stall reason.
     mostly: &'static str,
 }
 
 impl Report {
+    /// Builds the report from the prediction.
     pub(crate) fn new(
         sample: &Sample,
         source_locations: &SourceLocations<'_>,
@@ -276,6 +294,7 @@ impl Report {
     }
 }
 
+/// Appends a line for each wait.
 fn write_waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
     for wait in waits {
         let lines: Vec<String> = wait.lines.iter().map(u32::to_string).collect();
@@ -286,6 +305,7 @@ fn write_waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Res
     Ok(())
 }
 
+/// Formats a time with a unit that fits its magnitude.
 pub(crate) fn format_time(seconds: f64) -> String {
     match seconds {
         ..1e-3 => format!("{:.2} us", seconds * 1e6),
@@ -294,6 +314,7 @@ pub(crate) fn format_time(seconds: f64) -> String {
     }
 }
 
+/// Returns the share of the time in which each unit, engine and memory is busy.
 fn unit_utilization(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
     let statistics = &prediction.statistics;
     let cycles = prediction.simulated_cycles * prediction.simulated_sms;
@@ -312,7 +333,8 @@ fn unit_utilization(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
     utilization
 }
 
-/// Returns the times of each warp role. Warps with the same frequent instructions form a role.
+/// Returns the times of each warp role. Warps form a role if the same instructions execute at least half as often as the most
+/// frequent one.
 fn role_times(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction) -> Vec<RoleTime> {
     let instruction_times = &prediction.statistics.instruction_times;
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -365,6 +387,7 @@ fn line_times(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
     lines.into_iter().map(line_time).filter(|line| line.part > 0.0).collect()
 }
 
+/// Computes the time of a warp role: its waits, and its loops with at least 3 % of the time.
 fn role_time(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction, warps: &[usize]) -> RoleTime {
     let all = times_of_warps(sample, prediction, warps);
     let total: f64 = all.iter().map(total_time).sum();
@@ -399,6 +422,7 @@ fn role_time(sample: &Sample, source_locations: &SourceLocations<'_>, prediction
     }
 }
 
+/// Returns the cycles that a warp spends at an instruction, to issue it and to wait.
 fn total_time(spent: &InstructionTime) -> f64 {
     spent.issue + spent.waits.iter().map(|&wait| f64::from(wait)).sum::<f64>()
 }

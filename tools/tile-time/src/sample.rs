@@ -16,16 +16,18 @@ use simulator::{
 };
 use std::collections::BTreeSet;
 
-/// Total warp instructions of all samples after which no further cluster is sampled.
+/// Number of warp instructions, summed over the samples, after which `tile-time` samples no further cluster.
 const MAX_SAMPLED_INSTRUCTIONS: u64 = 1_000_000;
-/// This limit for a grid of a single wave. It is higher, because the longest CTA determines the time of a single wave.
+/// `MAX_SAMPLED_INSTRUCTIONS` for a grid of a single wave. The limit is higher, because the longest CTA determines the time of a
+/// single wave.
 const MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE: u64 = 8_000_000;
-/// Maximum number of clusters that a sampled cluster executes with work stealing, including itself.
+/// Maximum number of clusters that a sampled cluster executes with work stealing, its own work included.
 const MAX_STOLEN: u64 = 64;
-/// Limits of `distinct_share`: the number of clusters that it executes, and their warp instructions in total.
+/// Limits of the function `distinct_share`: the number of clusters that it executes, and their total warp instructions.
 const SHARING_CLUSTERS: u64 = 96;
 const SHARING_INSTRUCTIONS: u64 = 600_000;
 
+/// The recorded samples of a launch, and the properties of the launch that the samples show.
 pub(crate) struct Sample {
     pub(crate) program: Program,
     pub(crate) code: Code,
@@ -41,12 +43,14 @@ pub(crate) struct Sample {
     pub(crate) executed_share: Option<f64>,
     /// Number of clusters that the GPU launches. With work stealing, it excludes the clusters that running clusters steal.
     pub(crate) clusters: u64,
+    /// Operations and bytes that the launch description states.
     pub(crate) work: Option<Work>,
     /// Whether the kernel has tensor-map parameters.
     pub(crate) has_tensor_maps: bool,
     /// Whether the previous launch was equal, so that L2 holds its data.
     pub(crate) repeated: bool,
     pub(crate) registers: Registers,
+    /// Whether a cubin, an option or ptxas states `registers`. Otherwise `tile-time` estimates them.
     pub(crate) registers_reported: bool,
     /// Share of the warps that execute spill instructions.
     pub(crate) spilling_share: f64,
@@ -258,7 +262,8 @@ fn thread_operations(program: &Program, recording: &Recording) -> f64 {
     records.map(|record| operations_by_opcode[program.code[record.pc as usize].opcode as usize]).sum()
 }
 
-/// Returns the compulsory bytes of the launch: the given estimates, limited by the sizes of the buffers that the samples touch.
+/// Returns the bytes that the launch must read and write at least once. `read` and `written` are estimates from the samples; the
+/// sizes of the buffers that the samples access limit them.
 fn compulsory_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
     let (read_lines, written_lines) = accessed_lines(program, recording);
     let touched_bytes = |lines: &BTreeSet<u64>| -> f64 {
@@ -269,7 +274,7 @@ fn compulsory_bytes(call: &Call, program: &Program, recording: &Recording, (read
     read.min(touched_bytes(&read_lines)) + written.min(touched_bytes(&written_lines))
 }
 
-/// Returns the register limit of a thread that the PTX states (`.maxnreg`), or else 255.
+/// Returns the maximum registers of a thread: the `.maxnreg` of the PTX, or else 255, the limit of the hardware.
 fn max_registers(module: &ptx::Module, entry: &str) -> u32 {
     let function = module.items.iter().find_map(|item| match item {
         ptx::Item::Function(function) if function.name == entry => Some(function),
@@ -279,6 +284,7 @@ fn max_registers(module: &ptx::Module, entry: &str) -> u32 {
     limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(255)
 }
 
+/// Returns the initial global memory: the buffers of the launch and the global variables of the program.
 fn global_memory(program: &Program, call: &Call) -> Global {
     let mut global = Global::default();
     for buffer in &call.launch.buffers {
@@ -304,8 +310,8 @@ fn sampled_clusters(executor: &Executor, call: &Call, target: Option<Target>, cl
     }
 }
 
-/// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half warms
-/// the L2 cache; the second half finds the lines of recent clusters there.
+/// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half of
+/// these clusters stands for a cold L2 cache, and the second half for all later clusters of the launch.
 fn distinct_share(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
     let count = clusters.min(SHARING_CLUSTERS);
     let instruction_limit = (SHARING_INSTRUCTIONS / count.max(1)).min(limit);
@@ -338,6 +344,7 @@ fn distinct_share(executor: &mut Executor, program: &Program, clusters: u64, lim
     Ok(if count < 2 { share_of_half(0) } else { share_of_half(0) * first + share_of_half(1) * (1.0 - first) })
 }
 
+/// Returns whether an op may read global memory.
 fn reads_global_memory(op: &Op) -> bool {
     matches!(op, Op::Load { .. } | Op::CopyAsync { .. })
 }

@@ -1,4 +1,4 @@
-//! The positions of spill instructions by PTX line: ptxas records the line of each machine instruction, and nvdisasm prints it.
+//! Finds the PTX lines of spill instructions: ptxas records the PTX line of each machine instruction, and nvdisasm prints the line.
 //! Without nvdisasm, `registers::spread_spills` estimates the positions.
 
 use crate::code::Code;
@@ -7,7 +7,7 @@ use simulator::program::{Op, Program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// By PTX line: the number of 32-bit registers that spill instructions store or reload, and the number of MMA instructions.
+/// For each PTX line: the number of 32-bit registers that its spill instructions store or reload, and its number of machine MMAs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SpillPositions {
     spilled_registers: BTreeMap<u32, f64>,
@@ -26,6 +26,7 @@ pub(crate) fn read_spill_positions(cubin: &Path, entry: &str) -> Option<SpillPos
         .filter(|all| !all.spilled_registers.is_empty())
 }
 
+/// Finds the spill instructions of a kernel in the listing of nvdisasm.
 fn parse_listing(listing: &str, entry: &str) -> SpillPositions {
     let mut positions = SpillPositions::default();
     let (mut line, mut inside) = (0, false);
@@ -52,8 +53,8 @@ fn parse_listing(listing: &str, entry: &str) -> SpillPositions {
 }
 
 impl SpillPositions {
-    /// Returns for each instruction the spilled registers per iteration of its loop. The assembler may have unrolled the loop. The
-    /// number of MMA instructions per PTX MMA shows the unroll factor.
+    /// Returns for each PTX instruction the spilled registers per iteration of its loop. The assembler may have unrolled the loop.
+    /// The number of machine MMAs of one PTX MMA is the unroll factor.
     pub(crate) fn spread_spills(&self, program: &Program, code: &Code) -> Vec<f32> {
         let mut iterations = vec![1.0f64; code.loops.len()];
         for (pc, instr) in program.code.iter().enumerate() {

@@ -7,8 +7,9 @@ use perf_model::Machine;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of the first engine row, and the number of the mbarrier row. The row of a warp is its index.
-const ENGINE_ROWS: usize = 100;
+/// The row (thread number of the trace) of the first engine. The row of a warp is its index.
+const FIRST_ENGINE_ROW: usize = 100;
+/// The row of all mbarriers of a CTA.
 const BARRIER_ROW: usize = 200;
 /// Maximum number of events. Trace viewers become unusable with more.
 const MAX_EVENTS: usize = 400_000;
@@ -26,14 +27,14 @@ pub(crate) fn chrome_trace(sample: &Sample, machine: &Machine, statistics: &Stat
         match span.engine {
             // Several copies are in flight at once, but slices of one row must not cross.
             Some(Engine::Copy) => {
-                let track = (span.cta, ENGINE_ROWS + Engine::Copy as usize);
+                let track = (span.cta, FIRST_ENGINE_ROW + Engine::Copy as usize);
                 rows.insert(track);
                 let copy_id = events.len();
                 let async_event = |ph: &str, time: f64| json!({"name": opcode(span.pc), "cat": "copies", "ph": ph, "id": copy_id, "pid": track.0, "tid": track.1, "ts": time * microseconds_per_cycle, "args": {"line": line(span.pc)}});
                 events.extend([async_event("b", span.start), async_event("e", span.end)]);
             }
             Some(engine) => {
-                let track = (span.cta, ENGINE_ROWS + engine as usize);
+                let track = (span.cta, FIRST_ENGINE_ROW + engine as usize);
                 rows.insert(track);
                 events.push(event(opcode(span.pc), track, span.start, span.end, json!({"line": line(span.pc)})));
             }
@@ -70,7 +71,7 @@ pub(crate) fn chrome_trace(sample: &Sample, machine: &Machine, statistics: &Stat
     trace_events.extend(rows.iter().map(|&(cta, row)| {
         let name = match row {
             BARRIER_ROW => "mbarriers".to_string(),
-            ENGINE_ROWS.. => ENGINES[row - ENGINE_ROWS].1.to_string(),
+            FIRST_ENGINE_ROW.. => ENGINES[row - FIRST_ENGINE_ROW].1.to_string(),
             warp => format!("warp {warp}"),
         };
         json!({"name": "thread_name", "ph": "M", "pid": cta, "tid": row, "args": {"name": name}})

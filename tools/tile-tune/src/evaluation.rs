@@ -13,11 +13,14 @@ const TIMED_LAUNCHES: &str = "20";
 pub(crate) struct Evaluator {
     /// The folder of the tools.
     pub(crate) tools: PathBuf,
+    /// The path of the kernel's bytecode.
     pub(crate) kernel: PathBuf,
+    /// The path of the launch description.
     pub(crate) launch: PathBuf,
     /// A temporary folder.
     pub(crate) folder: PathBuf,
     pub(crate) target: Target,
+    /// The GPU that `tile-time` models; `None` for the default GPU of the target.
     pub(crate) gpu: Option<String>,
     /// Time limit of a step in seconds.
     pub(crate) step_seconds: u64,
@@ -27,6 +30,7 @@ pub(crate) struct Evaluator {
 pub(crate) struct Measured {
     pub(crate) options: Vec<String>,
     pub(crate) predicted_seconds: f64,
+    /// The measured time.
     pub(crate) seconds: f64,
 }
 
@@ -95,6 +99,7 @@ impl Evaluator {
         }
         #[derive(Deserialize)]
         struct Cubin {
+            /// The median time of the timed launches in milliseconds.
             median: f64,
         }
         let failed = |failure: Failure| Diagnostic::io("TUN005", format!("cannot measure: {}", failure.message));

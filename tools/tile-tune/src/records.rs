@@ -78,6 +78,7 @@ impl FailureKind {
     }
 }
 
+/// The reason why a candidate failed, with the code and message of the tool's diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
@@ -100,6 +101,7 @@ pub(crate) enum Outcome {
 /// A candidate and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
+    /// The options of the candidate.
     pub(crate) options: Vec<String>,
     #[serde(flatten)]
     pub(crate) outcome: Outcome,
@@ -113,6 +115,7 @@ pub(crate) struct RankedCandidate {
 
 /// All records of a search, by options, and the file that keeps them.
 pub(crate) struct Records {
+    /// The result of each candidate, by its sorted options.
     outcomes: BTreeMap<Vec<String>, Outcome>,
     file: Option<File>,
 }
@@ -152,6 +155,7 @@ impl Records {
         Ok(records)
     }
 
+    /// Reads the complete lines of a results file. Fails if the file belongs to another search.
     fn read(&mut self, text: &str, identity: &Identity) -> std::result::Result<(), String> {
         let mut lines = text.lines();
         let Some(first) = lines.next() else { return Ok(()) };
@@ -181,10 +185,12 @@ impl Records {
         self.outcomes.len()
     }
 
+    /// The recorded prediction or failure of the candidate with these options, in any order; `None` without a record.
     pub(crate) fn outcome(&self, options: &[String]) -> Option<&Outcome> {
         self.outcomes.get(&options_key(options))
     }
 
+    /// The predicted time of a candidate; `None` if it failed or has no record.
     pub(crate) fn seconds(&self, options: &[String]) -> Option<f64> {
         match self.outcome(options)? {
             Outcome::Predicted { seconds, .. } => Some(*seconds),
@@ -225,6 +231,7 @@ impl Records {
     }
 }
 
+/// A value as one line of JSON.
 fn json_line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("strings and numbers")
 }

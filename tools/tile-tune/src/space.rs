@@ -38,6 +38,7 @@ impl Dimension {
         }
     }
 
+    /// The command-line argument that gives the option a value.
     fn option_argument(&self, value: &str) -> String {
         format!("--{}={value}", self.option)
     }
@@ -62,6 +63,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
+    /// Creates the space of `--space`, or the default space without `--space`.
     pub(crate) fn new(requested: &[Dimension]) -> Result<Space> {
         for (index, dimension) in requested.iter().enumerate() {
             if requested[..index].iter().any(|other| other.option == dimension.option) {

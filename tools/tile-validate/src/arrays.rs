@@ -23,6 +23,7 @@ pub(crate) struct View {
     pub(crate) tile_extents: Vec<i64>,
 }
 
+/// A parameter of a kernel: the pointer of an array, with its views, or an integer with its assumed divisor.
 #[derive(Clone, Debug)]
 pub(crate) enum Param {
     Array { element: Scalar, views: Vec<View> },

@@ -20,6 +20,7 @@ pub(crate) struct Case {
     contents: InputKind,
 }
 
+/// The kind of the contents of all arrays of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum InputKind {
     /// Floats in [-1, 1).
@@ -35,6 +36,7 @@ const fn new_case(tiles: i64, is_partial: bool, contents: InputKind) -> Case {
     Case { tiles, is_partial, contents }
 }
 
+/// The generated launches of every kernel.
 pub(crate) const CASES: [Case; 7] = [
     new_case(1, false, InputKind::SignedRange),
     new_case(2, false, InputKind::SignedRange),

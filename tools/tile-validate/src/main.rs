@@ -83,7 +83,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         return Ok(());
     }
     let tools_folder = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
-    let bench = StageRunner {
+    let runner = StageRunner {
         tools_dir: tools_folder,
         opt_level: options.level.opt_level.unwrap_or(3).to_string(),
         target: target.name.into(),
@@ -97,7 +97,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     // result.
     let mut first_without_verdict = None;
     for kernel in &kernels {
-        match validate(session, options, &bench, &program, kernel) {
+        match validate(session, options, &runner, &program, kernel) {
             Ok(launches) => {
                 let line = format!("{} for {target}: the same at every stage, on {launches} launches\n", kernel.name);
                 common::write_file(None, line.as_bytes())?;
@@ -126,7 +126,7 @@ fn entry_required(module: &tileir::Module) -> Box<Diagnostic> {
 }
 
 /// Compares the stages on all launches of a kernel. Returns the number of launches with defined behaviour.
-fn validate(session: &mut Session, options: &Options, bench: &StageRunner, program: &[u8], kernel: &Kernel) -> Result<usize> {
+fn validate(session: &mut Session, options: &Options, runner: &StageRunner, program: &[u8], kernel: &Kernel) -> Result<usize> {
     let launches: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
     let (mut same_count, mut undefined_reason) = (0, String::from("the sizes of its arrays are unknown"));
     for case in launches {
@@ -141,7 +141,7 @@ fn validate(session: &mut Session, options: &Options, bench: &StageRunner, progr
         };
         let Some(outputs) = outputs else { continue };
         let case_description = case.map_or("the launch".to_string(), cases::Case::describe);
-        match session.timed("case", |_| compare_stages(bench, &outputs, folder, options.keep.as_deref(), &case_description))? {
+        match session.timed("case", |_| compare_stages(runner, &outputs, folder, options.keep.as_deref(), &case_description))? {
             Verdict::Same => {
                 same_count += 1;
                 session.write_stderr(&format!("{case_description}: the same at every stage"));
@@ -161,13 +161,13 @@ fn validate(session: &mut Session, options: &Options, bench: &StageRunner, progr
 
 /// Executes all stages on the launch in a folder and compares their outputs. Keeps the folder if an output is wrong.
 fn compare_stages(
-    bench: &StageRunner,
+    runner: &StageRunner,
     outputs: &[Output],
     folder: tempfile::TempDir,
     keep: Option<&Path>,
     case: &str,
 ) -> Result<Verdict> {
-    let message = match bench.compare(outputs, folder.path())? {
+    let message = match runner.compare(outputs, folder.path())? {
         Outcome::Same => return Ok(Verdict::Same),
         Outcome::Unsupported(message) => return Err(Diagnostic::unsupported("VAL004", message)),
         Outcome::Unfinished(message) => {

@@ -1,7 +1,7 @@
-// The model, and helpers for all parts of the page.
+// Parses the data of the page (`model`), and defines helpers for all drawings and panes. `src/model.rs` describes the data.
 const model = JSON.parse(document.getElementById("model").textContent);
 
-/** An element with attributes and children; attributes that are functions are listeners. */
+/** Creates an HTML or SVG element with attributes and children. An attribute whose value is a function is an event listener. */
 function element(name, attributes = {}, ...children) {
   const svg = ["svg", "g", "rect", "line", "path", "text", "title"].includes(name);
   const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
@@ -13,36 +13,39 @@ function element(name, attributes = {}, ...children) {
   return node;
 }
 
-/** A table. A click on a row calls the row's function `go`, if it has one. */
+/** Creates a table. A click on a row calls the row's function `go`, if it has one. */
 function table(heads, rows) {
   const cell = (text) => element("td", typeof text === "number" ? { class: "num" } : {}, text instanceof Node ? text : String(text ?? ""));
   const row = (one) => element("tr", one.go ? { class: "go", click: one.go } : {}, one.cells.map(cell));
   return element("table", {}, element("tr", {}, heads.map((head) => element("th", {}, head))), rows.map(row));
 }
 
-/** A number with its unit in the singular or plural: `1 stage`, `3 stages`. */
+/** Returns a number with its unit in the singular or plural: `1 stage`, `3 stages`. */
 function withUnit(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
 
-/** A colour for each number; neighbouring numbers have different hues. */
+/** Returns a colour for a number. Consecutive numbers have very different hues, because 137.5 degrees is the golden angle. */
 function colour(number, lightness = 62) {
   return `hsl(${(number * 137.5) % 360} 65% ${lightness}%)`;
 }
 
-/** Applies a linear layout: the exclusive or of the bases of the bits that are set in `number`. */
+/** Applies a linear layout: returns the XOR of the bases whose bits are set in `number`. */
 function applyBases(bases, number) {
   return bases.reduce((sum, basis, bit) => ((number >> bit) & 1 ? sum ^ basis : sum), 0);
 }
 
-/** Events of the page: `select` (a source position), `draw` (the current tab), `layout`, `buffer` and `search` (from a click). */
+/**
+ * The listeners of each page event: `select` (of a source position), `draw` (the current tab again), and the clicks `layout`,
+ * `buffer` and `search`.
+ */
 const listeners = {};
 function on(name, listener) { (listeners[name] ??= []).push(listener); }
 function emit(name, ...what) { for (const listener of listeners[name] ?? []) listener(...what); }
 
-/** The text of a source position, such as `kernels.py:12`, or an empty text. */
+/** Returns the text of a source position, such as `kernels.py:12`. If the index has no position, the text is empty. */
 function sourceText(source_position) {
   const at = model.source_positions[source_position];
   return at ? `${model.files[at.file].split("/").pop()}:${at.line}` : "";
 }
 
-/** The name of a kernel without the argument types that cuTile appends. */
+/** Returns the name of a kernel without the argument types that cuTile appends to it. */
 function shortKernelName(name) { return name.replace(/_Kt1_.*/, ""); }

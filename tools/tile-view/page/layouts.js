@@ -1,4 +1,5 @@
-// Layout drawing: the warp, lane and register of each tile element.
+// Draws a layout: the warp, lane and register of each tile element.
+/** Maximum number of elements of a tile that is drawn. */
 const MOST_CELLS = 1 << 20;
 
 class LayoutDrawing {
@@ -19,8 +20,8 @@ class LayoutDrawing {
   show(into) {
     if (!model.layouts.length) return into.append("There is no layout before .as.");
     const list = model.layouts.map((layout, index) => {
-      const of = layout.uses.map((use) => [...use.shape, use.elem].join("x")).join(", ");
-      return element("button", { "aria-pressed": String(index === this.chosen), click: () => this.choose(index) }, `${layout.name}  ${of}`);
+      const tileTypes = layout.uses.map((use) => [...use.shape, use.elem].join("x")).join(", ");
+      return element("button", { "aria-pressed": String(index === this.chosen), click: () => this.choose(index) }, `${layout.name}  ${tileTypes}`);
     });
     this.right = element("div", {});
     into.append(element("div", { class: "split" }, element("div", { class: "list", id: "layout-list" }, list), this.right));
@@ -58,7 +59,7 @@ class LayoutDrawing {
     return element("div", {}, element("b", {}, `${layout.name} `), counts, " of ", uses, " coloured by ", by, " ", find);
   }
 
-  /** The basis vectors of the layout: the coordinate offset of each bit of the register, lane and warp number. */
+  /** Shows the basis vectors of the layout: the coordinate offset of each bit of the register, lane and warp number. */
   bases() {
     const step = (basis) => (basis ? `+(${coordinates(basis, this.shape).join(",")})` : "copies");
     const line = (name) => element("div", {}, `${name.padEnd(9)}`, this.layout[name].map(step).join("  ") || "no bits");
@@ -104,7 +105,7 @@ class LayoutDrawing {
   }
 }
 
-/** The warp, lane and register of each element. If several registers hold copies, the one with the lowest numbers. */
+/** Returns the warp, lane and register of each element. If an element has copies, returns the copy with the lowest numbers. */
 function owners(layout, elements) {
   const all = new Array(elements);
   for (let warp = 2 ** layout.warp.length - 1; warp >= 0; warp--) {

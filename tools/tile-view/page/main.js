@@ -1,4 +1,4 @@
-// Builds the page and handles the keys.
+// Builds the page from the panes and drawings, and handles the keyboard.
 const TABS = [
   ["layouts", "Layouts", layoutDrawing], ["memory", "Memory", memoryDrawing], ["schedule", "Schedule", scheduleDrawing],
   ["warp_roles", "Warp roles and pipelines", rolesDrawing], ["time", "Predicted time", timeDrawing], ["decisions", "Decisions", decisionsDrawing],
@@ -76,7 +76,7 @@ field.addEventListener("input", () => { if (!field.value) search.run(""); });
 document.getElementById("help-button").addEventListener("click", () => document.getElementById("help").showModal());
 window.addEventListener("resize", () => emit("draw"));
 
-/** The initial selection: the source line with the longest time, or with the most PTX lines. */
+/** Returns the initial selection: the source line with the longest predicted time or, without times, with the most PTX lines. */
 function hottest() {
   const weights = new Map(heat.bySource);
   const ptx = panes.find((pane) => pane.data.name === "ptx");
@@ -90,7 +90,7 @@ function start() {
   document.getElementById("title").title = model.title;
   document.getElementById("facts").textContent = model.target ?? "";
   panes.forEach((pane, index) => {
-    // Initially show the source, the schedule and the PTX.
+    // Initially show the source, the `.sched` file and the PTX. Without a source, show the Tile IR program instead.
     pane.root.hidden = !["source", "sched", "ptx"].includes(pane.data.name) && !(pane.data.name === "tile" && !panes.some((one) => one.data.name === "source"));
     pane.button = element("button", { title: `${pane.data.title}: ${index + 1}`, click: () => toggle(pane) }, pane.data.name.startsWith("source") ? pane.data.title : pane.data.name);
     document.getElementById("chooser").append(pane.button);
@@ -102,12 +102,12 @@ function start() {
   document.getElementById("keys").append(...KEYS.map(([keys, what]) => element("tr", {}, element("td", {}, element("kbd", {}, keys)), element("td", {}, what))));
   document.getElementById("missing").append(...model.missing.map((what) => element("li", {}, `Not shown: ${what}`)));
   selectSource(hottest());
-  // `k.html#memory` opens with that drawing.
+  // The address `k.html#memory` opens the page with the drawing `memory`.
   showTab(Math.max(0, TABS.findIndex(([name]) => `#${name}` === location.hash)));
 }
 start();
 
-// The page follows the system's theme until the button chooses one.
+// The page uses the system's theme until a click on the button selects the other theme.
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   root.dataset.theme = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";

@@ -1,4 +1,4 @@
-// Shared and tensor memory: offsets and live ranges of buffers, the banks of a buffer, and the cost of accesses.
+// Draws shared memory and TMEM: offsets and live ranges of buffers, the banks of a buffer, and the cost of accesses.
 class MemoryDrawing {
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
@@ -17,8 +17,8 @@ class MemoryDrawing {
   }
 
   /**
-   * The buffers of a memory as rectangles: ops from left to right, addresses downwards. The ops of all warps come first, then the
-   * ops of each warp role, although the roles run at the same time.
+   * Draws the buffers of a memory as rectangles: ops from left to right, addresses downwards. The ops that all warps execute come
+   * first. The ops of each warp role follow side by side, although the roles run at the same time.
    */
   map(space, size, unit) {
     const view = model.functions[this.function];
@@ -45,12 +45,12 @@ class MemoryDrawing {
     return element("svg", { id: `${space}-map`, width, height }, warp_roles, rects, labels, axis);
   }
 
-  /** A label, if it fits between two x coordinates. */
+  /** Returns a label if it fits between two x coordinates. */
   labelIfFits(word, from, to) {
     return 7 * word.length < to - from ? element("text", { class: "faint", x: from, y: 12 }, word) : undefined;
   }
 
-  /** The accesses to a buffer, and the drawing of its elements. */
+  /** Shows the accesses to a buffer, and draws its elements. */
   details(buffer) {
     const view = model.functions[this.function];
     const rows = buffer.accesses.map((access) => {
@@ -64,7 +64,7 @@ class MemoryDrawing {
     return element("div", { class: "split" }, element("div", {}, element("b", {}, title), accesses), buffer.space === "tensor" ? this.lanes(buffer) : this.banks(buffer));
   }
 
-  /** The element in each lane and TMEM column, coloured by row of the tile. */
+  /** Draws the element in each TMEM lane and column. The colour shows the element's row in the tile. */
   lanes(buffer) {
     const parts = Math.log2(Math.max(1, 4 / Math.max(1, buffer.elem_bytes))), columns = Math.log2(buffer.size);
     const size = Math.max(2, Math.min(8, Math.floor(640 / buffer.size)));
@@ -94,7 +94,7 @@ class MemoryDrawing {
     return element("div", {}, status, canvas);
   }
 
-  /** The shared-memory bank of the first byte of each element. */
+  /** Draws the shared-memory bank of the first byte of each element. */
   banks(buffer) {
     const columns = buffer.shape.length > 1 ? buffer.shape.at(-1) : Math.min(buffer.shape[0] ?? 1, 64);
     const elements = buffer.shape.reduce((product, extent) => product * extent, 1);
@@ -129,14 +129,14 @@ class MemoryDrawing {
   }
 }
 
-/** Buttons for functions, if there are several. */
+/** Creates a button for each function, if there are several. A click selects the function in the drawing. */
 function functionChooser(drawing) {
   if (model.functions.length < 2) return element("div", {});
   return element("div", {}, model.functions.map((view, index) =>
     element("button", { "aria-pressed": String(index === drawing.function), click: () => { [drawing.function, drawing.chosen] = [index, 0]; emit("draw"); } }, shortKernelName(view.name))));
 }
 
-/** Goes to the line of an op in the `.sched` pane. */
+/** Selects the line of an op in the `.sched` pane, and shows the pane. */
 function goToOp(view, op) {
   const pane = panes.find((pane) => pane.data.name === "sched");
   if (!pane || view.rows[op] === undefined) return;

@@ -1,7 +1,7 @@
-// Texts side by side. Only visible rows are in the document.
+// Shows the texts side by side, links lines of the same source position, and searches. Only the rows in view are HTML elements.
 const ROW_HEIGHT = 18;
 
-/** Computes the share of the predicted time of each PTX line and each source line. */
+/** Computes each PTX line's and each source line's share of the predicted time. */
 function computeHeat() {
   const byNumber = new Map((model.time?.lines ?? []).map((line) => [line.line, line]));
   const ptx = model.panes.find((pane) => pane.name === "ptx");
@@ -10,25 +10,28 @@ function computeHeat() {
   ptx?.numbers.forEach((number, row) => {
     const time = byNumber.get(number);
     let line = key(row);
-    // Waits, barriers and branches have the source line of their loop. Count their time for the op that waits, that is, the next op
-    // with another line.
+    // Waits, barriers and branches have the source line of their loop. Attribute their time to the op that the wait delays: usually
+    // the next op with another line.
     if (time && loops.has(line) && WAITS.test(ptx.lines[row])) line = lineOfWaitingOp(ptx, row, key, loops) ?? line;
     if (line && time) bySource.set(line, (bySource.get(line) ?? 0) + time.part);
   });
   return { byNumber, bySource };
 }
 
+/** Matches a PTX line that waits, synchronizes or branches. */
 const WAITS = /\b(mbarrier|barrier|bar\.sync|wait_group|wait_all|commit_group|fence|bra|tcgen05\.wait|elect)\b/;
 
-/** The source lines of the loop ops of the program. */
+/** Returns the source lines of the loop ops of the program. */
 function loopLines() {
   const texts = model.panes.filter((pane) => ["tile", "aa", "as", "sched"].includes(pane.name));
   const lines = texts.flatMap((text) => text.lines.map((line, row) => /(^|= )\s*(for|loop)\b/.test(line) && model.source_positions[text.source_positions[row]]));
   return new Set(lines.filter(Boolean).map((at) => `${at.file}:${at.line}`));
 }
 
-/** The source line of the op that a wait in this row delays: of the next instruction in the loop body whose line is not that of a
- *  loop. If there is none, the line of the last such instruction before the row. */
+/**
+ * Returns the source line of the op that a wait in this row delays. It is the line of the next instruction in the loop body that
+ * does not have the line of a loop. If there is no such instruction, it is the line of the last one before the row.
+ */
 function lineOfWaitingOp(ptx, row, key, loops) {
   const own = key(row), isOp = (at) => key(at) && !loops.has(key(at));
   for (let at = row + 1; at < ptx.lines.length; at++) {
@@ -40,7 +43,7 @@ function lineOfWaitingOp(ptx, row, key, loops) {
 }
 const heat = computeHeat();
 
-/** A text of the page. `at` is its current row. */
+/** A text of the page. `data` is its part of the model, and `at` is the current row. */
 class Pane {
   constructor(data) {
     this.data = data;
@@ -61,7 +64,7 @@ class Pane {
     });
   }
 
-  /** The rows that come from the selected source line. */
+  /** Returns the rows that the compiler generated from the selected source line. */
   linked() {
     const at = model.source_positions[state.source_position];
     return at ? this.byLine.get(`${at.file}:${at.line}`) ?? [] : [];
@@ -90,13 +93,13 @@ class Pane {
     return div;
   }
 
-  /** Whether a source position equals the selected one, or agrees in the line if one of them has no column. */
+  /** Returns whether a position on the selected line has the selected column too. Without a column, it matches every column. */
   isExact(source_position) {
     const [one, other] = [model.source_positions[source_position], model.source_positions[state.source_position]];
     return source_position === state.source_position || one.column === 0 || other.column === 0;
   }
 
-  /** The share of the predicted time of a row. Only PTX and source panes show it. */
+  /** Shows a row's share of the predicted time. Only PTX and source panes have this column. */
   heat(row) {
     if (!model.time) return undefined;
     let part, why = "";
@@ -139,7 +142,7 @@ class Pane {
 const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 const WORDS = /(\/\/.*$|\/\*[^*]*\*\/)|(%[\w.]+)|(#\d+)(?=[,>)\]])|\b(buffer: )(\d+)|\b(layout: )(\d+)|(\b-?\d[\w.]*)/g;
 
-/** Converts a line to HTML with coloured comments, values, layouts, buffers and numbers. */
+/** Converts a line of text to HTML with coloured comments, values, layouts, buffers and numbers. */
 function highlight(line) {
   const plain = (text) => text.replace(/[&<>]/g, (char) => ESCAPES[char]);
   let out = "", end = 0;
@@ -181,7 +184,7 @@ function selectSource(source_position, from) {
   emit("select", source_position);
 }
 
-/** Goes to the next or previous linked line of the active pane. */
+/** Moves to the next or previous line of the active pane that has the selected source line. */
 function nextLinked(step) {
   const rows = state.pane.linked();
   const next = step > 0 ? rows.find((row) => row > state.pane.at) ?? rows[0] : rows.findLast((row) => row < state.pane.at) ?? rows.at(-1);
@@ -202,7 +205,7 @@ function applyVisibility() {
   }
 }
 
-/** The search in all visible panes. */
+/** The state of the text search. A search covers all visible panes. */
 const search = {
   words: "",
   matches: [],

@@ -1,4 +1,4 @@
-// The schedules of pipelined loops: unit occupancy over several iterations.
+// Draws the schedules of pipelined loops: the units that ops occupy over several iterations.
 class ScheduleDrawing {
   constructor() { [this.function, this.chosen] = [0, 0]; }
 

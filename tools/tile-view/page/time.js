@@ -1,4 +1,4 @@
-// The report of tile-time, and the decisions of passes.
+// Shows the report of tile-time, and the decisions of passes.
 const timeDrawing = {
   show(into) {
     const { time } = model;
@@ -24,7 +24,7 @@ const timeDrawing = {
       element("div", {}, table(["saves", "what if", "how"], advice), this.sources())));
   },
 
-  /** The source lines with the longest times. */
+  /** Lists the twelve source lines with the longest predicted times. */
   sources() {
     const rows = [...heat.bySource].sort((one, other) => other[1] - one[1]).slice(0, 12).map(([key, part]) => {
       const [file, line] = key.split(":").map(Number);

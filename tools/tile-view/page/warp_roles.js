@@ -1,4 +1,4 @@
-// The warp roles of a CTA, and the pipelines between them.
+// Draws the warp roles of a CTA, and the pipelines between them.
 const rolesDrawing = {
   function: 0,
   show(into) {
@@ -19,8 +19,10 @@ const rolesDrawing = {
     into.append(element("p", {}), table(["pipeline", "producer", "consumers", "buffers", "stages", "filled by", "arrivals"], pipelines));
   },
 
-  /** The warp roles side by side; the width shows the number of warps. Below them, an arrow for each pipeline from its producer to
-   *  each of its consumers. */
+  /**
+   * Draws the warp roles side by side; the width shows the number of warps. Below them, each pipeline has an arrow from its producer
+   * to each of its consumers.
+   */
   picture(view, warp_roles) {
     const totalWarps = warp_roles.reduce((sum, warp_role) => sum + warp_role.warps, 0), available = Math.min(900, window.innerWidth - 60);
     const label = (warp_role) => `${warp_role.name} (${withUnit(warp_role.warps, "warp")})`;

@@ -1,4 +1,5 @@
-//! Data of the drawings: layouts, buffers with live ranges and bank conflicts, warp roles, pipelines and loop schedules.
+//! Computes the data of the page's drawings: layouts, buffers with live ranges and bank conflicts, warp roles, pipelines and loop
+//! schedules.
 
 use crate::model::{
     AccessView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, OccupiedSpan, PipelineView, RoleSpanView,
@@ -15,7 +16,7 @@ use tileas::effects::{AccessKind, BufferAccess, Proxy};
 use tileas::verify::TileAsOp;
 use tileas::{CopyAtom, Layout, Space};
 
-/// The layouts of a module, each with the tile types that use it.
+/// Returns the layouts of a module, each with the tile types that use it.
 pub(crate) fn layout_views(module: &Module) -> Vec<LayoutView> {
     let mut uses = Uses::default();
     module.functions.iter().for_each(|function| uses.add(&function.body, &function.attrs.program));
@@ -33,7 +34,7 @@ pub(crate) fn layout_views(module: &Module) -> Vec<LayoutView> {
     module.layouts.iter().map(layout_view).collect()
 }
 
-/// The view of a function. `rows` are the rows of its ops in the text pane.
+/// Returns the view of a function. `rows` has the row of each op in the text pane.
 pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usize>) -> FunctionView {
     let attrs = &function.attrs;
     let live_ranges = live_ranges::live_ranges(function);
@@ -96,6 +97,7 @@ pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usiz
     }
 }
 
+/// Returns the view of a buffer access. `op_number` is the position of the op in program order.
 fn access_view(module: &Module, function: &Function, op_number: usize, op: base::ir::Op, access: &BufferAccess) -> AccessView {
     let node = &function.body.ops[op];
     let layout_and_copy_atom = layout_and_copy_atom(module, function, op);
@@ -124,7 +126,7 @@ fn access_view(module: &Module, function: &Function, op_number: usize, op: base:
     }
 }
 
-/// The register layout and the copy atom of an op that copies a tile to or from shared memory.
+/// Returns the register layout and the copy atom of an op that copies a tile to or from shared memory.
 fn layout_and_copy_atom<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Option<(&'a Layout, CopyAtom)> {
     use tileas::Op as TileasOp;
     let node = &function.body.ops[op];
@@ -138,7 +140,7 @@ fn layout_and_copy_atom<'a>(module: &'a Module, function: &Function, op: base::i
     }
 }
 
-/// The atom of an MMA or of a tensor-memory op.
+/// Returns the text of the atom of an MMA or of a TMEM op.
 fn mma_or_tmem_atom(op: &tileas::Op) -> Option<String> {
     match op {
         tileas::Op::Mma { atom, .. } => Some(atom.name().into()),
@@ -149,8 +151,8 @@ fn mma_or_tmem_atom(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// The schedules of the loops that are not materialized yet, each with the name of its function. `trace` is the file that
-/// `tile-sched --schedule-trace` writes. It gives the cycles in which each op occupies a unit.
+/// Returns the schedules of the loops, each with the name of its function. The file is from before materialization, which removes
+/// the schedules. `trace` is the file that `tile-sched --schedule-trace` writes: the cycles in which each op occupies a unit.
 pub(crate) fn loop_views(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
     let occupied = occupied_spans(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(loop_index, schedule)| {
@@ -177,8 +179,8 @@ pub(crate) fn loop_views(file: &File<Module>, trace: &[u8], source_positions: &m
     views.collect()
 }
 
-/// The events of the first iteration in a trace, each with the index of its loop. The trace shows a loop as a process (`pid`), and
-/// a unit as a thread (`tid`).
+/// Returns the events of the first iteration in a trace, each with the index of its loop. The trace represents a loop as a process
+/// (`pid`), and a unit as a thread (`tid`).
 fn occupied_spans(trace: &[u8]) -> Vec<(usize, OccupiedSpan)> {
     let events: Vec<serde_json::Value> = serde_json::from_slice(trace).unwrap_or_default();
     let integer_field = |event: &serde_json::Value, field: &str| event[field].as_i64();
@@ -191,7 +193,7 @@ fn occupied_spans(trace: &[u8]) -> Vec<(usize, OccupiedSpan)> {
         .collect();
     let occupied_span = |event: &serde_json::Value| {
         let (pid, tid) = (integer_field(event, "pid")?, integer_field(event, "tid")?);
-        // `mma 12 of 0`: the op's position in the loop body is 12, and the iteration is 0.
+        // In the event name `mma 12 of 0`, 12 is the op's position in the loop body, and 0 is the iteration.
         let mut words = event["name"].as_str().filter(|_| event["ph"] == "X")?.rsplit(' ');
         let (iteration, _, op) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
         let unit = units.iter().find(|unit| (unit.0, unit.1) == (pid, tid))?.2.clone();
@@ -201,7 +203,7 @@ fn occupied_spans(trace: &[u8]) -> Vec<(usize, OccupiedSpan)> {
     events.iter().filter_map(occupied_span).collect()
 }
 
-/// The decisions in the pass log.
+/// Returns the decisions in the pass log of an envelope.
 pub(crate) fn decisions(envelope: &Envelope, source_positions: &mut SourceTable) -> Vec<Decision> {
     let decision = |entry: &base::envelope::LogEntry| Decision {
         pass: entry.pass.clone(),

@@ -71,7 +71,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Builds the model from all files.
+/// Builds the data of the page from the stage files. `folders` has the paths in which to search for source files.
 fn build_model(session: &Session, mut files: StageFiles, folders: &[PathBuf]) -> Result<Model> {
     let mut source_positions = SourceTable::default();
     let mut model = Model { producer: session.producer(), time: files.time.take(), missing: files.missing, ..Model::default() };

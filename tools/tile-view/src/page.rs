@@ -3,9 +3,11 @@
 use crate::model::Model;
 use base::diag::{Diagnostic, Result};
 
+/// The HTML of the page, with placeholders `{{...}}`.
 const TEMPLATE: &str = include_str!("../page/page.html");
+/// The style sheet that replaces `{{style}}`.
 const STYLE: &str = include_str!("../page/style.css");
-/// Ordered by dependence: each script uses definitions of the earlier scripts.
+/// The scripts of the page, ordered by dependence: the top level of a script uses only definitions of earlier scripts.
 const SCRIPTS: [&str; 8] = [
     include_str!("../page/basics.js"),
     include_str!("../page/panes.js"),
@@ -17,12 +19,12 @@ const SCRIPTS: [&str; 8] = [
     include_str!("../page/main.js"),
 ];
 
-/// The data of the page as JSON.
+/// Returns the data of the page as JSON.
 pub(crate) fn model_json(model: &Model) -> Result<String> {
     serde_json::to_string(model).map_err(|error| Diagnostic::io("VIW004", format!("the model cannot be written: {error}")))
 }
 
-/// Generates the page: fills the placeholders `{{...}}` of the template.
+/// Generates the page by replacing the placeholders `{{...}}` of the template.
 pub(crate) fn render_page(model: &Model) -> Result<String> {
     // Without `<` the model can neither close its script element nor open a comment.
     let data = model_json(model)?.replace('<', "\\u003c");
@@ -32,8 +34,8 @@ pub(crate) fn render_page(model: &Model) -> Result<String> {
         ("{{model}}", data),
         ("{{script}}", SCRIPTS.join("\n")),
     ];
-    // Replace each placeholder once, in the order of the template. Inserted text may contain a placeholder, so the search continues
-    // after it.
+    // Replace each placeholder once, in the order of the template. An inserted text may contain a placeholder, so each search
+    // starts after the inserted text.
     let (mut out, mut rest) = (String::new(), TEMPLATE);
     for (placeholder, text) in replacements {
         let (before, after) = rest.split_once(placeholder).expect("the template has each placeholder, in order");
@@ -44,6 +46,7 @@ pub(crate) fn render_page(model: &Model) -> Result<String> {
     Ok(out + rest)
 }
 
+/// Escapes the characters that end a text in HTML.
 fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

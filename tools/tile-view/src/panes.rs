@@ -1,5 +1,5 @@
-//! The text panes of the page. A pane has the lines of one file and the source position of each line. The lines omit the locations
-//! of the file, because the page shows them as links between lines of different panes.
+//! Builds the text panes of the page. A pane has the lines of one file and the source position of each line. The texts omit
+//! locations, because the page shows them as links between lines of different panes.
 
 use crate::model::{Model, Pane, SourcePosition};
 use base::diag::Result;
@@ -7,7 +7,7 @@ use base::{DebugInfo, File, Loc, Locations, Payload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Interned source files and source positions. A position has one index for all panes.
+/// Interned source files and source positions. Equal positions have the same index in all panes.
 #[derive(Debug, Default)]
 pub(crate) struct SourceTable {
     files: Vec<String>,
@@ -19,11 +19,12 @@ pub(crate) struct SourceTable {
 pub(crate) const NO_SOURCE_POSITION: i64 = -1;
 
 impl SourceTable {
-    /// The index of the source position of a location.
+    /// Returns the index of the source position of a location.
     pub(crate) fn index_of_loc(&mut self, debug: &DebugInfo, loc: Loc) -> i64 {
         debug.position(loc).map_or(NO_SOURCE_POSITION, |(file, line, column)| self.intern(file, line, column))
     }
 
+    /// Returns the index of a source position. Adds the file and the position if they are new.
     fn intern(&mut self, file: &str, line: u32, column: u32) -> i64 {
         let file = self.files.iter().position(|known| known == file).unwrap_or_else(|| {
             self.files.push(file.into());
@@ -43,10 +44,11 @@ impl SourceTable {
 }
 
 impl Pane {
+    /// Returns a pane without lines.
     fn new(name: &str, title: &str) -> Pane {
         Pane { name: name.into(), title: title.into(), ..Pane::default() }
     }
-    /// Appends a line. `number` is its line number in the file.
+    /// Appends a line to the pane. `number` is its line number in the file.
     fn push(&mut self, number: usize, text: &str, source_position: i64) {
         self.lines.push(text.replace('\t', "    "));
         self.numbers.push(number as u32);
@@ -54,7 +56,7 @@ impl Pane {
     }
 }
 
-/// The pane of the Tile IR program, in the reference printer's format.
+/// Returns the pane of the Tile IR program, in the text form of NVIDIA's disassembler.
 pub(crate) fn tile_pane(file: &File<tileir::Module>, source_positions: &mut SourceTable) -> Pane {
     let text = tileir::text::print(&file.payload, Some(&file.envelope.debug));
     let definitions = location_aliases(&text);
@@ -69,7 +71,7 @@ pub(crate) fn tile_pane(file: &File<tileir::Module>, source_positions: &mut Sour
     pane
 }
 
-/// Parses the location aliases that follow the program text.
+/// Returns the definition of each location alias. The definitions are the lines `#loc = …` after the program text.
 fn location_aliases(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(" = ")).collect()
 }
@@ -92,7 +94,7 @@ fn resolve_alias<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> O
     None
 }
 
-/// The pane of a stage file, without its envelope.
+/// Returns the pane of a stage file, without its envelope.
 pub(crate) fn stage_pane<P: Payload>(name: &str, title: &str, file: &File<P>, source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new(name, title);
     for (number, line) in file.payload.print(&file.envelope, Locations::Named).lines().enumerate() {
@@ -118,7 +120,7 @@ fn split_location(line: &str) -> (String, Option<Loc>) {
     }
 }
 
-/// For each function, the rows of a stage's pane that contain its ops, in program order.
+/// Returns, for each function, the rows of a stage's pane that contain its ops, in program order.
 pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     let mut functions: Vec<Vec<usize>> = Vec::new();
     let mut in_header = false;
@@ -145,8 +147,8 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     functions
 }
 
-/// The pane of PTX, without its envelope and location directives. An instruction that LLVM moved has no directive of its own; it
-/// gets the position of the preceding `.loc`.
+/// Returns the pane of the PTX, without its envelope and location directives. An instruction without a `.loc` of its own gets the
+/// position of the preceding `.loc`.
 pub(crate) fn ptx_pane(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let text = String::from_utf8_lossy(bytes);
     let mut file_names: BTreeMap<u32, String> = BTreeMap::new();
@@ -180,7 +182,7 @@ pub(crate) fn ptx_pane(bytes: &[u8], source_positions: &mut SourceTable) -> Pane
     pane
 }
 
-/// The pane of the SASS that nvdisasm prints, without the location comments.
+/// Returns the pane of the SASS that nvdisasm prints, without the location comments.
 pub(crate) fn sass_pane(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new("sass", "SASS");
     let mut source_position = NO_SOURCE_POSITION;

@@ -6,41 +6,42 @@ use common::{Input, Session};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The options with which `tile-view` runs the stage tools.
+/// The options of `tile-view` that it forwards to the stage tools.
 #[derive(Debug, Default)]
 pub(crate) struct StageRequest {
     pub(crate) target: Option<String>,
     pub(crate) level: Option<u8>,
     pub(crate) launch: Option<PathBuf>,
-    /// The GPU of a prediction.
+    /// The GPU for which `tile-time` predicts the time.
     pub(crate) gpu: Option<String>,
 }
 
-/// The files of all stages, from the stage of the input on.
+/// The files of the input's stage and of all later stages. A field is none if the file is missing.
 #[derive(Debug, Default)]
 pub(crate) struct StageFiles {
-    /// The `.tile` file; the next fields are the files of the later stages.
+    /// The `.tile` file. The next fields have the files of the later stages.
     pub(crate) tile: Option<Vec<u8>>,
     pub(crate) aa: Option<Vec<u8>>,
     pub(crate) as_file: Option<Vec<u8>>,
-    /// A `.sched` file that still contains the scheduled loops, before materialization, and the trace of the units that their ops
-    /// occupy.
+    /// A `.sched` file from before materialization, which still contains the loop schedules, and the trace of the units that the
+    /// ops occupy.
     pub(crate) scheduled: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) sched: Option<Vec<u8>>,
     pub(crate) ptx: Vec<u8>,
     pub(crate) sass: Option<Vec<u8>>,
     pub(crate) time: Option<serde_json::Value>,
-    /// Missing files, with reasons.
+    /// The files that could not be generated, each with the reason.
     pub(crate) missing: Vec<String>,
 }
 
-/// The folder in which the stage tools run, and the folder of the tools themselves.
+/// A temporary folder in which the stage tools run, and the folder that contains the tools.
 struct ToolFolder {
     folder: tempfile::TempDir,
     tools_folder: PathBuf,
 }
 
 impl ToolFolder {
+    /// Creates a temporary folder. The tools are in the folder of this executable.
     fn new() -> Result<ToolFolder> {
         let folder = tempfile::Builder::new().prefix("tile-view-").tempdir();
         let folder =
@@ -50,24 +51,27 @@ impl ToolFolder {
         Ok(ToolFolder { folder, tools_folder })
     }
 
+    /// Returns the path of a file in the temporary folder.
     fn path_of(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
+    /// Writes an input file of a tool.
     fn write_input(&self, name: &str, bytes: &[u8]) -> Result<()> {
         common::write_file(Some(&self.path_of(name)), bytes)
     }
 
+    /// Reads an output file of a tool.
     fn read(&self, name: &str) -> Result<Vec<u8>> {
         Ok(common::read_file(Some(&self.path_of(name)))?.bytes.to_vec())
     }
 
-    /// Runs a tool of Tileworks in the folder. Returns the error that the tool reports.
+    /// Runs a tool of Tileworks in the temporary folder. If the tool fails, returns the error that it reports.
     fn run_tool(&self, tool: &str, words: &[&str]) -> Result<()> {
         self.run_command(tool, Command::new(self.tools_folder.join(tool)).args(["--error-format=json"]).args(words)).map(|_| ())
     }
 
-    /// Runs a command in the folder and returns its standard output.
+    /// Runs a command in the temporary folder and returns its standard output.
     fn run_command(&self, name: &str, command: &mut Command) -> Result<Vec<u8>> {
         let output = common::child::run_captured(command.current_dir(self.folder.path()), None);
         let output =
@@ -88,7 +92,8 @@ impl ToolFolder {
     }
 }
 
-/// The position of the input's stage in the pipeline: 0 for a program, 1 for `.aa`, 2 for `.as`, 3 for `.sched`, 4 for PTX.
+/// Returns the position of the input's stage in the pipeline: 0 for a Tile IR program, 1 for `.aa`, 2 for `.as`, 3 for `.sched` and
+/// 4 for PTX.
 fn stage_index(input: &Input) -> Result<usize> {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text => Ok(0),
@@ -105,7 +110,7 @@ fn stage_index(input: &Input) -> Result<usize> {
     }
 }
 
-/// Generates the files of all stages from the input on.
+/// Generates the files of the input's stage and of all later stages.
 pub(crate) fn generate_files(session: &mut Session, input: &Input, request: &StageRequest) -> Result<StageFiles> {
     let (tool_folder, input_stage) = (ToolFolder::new()?, stage_index(input)?);
     let file_names = ["k.tile", "k.aa", "k.as", "k.sched", "k.ptx"];
@@ -122,7 +127,7 @@ pub(crate) fn generate_files(session: &mut Session, input: &Input, request: &Sta
     let words_with = |words: &[&'static str], option: &Option<String>| -> Vec<String> {
         words.iter().map(|word| word.to_string()).chain(option.clone()).collect()
     };
-    // If the input is a `.sched` file, `tile-sched` reads it. An edited schedule therefore gets the passes that it still lacks.
+    // `tile-sched` also runs if the input is a `.sched` file. It runs the passes that have not yet run on an edited schedule.
     let stage_commands: [(usize, &str, Vec<String>); 4] = [
         (1, "tile-lower-aa", words_with(&["k.tile", "-o", "k.aa"], &level_option)),
         (2, "tile-lower-as", words_with(&["k.aa", "-o", "k.as"], &target_option)),
@@ -142,7 +147,7 @@ pub(crate) fn generate_files(session: &mut Session, input: &Input, request: &Sta
     if input_stage <= 3 {
         let schedule_input = if input_stage == 3 { "k.sched" } else { "k.as" };
         let words = ["--stop-after=alloc", "--schedule-trace=trace.json", schedule_input, "-o", "placed.sched"];
-        // A file whose loops are already materialized has no schedules; the page then draws none.
+        // The command fails on a file whose loops are already materialized. The page then draws no schedules.
         files.scheduled = tool_folder
             .run_tool("tile-sched", &words)
             .and_then(|()| Ok((tool_folder.read("placed.sched")?, tool_folder.read("trace.json")?)))
@@ -157,7 +162,7 @@ pub(crate) fn generate_files(session: &mut Session, input: &Input, request: &Sta
     Ok(files)
 }
 
-/// The name of a stage by its position in the pipeline.
+/// Returns the name of the stage with this position in the pipeline.
 fn stage_name(number: usize) -> &'static str {
     ["tile", "aa", "as", "sched", "ptx"][number]
 }
@@ -179,7 +184,7 @@ fn disassemble(tool_folder: &ToolFolder, files: &mut StageFiles) -> Result<()> {
     let sass_file = std::fs::File::create(tool_folder.path_of("k.sass"));
     let sass_file =
         sass_file.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::os_error_text(&error))))?;
-    // Write to a file, because captured output of children is bounded.
+    // Write to a file, because `run_captured` limits the size of the output that it captures.
     let status = common::child::command(&nvdisasm)
         .args(["-g", "-c", "k.cubin"])
         .current_dir(tool_folder.folder.path())
@@ -193,13 +198,14 @@ fn disassemble(tool_folder: &ToolFolder, files: &mut StageFiles) -> Result<()> {
     Ok(())
 }
 
+/// Finds nvdisasm next to ptxas or in `PATH`.
 fn nvdisasm(ptxas: &Path) -> Option<PathBuf> {
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     let folders = ptxas.parent().map(PathBuf::from).into_iter().chain(std::env::split_paths(&search_path));
     folders.map(|folder| folder.join("nvdisasm")).find(|path| path.is_file())
 }
 
-/// The report of `tile-time` for a launch.
+/// Returns the report of `tile-time` for a launch.
 fn predict(tool_folder: &ToolFolder, launch: &Path, gpu: Option<&str>) -> Result<serde_json::Value> {
     let launch = std::path::absolute(launch).unwrap_or_else(|_| launch.to_path_buf());
     let launch = launch.to_string_lossy().into_owned();

@@ -124,6 +124,7 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverErr
 
 /// Prints the progress of a batch.
 struct Progress {
+    /// The number of jobs.
     total: usize,
     style: Style,
     is_terminal: bool,

@@ -13,14 +13,18 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+/// The first bytes of each entry.
 const MAGIC: &[u8] = b"tileworks cache 2\n";
+/// The size of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
 
+/// A cache folder and the limit of its size.
 pub(crate) struct Cache {
     folder: PathBuf,
     limit_bytes: u64,
 }
 
+/// The key of a cache entry.
 pub(crate) struct Key(blake3::Hash);
 
 impl Key {
@@ -122,6 +126,7 @@ impl Cache {
         entries.collect()
     }
 
+    /// The path of the entry of a key.
     fn entry_path(&self, key: &Key) -> PathBuf {
         let name = key.0.to_hex();
         self.folder.join("entries").join(&name.as_str()[..2]).join(&name.as_str()[2..])
@@ -175,6 +180,7 @@ fn encode_entry(key: &Key, compiled: &Compiled) -> Vec<u8> {
     [MAGIC, blake3::keyed_hash(key.0.as_bytes(), &content).as_bytes(), &content].concat()
 }
 
+/// Decodes an entry. Returns `None` if it is damaged or belongs to another key.
 fn decode_entry(key: &Key, bytes: &[u8]) -> Option<Compiled> {
     let (hash, content) = bytes.strip_prefix(MAGIC)?.split_at_checked(HASH_BYTES)?;
     if blake3::keyed_hash(key.0.as_bytes(), content).as_bytes() != hash {

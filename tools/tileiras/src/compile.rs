@@ -17,6 +17,7 @@ use std::time::Instant;
 
 /// The output of a compilation and its messages.
 pub(crate) struct Compiled {
+    /// The bytes of the output file.
     pub(crate) output: Vec<u8>,
     /// The text for standard error.
     pub(crate) text: String,

@@ -37,13 +37,16 @@ for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nv
 
 /// The state of a component, and how to install or repair it.
 struct Finding {
+    /// The component that was checked, as the report names it.
     label: &'static str,
     state: ComponentState,
+    /// What the check found, such as a path and a version.
     text: String,
     /// How to install or repair the component.
     help: Option<String>,
 }
 
+/// The state of a component of the installation.
 #[derive(PartialEq)]
 enum ComponentState {
     Good,
@@ -143,6 +146,7 @@ fn check_libdevice() -> Vec<Finding> {
     vec![toolkit_finding("libdevice", toolkit::libdevice(), |_| String::new())]
 }
 
+/// The finding for a component of the CUDA toolkit. `suffix` returns text to append if the component was found.
 fn toolkit_finding(
     label: &'static str,
     found: Result<Component, Box<Diagnostic>>,
@@ -165,6 +169,7 @@ fn is_this_driver(path: &Path) -> bool {
     this_driver.is_some() && std::fs::canonicalize(path).ok() == this_driver
 }
 
+/// Checks that this driver is the first `tileiras` on PATH.
 fn check_search_path() -> Vec<Finding> {
     let drivers_on_path = programs_on_path("tileiras");
     vec![match drivers_on_path.first() {
@@ -184,6 +189,7 @@ fn check_search_path() -> Vec<Finding> {
     }]
 }
 
+/// Checks which clients the Python environment has, and whether their NVIDIA packages match.
 fn check_clients() -> Vec<Finding> {
     let python = programs_on_path("python3").into_iter().chain(programs_on_path("python")).next();
     let mut findings = Vec::new();

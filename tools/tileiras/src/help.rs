@@ -3,6 +3,7 @@
 use crate::options::OPTIONS;
 use common::cl::{Help, Section};
 
+/// The text of `--help` and its variants, in the shape of NVIDIA's output.
 pub(crate) const HELP: Help = Help {
     options: OPTIONS,
     overview: "OVERVIEW: tileiras: Tileworks, an open CUDA Tile IR assembler (not NVIDIA's)\n\n\

@@ -139,6 +139,7 @@ fn execute(program: &str, parsed: &Parsed) -> Result<String, DriverError> {
     }
 }
 
+/// The text that an immediate option prints, such as `--version` or `--help`.
 fn information_text(name: &str) -> String {
     match name {
         "version" => help::version(&toolchain_hash()),

@@ -16,6 +16,7 @@ use std::path::Path;
 
 /// Options that every command receives unchanged: `FORWARDED_FIRST`, then the decision overrides, then `FORWARDED_LAST`.
 const FORWARDED_FIRST: [&str; 3] = ["max-memory", "max-time", "check-bounds"];
+/// The forwarded options after the decision overrides; see `FORWARDED_FIRST`.
 const FORWARDED_LAST: [&str; 15] = [
     "lineinfo",
     "device-debug",

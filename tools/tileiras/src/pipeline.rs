@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 const DEFAULT_PIPELINE: &str = include_str!("../../../pipeline.toml");
 
+/// The stages of a pipeline file, in order.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pipeline {
@@ -24,19 +25,26 @@ const SINGLE_FORMAT_KINDS: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "ho
 /// Size limit of a pipeline file, in bytes.
 const MAX_PIPELINE_FILE_BYTES: u64 = 1 << 20;
 
+/// A stage of a pipeline file: its program, the kinds of files that it reads and writes, and its options.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stage {
     /// The name of a stage tool next to the driver, or a path relative to the folder of the pipeline file.
     tool: String,
+    /// The path of the executable, resolved from `tool`.
     #[serde(skip)]
     program: PathBuf,
+    /// The kind of the stage's input, such as `aa`.
     reads: String,
+    /// The kind of the stage's output.
     writes: String,
+    /// Other kinds of output that `--emit` can request from the stage.
     #[serde(default)]
     emits: Vec<String>,
+    /// The options of the driver that the stage receives.
     #[serde(default)]
     options: Vec<String>,
+    /// Arguments that the stage always receives.
     #[serde(default)]
     arguments: Vec<String>,
 }
@@ -185,6 +193,7 @@ impl Pipeline {
         index.map(|index| (index, None)).ok_or_else(|| format!("no tool of the pipeline writes '{kind}'"))
     }
 
+    /// Checks that a tool of the plan has each pass that `--print-after` names.
     fn check_print_after(&self, parsed: &Parsed, steps: &[Step]) -> Result<(), String> {
         for requested in parsed.values_of("print-after").filter(|pass| *pass != "all") {
             let pass = requested.rsplit(':').next().unwrap_or(requested);
@@ -225,6 +234,7 @@ impl Stage {
         !self.tool.contains('/')
     }
 
+    /// Sets the path of the program from the name of the tool.
     fn resolve_program(&mut self, folder: &Path) {
         self.program = if self.is_stage_tool() { tools_folder().join(&self.tool) } else { folder.join(&self.tool) };
         if self.program.is_relative() {

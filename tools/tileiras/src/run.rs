@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
+/// The number of the signal for a write to a pipe without a reader.
 const SIGPIPE: i32 = 13;
 /// Messages of runtime libraries that run out of memory. The library then aborts with the same signal as after a bug, so only the
 /// message distinguishes the two cases.
@@ -23,20 +24,24 @@ pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) output: Vec<u8>,
+    /// The parsed lines of standard error of all commands.
     pub(crate) stage_output: Vec<StageOutput>,
     /// The first command of the plan that failed.
     pub(crate) failed: Option<Failure>,
 }
 
+/// A command that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The position of the failed command in the plan.
     pub(crate) index: usize,
     pub(crate) tool: String,
+    /// How the command ended, in words.
     pub(crate) status: String,
     pub(crate) end: End,
 }
 
+/// How a failed command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Code(i32),
@@ -59,6 +64,7 @@ pub(crate) enum StageOutput {
     Line(String),
 }
 
+/// The times of a tool's steps in milliseconds, as `--time` prints them in JSON.
 #[derive(serde::Deserialize)]
 struct Times {
     tool: String,
@@ -113,6 +119,7 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     })
 }
 
+/// The command of a step, with `input` as standard input and pipes for standard output and standard error.
 fn command(step: &Step, input: Stdio) -> Command {
     let mut command = Command::new(&step.program);
     command.args(&step.arguments).env(NESTED_VARIABLE, "1").stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -8,6 +8,7 @@ use base::{Body, Loc, Value};
 /// Maximum nesting depth of ops. The limit lets other code walk ops by recursion.
 pub const MAX_NESTED: u32 = 256;
 
+/// The rules for one function, and their inputs.
 struct RegionRules<'a, O, T> {
     body: &'a Body<O, T>,
     parents: OpParents,
@@ -27,7 +28,7 @@ pub fn check_regions<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, root: Region
         let result = node.kind.regions().iter().try_for_each(|region| rules.check_terminated(*region));
         result.and_then(|()| rules.check_arguments(op)).map_err(|message| error_at(op, message))?;
     }
-    // The targets of terminators are valid at this point.
+    // `check_terminator` indexes the regions and arguments that the loop above has checked.
     body.ops.ids().try_for_each(|op| rules.check_terminator(op).map_err(|message| error_at(op, message)))
 }
 
@@ -38,6 +39,7 @@ fn is_allowed_in_combiner(kind: &impl MiddleOp) -> bool {
 }
 
 impl<O: MiddleOp, T: MiddleType> RegionRules<'_, O, T> {
+    /// Checks that a region is one block that ends in a terminator.
     fn check_terminated(&self, region: Region) -> Rule {
         let is_terminated = match self.body.regions[region].blocks[..] {
             [block] => self.body.terminator(block).is_some(),
@@ -58,10 +60,12 @@ impl<O: MiddleOp, T: MiddleType> RegionRules<'_, O, T> {
         require(!views, || format!("{what} include a memref or view, which control flow does not carry"))
     }
 
+    /// The arguments of a region's block.
     fn args(&self, region: Region) -> &[Value] {
         &self.body.blocks[self.body.block_of(region)].args
     }
 
+    /// Checks the arguments of an op's regions.
     fn check_arguments(&self, op: OpId) -> Rule {
         let node = &self.body.ops[op];
         match node.kind.core() {
@@ -85,6 +89,7 @@ impl<O: MiddleOp, T: MiddleType> RegionRules<'_, O, T> {
         }
     }
 
+    /// Checks the arguments of the body of a reduction or scan.
     fn check_combiner_arguments(&self, operands: &[Value], args: &[Value]) -> Rule {
         let core_type = |value: &Value| self.body.ty(*value).core_type();
         let is_element = |arg: &Value, operand: &Value| match core_type(operand) {
@@ -96,6 +101,7 @@ impl<O: MiddleOp, T: MiddleType> RegionRules<'_, O, T> {
         require(pairs, || "its body takes a left and a right element for each operand".into())
     }
 
+    /// Checks that a terminator has a target, and that the target can receive its values.
     fn check_terminator(&self, op: OpId) -> Rule {
         let body = self.body;
         let target = self.parents.target[op.0 as usize];

@@ -90,6 +90,7 @@ impl<O: Operation, T: MiddleType> OpContext<'_, O, T> {
         }
     }
 
+    /// Checks the element-wise ops and constants.
     fn check_elementwise(&self, core: &Core) -> Rule {
         let (elem, shape) = self.result_tile()?;
         let result = CoreType::Tile { elem, shape };
@@ -163,6 +164,7 @@ impl<O: Operation, T: MiddleType> OpContext<'_, O, T> {
         }
     }
 
+    /// Checks that the fact of an `assume` is possible for a value of this type.
     fn check_fact(&self, fact: &Fact, elem: Elem, shape: &[u32]) -> Rule {
         let is_int = elem.scalar().is_some_and(Scalar::is_int);
         let fits = match fact {
@@ -235,6 +237,7 @@ impl<O: Operation, T: MiddleType> OpContext<'_, O, T> {
         require(from == to && fits(shape, other), || "the shapes or elements of operand and result do not fit".into())
     }
 
+    /// Checks that the extents of both operands add up to the result along `dim`, and are equal to it along other dimensions.
     fn check_cat(&self, lhs: Value, rhs: Value, dim: usize) -> Rule {
         let (elem, shape) = self.result_tile()?;
         let ((left_elem, left), (right_elem, right)) = (self.tile(lhs)?, self.tile(rhs)?);

@@ -8,6 +8,7 @@ pub fn is_ptr(elem: Elem) -> bool {
     matches!(elem, Elem::Ptr { .. })
 }
 
+/// The address space of a pointer; `None` for a scalar.
 pub(super) fn space_of(elem: Elem) -> Option<Space> {
     match elem {
         Elem::Ptr { space, .. } => Some(space),
@@ -28,14 +29,17 @@ pub(super) fn is_f32(elem: Elem) -> bool {
     elem == Elem::Scalar(Scalar::F32)
 }
 
+/// Returns whether `ftz` (flush subnormal numbers to zero) is valid for an element type: only f32 supports it.
 pub(super) fn supports_ftz(ftz: bool, elem: Elem) -> bool {
     !ftz || is_f32(elem)
 }
 
+/// Returns whether a rounding mode is one of IEEE 754, not an approximation.
 pub(super) fn is_ieee_rounding(rounding: Rounding) -> bool {
     matches!(rounding, Rounding::NearestEven | Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf)
 }
 
+/// Returns whether a unary operation supports an element type.
 pub(super) fn supports_unary(kind: Unary, elem: Elem) -> bool {
     match kind {
         Unary::AbsI | Unary::NegI { .. } => is_int(elem),
@@ -52,6 +56,7 @@ pub(super) fn supports_unary(kind: Unary, elem: Elem) -> bool {
     }
 }
 
+/// Returns whether a binary operation supports an element type.
 pub(super) fn supports_binary(kind: Binary, elem: Elem) -> bool {
     match kind {
         Binary::AddF { rounding, ftz } | Binary::SubF { rounding, ftz } | Binary::MulF { rounding, ftz } => {
@@ -70,6 +75,7 @@ pub(super) fn supports_binary(kind: Binary, elem: Elem) -> bool {
     }
 }
 
+/// Returns whether a conversion supports these element types.
 pub(super) fn supports_convert(kind: Convert, from: Scalar, to: Scalar) -> bool {
     match kind {
         Convert::ExtI { .. } => from.is_int() && to.is_int() && from.bits() < to.bits(),

@@ -56,6 +56,7 @@ impl<'a, O: Operation, T: MiddleType> OpContext<'a, O, T> {
         require(weak == order.scope.is_none(), || "an access has a scope exactly when it is not weak".into())
     }
 
+    /// Checks a load through pointers.
     pub fn check_load(&self, ptr: Value, mask: Option<Value>, other: Option<Value>, order: Order, token: Option<Value>) -> Rule {
         let result = self.pointee_tile(ptr)?;
         self.check_mask(mask, ptr)?;
@@ -64,6 +65,7 @@ impl<'a, O: Operation, T: MiddleType> OpContext<'a, O, T> {
         self.check_results(&[result, CoreType::Token])
     }
 
+    /// Checks a store through pointers.
     pub fn check_store(&self, ptr: Value, value: Value, mask: Option<Value>, order: Order, token: Option<Value>) -> Rule {
         self.check_types(&[value], self.pointee_tile(ptr)?)?;
         self.check_mask(mask, ptr)?;
@@ -203,7 +205,8 @@ pub fn check_mma_types(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
     require(exists, || format!("there is no MMA of {a} and {b} into {acc}"))
 }
 
-/// Returns whether a multicast access supports an element type. `reduction`: the access combines; `is_load`: it is a load.
+/// Returns whether a multicast access supports an element type. `reduction`: the operation with which the access combines elements.
+/// `is_load`: the access is a load, not a store.
 fn multicast_supports(reduction: Option<MulticastReduction>, is_load: bool, scalar: Scalar) -> bool {
     use MulticastReduction::{Add, Max, Min};
     let is_half = matches!(scalar, Scalar::F16 | Scalar::BF16);
@@ -218,6 +221,7 @@ fn has_32_or_64_bits(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64)
 }
 
+/// Returns whether an atomic operation supports an element type.
 fn atomic_supports(mode: AtomicMode, scalar: Scalar) -> bool {
     match mode {
         AtomicMode::AddF => matches!(scalar, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64),

@@ -25,10 +25,10 @@ use base::text::TypeText;
 use base::{Body, Region, Value};
 use numerics::Scalar;
 
-/// The result of a rule, with the message of a violation.
+/// The result of checking a rule. The error is the message about a violation.
 pub type Rule = Result<(), String>;
 
-/// Returns the message as an error if a condition does not hold.
+/// Returns the message as an error unless the condition `holds` is true.
 pub fn require(holds: bool, message: impl FnOnce() -> String) -> Rule {
     if holds { Ok(()) } else { Err(message()) }
 }
@@ -62,7 +62,7 @@ impl<'a> CoreType<'a> {
     }
 }
 
-/// A format's type.
+/// The type of values in one of the formats `.aa`, `.as` and `.sched`.
 pub trait MiddleType: PartialEq + TypeText {
     fn core_type(&self) -> CoreType<'_>;
     /// Returns whether a value of this type can be forwarded where type `to` is expected.
@@ -71,12 +71,13 @@ pub trait MiddleType: PartialEq + TypeText {
     }
 }
 
-/// A format's op.
+/// The op of one of the formats `.aa`, `.as` and `.sched`.
 pub trait MiddleOp: Operation {
+    /// The core op; `None` for an op that only some formats have.
     fn core(&self) -> Option<&Core>;
     /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     fn is_pure(&self) -> bool;
-    /// The operands and the body of a reduction or scan.
+    /// The operands and the body of a reduction or scan; `None` for other ops.
     fn combination(&self) -> Option<(&[Value], Region)>;
 }
 
@@ -149,7 +150,7 @@ impl<'a, O: Operation, T: MiddleType> OpContext<'a, O, T> {
     }
 }
 
-/// The name of an op in messages: with its first result, if it has one.
+/// The name of an op in messages. It includes the first result of the op, if there is one.
 pub fn describe_op<O: Operation, T>(body: &Body<O, T>, op: OpId) -> String {
     let node = &body.ops[op];
     match node.results.first() {

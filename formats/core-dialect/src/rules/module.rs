@@ -17,6 +17,7 @@ pub fn check_names<'a>(globals: &'a [Global], functions: impl Iterator<Item = &'
     globals.iter().try_for_each(check_global)
 }
 
+/// Checks the number of elements and the alignment of a global.
 fn check_global(global: &Global) -> Rule {
     let count_fits = match &global.value {
         Dense::Splat(_) => true,
@@ -41,9 +42,9 @@ pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
     body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
 }
 
-/// Checks the CLC loop, which iterates over the tile blocks of a CTA. It starts at 0 and steps by 1 up to the block count. It is in
-/// no other loop or condition. Each of the blocks `outermost` contains at most one such loop. Only the iterations of these loops
-/// request the current tile block.
+/// Checks the CLC loop, which iterates over the tile blocks of a CTA. The loop starts at 0 and steps by 1 up to the block count. No
+/// other loop or condition encloses it. Each of the blocks `outermost` contains at most one CLC loop. Only ops in CLC loops request
+/// the current tile block.
 pub fn check_clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
     let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
     if !has_clc_ops {

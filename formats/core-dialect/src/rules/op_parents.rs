@@ -30,6 +30,7 @@ struct Enclosing {
 }
 
 impl OpParents {
+    /// Computes the tables for all ops under `root`.
     pub fn of<O: MiddleOp, T>(body: &Body<O, T>, root: Region) -> OpParents {
         let mut enclosing = vec![Enclosing::default(); body.ops.len()];
         let count = body.ops.len();

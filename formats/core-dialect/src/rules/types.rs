@@ -28,6 +28,7 @@ fn check_memref(memref: &MemRef) -> Rule {
     require(memref.sizes.len() == memref.strides.len(), || "sizes and strides differ in number".into())
 }
 
+/// Checks that the parts of a view's type fit each other.
 fn check_view(view: &View) -> Rule {
     check_memref(&view.memref)?;
     check_extents(&view.tile)?;

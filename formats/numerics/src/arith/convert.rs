@@ -56,11 +56,13 @@ fn map_bits<M: Map1>(to: Scalar, f: impl Fn(u64) -> u64, from: Scalar, map: M) -
     by_word!(from, A => map_bits_from::<A, _, _>(to, f, map))
 }
 
+/// Applies a function of bits to each element, whose word type is `A`.
 fn map_bits_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, f: G, map: M) -> M::Output {
     let mask = to.mask();
     by_word!(to, R => map_bits_between::<A, R, _, _>(|x| f(x) & mask, map))
 }
 
+/// Applies a function of bits to each element, from word type `A` to word type `R`.
 fn map_bits_between<A: Word, R: Word, G: Fn(u64) -> u64, M: Map1>(f: G, map: M) -> M::Output {
     map.map(|x: A| R::from_bits(f(x.bits())))
 }
@@ -72,10 +74,12 @@ fn float_to_float<M: Map1>(from: Scalar, to: Scalar, rounding: Rounding, map: M)
     })
 }
 
+/// Rounds each element to the nearest even value of the target format.
 fn round_to_nearest<A: Format, B: Format, M: Map1>(source: A, target: B, map: M) -> M::Output {
     map.map(|x: A::Word| target.encode_f64(source.to_f64(x)))
 }
 
+/// Converts each element with a function that rounds in the requested direction.
 fn round_in_direction<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f64) -> u64, map: M) -> M::Output {
     map.map(|x: A::Word| R::from_bits(encode(source.to_f64(x))))
 }
@@ -137,6 +141,7 @@ fn int_to_float<M: Map1>(from: Scalar, to: Scalar, signedness: Signedness, round
     by_word!(from, A => int_to_float_from::<A, _, _>(to, encode, map))
 }
 
+/// Converts each integer, whose word type is `A`, to a float with the function `encode`.
 fn int_to_float_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, encode: G, map: M) -> M::Output {
     by_word!(to, R => map_bits_between::<A, R, _, _>(encode, map))
 }

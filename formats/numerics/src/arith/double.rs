@@ -17,6 +17,7 @@ struct Exact {
 const SUM_TOP_BIT: u32 = 125;
 
 impl Exact {
+    /// Decodes a finite `f64`.
     fn of(x: f64) -> Exact {
         let bits = x.to_bits();
         let (exponent, significand) = match (bits >> 52 & 0x7ff) as i32 {
@@ -32,6 +33,7 @@ impl Exact {
         Exact { significand: self.significand << shift, exponent: self.exponent - shift as i32, ..self }
     }
 
+    /// The exact product of two numbers whose significands have at most 64 bits.
     fn product(self, other: Exact) -> Exact {
         Exact {
             negative: self.negative != other.negative,
@@ -56,6 +58,7 @@ impl Exact {
         (significand != 0).then_some(Exact { significand, ..large })
     }
 
+    /// The quotient, with a sticky lowest bit.
     fn quotient(self, other: Exact) -> Exact {
         let (a, b) = (self.with_top_bit_at(127), other.with_top_bit_at(63));
         let sticky = u128::from(!a.significand.is_multiple_of(b.significand));

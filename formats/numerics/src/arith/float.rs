@@ -188,6 +188,7 @@ pub(super) fn unary<M: Map1>(op: Unary, ty: Scalar, map: M) -> M::Output {
     by_format!(ty, format => unary_of(op, format, map))
 }
 
+/// Applies a unary operation in the format of its type.
 fn unary_of<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Output {
     let sign = match format.ty().float_format() {
         Some(layout) if layout.signed => 1u64 << (format.ty().bits() - 1),
@@ -219,6 +220,7 @@ fn unary_of<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Output {
     }
 }
 
+/// Applies a function of `f64` to each element, and rounds the result to nearest even.
 fn map_function<F: Format, M: Map1>(format: F, map: M, ftz: bool, f: impl Fn(f64) -> f64) -> M::Output {
     map.map(|x: F::Word| narrow_flushed(format, f(flush(format.to_f64(x), ftz)), ftz))
 }
@@ -227,6 +229,7 @@ pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
     by_format!(ty, format => binary_of(op, format, map))
 }
 
+/// Applies a binary operation in the format of its type.
 fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
     match op {
         Binary::AddF { rounding, ftz } if is_directed(rounding) => {
@@ -264,10 +267,12 @@ fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
     }
 }
 
+/// Applies an `f64` operation to each pair of elements, and rounds the result to nearest even.
 fn map_nearest<F: Format, M: Map2>(format: F, map: M, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
     map.map(|a: F::Word, b: F::Word| narrow_flushed(format, f(flush(format.to_f64(a), ftz), flush(format.to_f64(b), ftz)), ftz))
 }
 
+/// Applies an operation with a sticky `f64` result to each pair of elements, and rounds the result as requested.
 fn map_directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
     map.map(|a: F::Word, b: F::Word| {
         round_flushed(format, f(flush(format.to_f64(a), ftz), flush(format.to_f64(b), ftz)), rounding, ftz)
@@ -285,6 +290,7 @@ impl Fma {
         by_format!(ty, format => self.apply_in_format(format, map))
     }
 
+    /// Applies the multiply-add in the format of its type.
     fn apply_in_format<F: Format, M: Map3>(self, format: F, map: M) -> M::Output {
         let Fma { rounding, ftz } = self;
         let load = |word: F::Word| flush(format.to_f64(word), ftz);

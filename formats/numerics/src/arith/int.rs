@@ -7,6 +7,7 @@ use super::word::{Map1, Map2, Word};
 use super::{Binary, Predicate, Rounding, Signedness, Unary};
 use crate::Scalar;
 
+/// A mask of the lowest `BITS` bits.
 fn mask<const BITS: u32>() -> u64 {
     u64::MAX >> (64 - BITS)
 }
@@ -42,6 +43,7 @@ pub(super) fn unary<M: Map1>(op: Unary, ty: Scalar, map: M) -> M::Output {
     by_width!(ty, unary_of(op, map))
 }
 
+/// Applies a unary operation to integers of `BITS` bits.
 fn unary_of<W: Word, const BITS: u32, M: Map1>(op: Unary, map: M) -> M::Output {
     match op {
         Unary::AbsI => map.map(|x: W| wrap::<W, BITS>(signed::<BITS>(x).unsigned_abs())),
@@ -54,6 +56,7 @@ pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
     by_width!(ty, binary_of(op, map))
 }
 
+/// Applies a binary operation to integers of `BITS` bits.
 fn binary_of<W: Word, const BITS: u32, M: Map2>(op: Binary, map: M) -> M::Output {
     use Signedness::{Signed, Unsigned};
     let bits = |value: i64| wrap::<W, BITS>(value as u64);
@@ -95,6 +98,7 @@ fn binary_of<W: Word, const BITS: u32, M: Map2>(op: Binary, map: M) -> M::Output
     }
 }
 
+/// Divides with the requested rounding of the quotient. Division by zero gives all ones.
 #[inline(always)]
 fn divide_signed(a: i64, b: i64, rounding: Rounding) -> i64 {
     if b == 0 {
@@ -108,6 +112,7 @@ fn divide_signed(a: i64, b: i64, rounding: Rounding) -> i64 {
     }
 }
 
+/// Divides unsigned numbers with the requested rounding. Division by zero gives all ones.
 #[inline(always)]
 fn divide_unsigned(a: u64, b: u64, rounding: Rounding) -> u64 {
     match (b, rounding) {

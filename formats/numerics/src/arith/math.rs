@@ -1,7 +1,7 @@
 //! `f64` functions that the host's library lacks or defines differently.
 
-/// The larger value. If one operand is NaN, the result is NaN with `propagate_nan`, and the other operand without. +0 is larger
-/// than -0.
+/// The larger value. If one operand is NaN, the result is NaN if `propagate_nan` is set, and else the other operand. +0 is
+/// larger than -0.
 #[inline(always)]
 pub(super) fn max(a: f64, b: f64, propagate_nan: bool) -> f64 {
     if a.is_nan() || b.is_nan() {

@@ -114,19 +114,19 @@ impl Lanes {
     }
 }
 
-/// Applies a function of one operand.
+/// Applies a function of one operand to one element or to all elements of a tile.
 pub(super) trait Map1 {
     type Output;
     fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> Self::Output;
 }
 
-/// Applies a function of two operands.
+/// Applies a function of two operands to one element or to all elements of two tiles.
 pub(super) trait Map2 {
     type Output;
     fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> Self::Output;
 }
 
-/// Applies a function of three operands of one type.
+/// Applies a function of three operands of one type to one element or to all elements of three tiles.
 pub(super) trait Map3 {
     type Output;
     fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Self::Output;

@@ -13,8 +13,8 @@ impl BufferInfo {
         solve(&self.offsets, element).map(|offset| offset as u32 * self.elem.bytes())
     }
 
-    /// Returns whether the elements in the lowest `1 << vector_bits` registers of each thread are adjacent in the buffer, and
-    /// aligned to the size of this vector.
+    /// Returns whether the lowest `1 << vector_bits` registers of each thread are an aligned vector. The elements of such a vector
+    /// are adjacent in the buffer, and it starts at a multiple of its size.
     pub fn has_vectors(&self, layout: &Layout, vector_bits: u32) -> bool {
         let bytes = self.elem.bytes();
         if vector_bits as usize > layout.register.len() || u64::from(bytes) << vector_bits.min(32) > u64::from(ROW_BYTES.max(bytes))
@@ -45,7 +45,7 @@ impl BufferInfo {
         Some(CopyAtom::Matrix { trans })
     }
 
-    /// The role of each layout bit for the `ldmatrix` that loads these registers from this buffer, if one can.
+    /// The role of each layout bit for an `ldmatrix` that loads the buffer into this layout. `None` if `ldmatrix` cannot load it.
     pub fn matrices(&self, layout: &Layout, trans: bool) -> Option<Matrices> {
         let bytes = self.elem.bytes();
         if self.elem.bits() < 8 || bytes > if trans { 2 } else { 4 } {
@@ -61,7 +61,7 @@ impl BufferInfo {
         let further_matrices = (words.len() >= packed).then(|| words.split_off(packed))?;
         let (columns, fragment_rows) = layout.lane.split_at(2);
         words.extend(columns);
-        // Transposed, lanes that share a result column were rows in memory.
+        // With `trans`, the lanes that share a result column hold a row of memory.
         let (in_row, rows) = if trans { (fragment_rows.to_vec(), words) } else { (words, fragment_rows.to_vec()) };
         self.are_rows(&in_row, unit, [&rows, &further_matrices, &layout.warp]).then_some(Matrices {
             rows,
@@ -70,7 +70,8 @@ impl BufferInfo {
         })
     }
 
-    /// The role of each layout bit for the `ldmatrix` that transposes bytes, if one can load these registers.
+    /// The role of each layout bit for an `ldmatrix` of bytes, which transposes. `None` if it cannot load the buffer into this
+    /// layout.
     pub fn byte_matrices(&self, layout: &Layout) -> Option<Matrices> {
         if self.elem.bits() != 8 || layout.lane.len() < 2 {
             return None;
@@ -87,7 +88,7 @@ impl BufferInfo {
         fits.then_some(Matrices { rows, further_matrices, pair_bit: Some(half) })
     }
 
-    /// Returns whether the units of a matrix row (of `unit` bytes) are adjacent, and each row, matrix and warp starts at a multiple
+    /// Returns whether the units of a matrix row, of `unit` bytes, are adjacent. Each row, matrix and warp must start at a multiple
     /// of 16 bytes. Rows and matrices must not coincide.
     fn are_rows(&self, in_row: &[u32], unit: u32, [rows, further_matrices, warps]: [&Vec<u32>; 3]) -> bool {
         let adjacent = in_row.iter().enumerate().all(|(bit, basis)| self.byte_offset(*basis) == Some(unit << bit));
@@ -101,7 +102,7 @@ impl BufferInfo {
 pub struct Matrices {
     /// Bases of the eight rows of a matrix, or of sixteen.
     pub rows: Vec<u32>,
-    /// Bases of the further registers, lowest first: each combination of them selects another matrix.
+    /// Bases of the further register bits, lowest first. Each combination of these bases selects another matrix.
     pub further_matrices: Vec<u32>,
     /// The register bit that selects a byte of a pair. Transposed bytes arrive in pairs, while the four bytes of a register come
     /// from four rows, which the two lowest bits select. For byte matrices, which have sixteen rows, it is the bit that selects a

@@ -15,7 +15,7 @@ pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, extents: [u32; 3]
 
 /// The atom for an MMA whose operands have a scale of type `scale` for each `block` elements along K, if there is one.
 pub fn scaled_atom(target: Target, operand: Scalar, scale: Scalar, block: u32, extents: [u32; 3]) -> Option<&'static SyncAtom> {
-    // Scales with a fraction need an atom with four scales.
+    // Scales of type `F8E4M3FN`, which have a mantissa, need an atom with four scales.
     let has_scale = |atom: &SyncAtom| scale == Scalar::F8E8M0FNU || scale == Scalar::F8E4M3FN && atom.scales == 4;
     SYNC_ATOMS.iter().find(|atom| atom.scales * block == atom.k && has_scale(atom) && atom.supports(target, operand, extents))
 }
@@ -36,14 +36,17 @@ pub enum Operand {
 /// The division of an MMA among the warps of a CTA (Triton: `warpsPerCTA`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarpsPerDim {
-    /// Log2 of the number of warps that divide the rows, the columns and the batch.
+    /// Log2 of the number of warps that divide the rows.
     pub m_bits: u32,
+    /// Log2 of the number of warps that divide the columns.
     pub n_bits: u32,
+    /// Log2 of the number of warps that divide the batch.
     pub batch_bits: u32,
-    /// Whether neighbouring rows (or columns) go to different halves of each group of sixteen. Row `2 i` of the tile is then row
-    /// `i` of the atom, and row `2 i + 1` is row `i + 8`. Columns go to two atoms in the same way. A lane then holds neighbouring
-    /// rows. Reason: a transposing `ldmatrix` moves pairs of bytes, so it delivers neighbouring one-byte operands to one lane.
+    /// Whether neighbouring rows go to different halves of each group of sixteen rows. Row `2 i` of the tile is then row `i` of the
+    /// atom, and row `2 i + 1` is row `i + 8`. A lane therefore holds neighbouring rows. Reason: a transposing `ldmatrix` moves
+    /// pairs of bytes, so it delivers neighbouring one-byte operands to one lane.
     pub interleaved_m: bool,
+    /// Whether neighbouring columns go to different atoms, in the same way as rows with `interleaved_m`.
     pub interleaved_n: bool,
 }
 
@@ -65,6 +68,7 @@ impl SyncAtom {
         self.required_feature.is_none_or(|feature| target.has(feature))
     }
 
+    /// Returns whether the atom can execute an MMA with operands of this type and these extents on the target.
     fn supports(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> bool {
         self.operands.contains(&operand) && self.is_on(target) && self.divides(extents)
     }
@@ -107,7 +111,7 @@ impl SyncAtom {
         };
         let mut register: Vec<u32> = fragment.register.iter().map(|bit| element(*bit)).collect();
         let lane = fragment.lane.iter().map(|bit| element(*bit)).collect();
-        // The bits beyond the fragment, of each extent; warps take the highest.
+        // For each extent, the bits that the fragment does not cover. The highest of these bits select the warp.
         let mut row: Vec<u32> = (atom_rows.trailing_zeros()..row_bits).map(|i| element(Row(i))).collect();
         let mut col: Vec<u32> = (atom_cols.trailing_zeros()..col_bits).map(|i| element(Col(i))).collect();
         let mut batches: Vec<u32> = (0..batch.trailing_zeros()).map(|i| 1 << (col_bits + row_bits + i)).collect();
@@ -121,7 +125,7 @@ impl SyncAtom {
         assign_warps(&mut col, warps_per_dim.n_bits, has_n_cols);
         assign_warps(&mut batches, warps_per_dim.batch_bits, true);
         warp.resize(warp_bits as usize, 0);
-        // K changes last among the registers that one `ldmatrix` fills: a fragment of B is half of them. Reason: an MMA reads one
+        // One `ldmatrix` fills two fragments of B. Both are for the same step of K and adjacent columns. Reason: an MMA reads one
         // step of K at a time.
         if operand == Operand::B && !col.is_empty() {
             register.push(col.remove(0));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use target_info::Feature;
 
-/// The table entry of an MMA instruction, serialised as its name.
+/// The table entry of an MMA instruction. Files contain its name.
 #[derive(Clone, Copy)]
 pub enum MmaAtom {
     /// `mma.sync`: a warp computes from registers.

@@ -8,7 +8,7 @@ use numerics::Scalar;
 use perf_model::MmaRate;
 use target_info::Feature;
 
-/// A bit of a fragment's row or column number.
+/// A bit of the row or column number of an element in a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bit {
     Row(u32),
@@ -34,7 +34,7 @@ pub struct SyncAtom {
     pub rows: u32,
     /// Element types of both operands; the op gives integer signedness.
     pub operands: &'static [Scalar],
-    /// The number of scales of each row of A and column of B in one atom; 0 for MMAs without scales.
+    /// The number of scales of each row of A and column of B in one atom; 0 for an atom without scales.
     pub scales: u32,
     pub acc: Scalar,
     /// Whether each lane widens its 8-bit operands to f16 and executes two MMAs of half the depth.
@@ -61,7 +61,7 @@ const B64: Fragment = Fragment { register: &[], lane: [Row(0), Row(1), Col(0), C
 const A4: Fragment =
     Fragment { register: &[Col(0), Col(1), Col(2), Row(3), Col(5)], lane: [Col(3), Col(4), Row(0), Row(1), Row(2)] };
 const B4: Fragment = Fragment { register: &[Row(0), Row(1), Row(2), Row(5)], lane: [Row(3), Row(4), Col(0), Col(1), Col(2)] };
-/// The first eight rows of an operand.
+/// The first eight rows of [`A16`], without the register bit `Row(3)`. Likewise for the other `HALF` fragments.
 const A16_HALF: Fragment = Fragment { register: &[Col(0), Col(3)], lane: A16.lane };
 const A32_HALF: Fragment = Fragment { register: &[Col(2)], lane: A32.lane };
 const A8_HALF: Fragment = Fragment { register: &[Col(0), Col(1), Col(4)], lane: A8.lane };
@@ -70,10 +70,12 @@ const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), C
 
 /// FMAs of a thread: `k` unrolled steps along K, which share one computation of the buffer address.
 pub struct ThreadAtom {
+    /// The name in `.as`.
     pub name: &'static str,
     pub k: u32,
 }
 
+/// The FMA atoms, with more unrolled steps last.
 pub(super) const THREAD_ATOMS: &[ThreadAtom] = &[
     ThreadAtom { name: "multiply_add.k1", k: 1 },
     ThreadAtom { name: "multiply_add.k2", k: 2 },
@@ -352,7 +354,9 @@ pub struct BlockScales {
     pub block: u32,
 }
 
+/// 16-bit floats.
 const HALVES: &[Scalar] = &[Scalar::F16, Scalar::BF16];
+/// 8-bit floats.
 const BYTE_FLOATS: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
 /// Bytes that hold two 4-bit floats, adjacent along the depth. The low four bits hold the first one.
 const PAIRS: &[Scalar] = &[Scalar::I8];
@@ -471,6 +475,7 @@ pub struct LaneAtom {
     pub register: &'static [TmemBit],
 }
 
+/// The shapes of `tcgen05.ld` and `tcgen05.st`.
 pub(super) const LANE_ATOMS: &[LaneAtom] = &[
     LaneAtom {
         name: "32x32b",

@@ -22,11 +22,11 @@ use std::fmt;
 
 pub use super::table::{BlockScales, LaneAtom, TensorAtom, TmemBit};
 
-/// Number of lanes.
+/// Number of lanes of tensor memory.
 pub const LANES: u32 = 128;
 /// Log2 of `LANES`.
 const ALL_LANE_BITS: usize = 7;
-/// Bytes of a word.
+/// Bytes of a word: one column of one lane.
 pub const WORD_BYTES: u32 = 4;
 /// Log2 of the number of lanes that a warp can access.
 const WARP_LANE_BITS: u32 = 5;
@@ -38,8 +38,9 @@ pub const MAX_ROWS: u32 = 128;
 pub const MIN_ROWS: u32 = 64;
 /// Maximum columns of an MMA instruction.
 pub const MAX_COLUMNS: u32 = 256;
-/// Minimum columns of an MMA instruction with `MAX_ROWS` rows, and with fewer rows.
+/// Minimum columns of an MMA instruction with `MAX_ROWS` rows.
 const MIN_INSTRUCTION_COLUMNS: u32 = 16;
+/// Minimum columns of an MMA instruction with fewer rows.
 const MIN_COLUMNS_OF_FEW_ROWS: u32 = 8;
 /// Minimum TMEM allocation, in columns.
 pub const MIN_ALLOCATED_COLUMNS: u32 = 32;
@@ -49,7 +50,7 @@ const MIN_OPERAND_COLUMNS: u32 = 8;
 pub const CTA_PAIR: u32 = 2;
 /// Minimum columns of an MMA of a CTA pair.
 const MIN_CTA_PAIR_COLUMNS: u32 = 32;
-/// Maximum alignment of a buffer, in columns; a smaller buffer is aligned to its size.
+/// Maximum alignment of a buffer in TMEM columns. A smaller buffer is aligned to its size.
 const MAX_ALIGN_COLUMNS: u32 = 32;
 
 /// A position in tensor memory.
@@ -183,7 +184,7 @@ pub fn scale_buffer(elem: Elem, shape: &[u32], operand: Operand) -> Option<Buffe
     Some(tmem_buffer(elem, &shape_with_copies, (0..part_bits).map(block).collect(), columns, lanes))
 }
 
-/// Returns whether two buffers are equal except for their alignment.
+/// Returns whether two buffers have equal memory, layouts and types. Their alignments may differ.
 pub fn equals_except_alignment(info: &BufferInfo, other: &BufferInfo) -> bool {
     info.space == other.space && info.offsets == other.offsets && info.shape == other.shape && info.elem == other.elem
 }
@@ -276,8 +277,9 @@ impl TensorAtom {
 pub struct TmemSlice {
     /// The first column.
     from: u32,
-    /// Log2 of the columns of the buffer, and of the slice.
+    /// Log2 of the columns of the buffer.
     buffer_column_bits: u32,
+    /// Log2 of the columns of the slice.
     slice_column_bits: u32,
 }
 
@@ -358,8 +360,8 @@ impl LaneAtom {
         (warp_bits >= WARP_BITS && self.fits(info, slice, &layout)).then_some(layout)
     }
 
-    /// The layout in which warps load or store a full buffer with this atom, and the matching layout of a tile with one element per
-    /// row.
+    /// Returns the layout in which warps load or store a full buffer with this atom. Also returns the matching layout of a tile
+    /// with one element per row.
     pub fn full_and_row_layouts(&self, info: &BufferInfo, warp_bits: usize) -> Option<(Layout, Layout)> {
         let full_layout = self.layout(info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)?;
         let column_bits = info.shape.last()?.trailing_zeros();
@@ -396,7 +398,7 @@ impl LaneAtom {
     }
 }
 
-/// A reference to a row of the table of lane atoms, serialised as the atom's name.
+/// A reference to a row of the table of lane atoms. Files contain the name of the atom.
 #[derive(Clone, Copy)]
 pub struct LaneMove(pub &'static LaneAtom);
 

@@ -2,8 +2,8 @@
 //!
 //! One TMA copy moves one TMA tile (`boxDim` of the tensor map). A tile consists of one or more TMA tiles. In the buffer, a TMA
 //! tile is row-major, and a row is along the contiguous dimension. The map's swizzle permutes the 16-byte chunks by row number. If
-//! the tile is larger than a TMA tile, TMA tiles with further rows come next, and TMA tiles further along the contiguous dimension
-//! come last.
+//! the tile is larger than a TMA tile, TMA tiles with further rows come next. TMA tiles further along the contiguous dimension come
+//! last.
 
 use crate::layout::Strides;
 use crate::{BufferInfo, Space};
@@ -35,8 +35,8 @@ pub fn dims_in_map_order(view: &View) -> Option<Vec<usize>> {
     std::iter::once(inner).chain(others).map(tile_dim).collect()
 }
 
-/// The extents of the TMA tile, and the swizzle, for tiles of these extents; both in the map's order. `None` if the bytes of a row
-/// are not 16, 32, 64 or a multiple of 128.
+/// The extents of the TMA tile, and the swizzle, for tiles of the extents `tile`. Both lists of extents are in the map's order.
+/// `None` if the bytes of a row are not 16, 32, 64 or a multiple of 128.
 pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
     let bytes = elem.bits() / 8;
     let row_bytes = (tile.first()? * bytes).min(MAX_ROW_BYTES);
@@ -85,7 +85,7 @@ fn alignment(swizzle: Swizzle) -> u32 {
     swizzle.max_row_bytes().map_or(MIN_ALIGN_BYTES, |row| (8 * row).max(MIN_ALIGN_BYTES))
 }
 
-/// The dimension along which a buffer holds half of a tile. `None` if the buffer does not hold half of it.
+/// The dimension along which a buffer holds half of a tile. `None` if the buffer does not hold half of the tile.
 pub fn halved_dim(tile: &[u32], buffer: &[u32]) -> Option<usize> {
     let mut different_dims = (0..tile.len()).filter(|dim| buffer.get(*dim) != Some(&tile[*dim]));
     let dim = different_dims.next().filter(|dim| buffer.get(*dim).is_some_and(|extent| extent * 2 == tile[*dim]))?;
@@ -186,7 +186,8 @@ pub fn tensor_map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value
     Ok(Map {
         base: exprs.address_expr(*base).ok_or("its address is not computed from parameters")?,
         element,
-        // A map has no extent of zero. If a view has one, no element is inside, and the copy handles it.
+        // A map cannot have an extent of zero. If the view has an extent of zero, the op that copies treats all elements as
+        // outside.
         dims: order.iter().map(|t| sizes[memory_dim(t)].clone().max(1)).collect(),
         strides: order[1..].iter().map(|t| strides[memory_dim(t)].clone().product(bytes.clone())).collect(),
         extent,
@@ -195,7 +196,7 @@ pub fn tensor_map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value
     })
 }
 
-/// The values of a function as expressions over its parameters.
+/// Computes the values of a function as expressions over its parameters.
 struct ParamExprs<'a, O, T> {
     body: &'a Body<O, T>,
     params: &'a [Value],
@@ -215,6 +216,7 @@ impl<O: MiddleOp, T: MiddleType> ParamExprs<'_, O, T> {
         known.iter().map(extent).collect()
     }
 
+    /// A kernel parameter as an expression.
     fn param_expr(&self, value: Value) -> Option<Expr> {
         self.params.iter().position(|param| *param == value).map(|index| Expr::Param(index as u32))
     }

@@ -29,7 +29,7 @@ pub const MAX_COLUMNS: u32 = 256;
 const CORE_MATRIX_ROWS: u32 = 8;
 /// Alignment of operand buffers in bytes: the period of the widest swizzle.
 const ALIGN_BYTES: u32 = 1024;
-/// Maximum bytes of a row.
+/// Maximum bytes of a row of an operand in shared memory.
 const MAX_ROW_BYTES: u32 = 128;
 /// Bytes of the chunks that the swizzle permutes.
 const CHUNK_BYTES: u32 = 16;
@@ -74,8 +74,8 @@ pub fn accumulator_registers(acc: Scalar, [m, n]: [u32; 2], warp_bits: u32) -> u
 }
 
 /// The layout of a tile whose rows warps and lanes divide. Along the columns, the lowest bits select a register of `1 <<
-/// neighbour_bits` neighbours, the next two bits one of four lanes, and the other bits further registers. If the rows do not
-/// suffice for all warp groups, these divide the columns (`divides_columns`) or hold copies.
+/// neighbour_bits` neighbours. The next two bits select one of four lanes, and the other bits select further registers. If the rows
+/// do not suffice for all warp groups, these divide the columns (`divides_columns`) or hold copies.
 fn register_layout([rows, cols]: [u32; 2], neighbour_bits: u32, warp_bits: u32, divides_columns: bool) -> Layout {
     let [row_bits, col_bits] = [rows, cols].map(u32::trailing_zeros);
     let (row, col) = (|i: u32| 1u32 << (col_bits + i), |i: u32| 1u32 << i);
@@ -90,8 +90,8 @@ fn register_layout([rows, cols]: [u32; 2], neighbour_bits: u32, warp_bits: u32, 
     Layout { register, lane: vec![col(neighbour_bits), col(neighbour_bits + 1), row(0), row(1), row(2)], warp }
 }
 
-/// A buffer for an operand that is contiguous along `inner`, one of the last two dimensions. `None` if it has a batch, if its rows
-/// are shorter than 32 bytes, if there are fewer than eight rows, or if a matrix descriptor cannot describe the element size.
+/// A buffer for an operand that is contiguous along `inner`, one of the last two dimensions. `None` if it has a batch, or if a
+/// matrix descriptor cannot describe the element size. Also `None` for rows shorter than 32 bytes and for fewer than eight rows.
 pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferInfo> {
     let bytes = elem.bytes();
     let strides = Strides::of(shape);
@@ -168,7 +168,7 @@ impl Matrix {
     }
 
     /// The `tcgen05` descriptor without the start address. If the operand has at most eight lines along M or N, the distance to the
-    /// next core matrix is 0, so that an instruction with more lines reads the same core matrix again.
+    /// next core matrix is 0. An instruction with more lines then reads the same core matrix again.
     pub fn tensor_descriptor(&self) -> u64 {
         let swizzle: u64 = match self.row_bytes {
             128 => 2,

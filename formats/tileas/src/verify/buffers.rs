@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 use target_info::Feature;
 
 impl FunctionChecker<'_> {
+    /// The table entry of a buffer.
     pub(super) fn buffer(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
         self.attrs.buffers.get(buffer).ok_or_else(|| format!("{buffer} is not in the table"))
     }
 
+    /// Checks an access of threads to a buffer in shared memory.
     pub(super) fn check_shared_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
@@ -60,7 +62,7 @@ impl FunctionChecker<'_> {
         require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))
     }
 
-    /// Checks a gather or scatter: `index` has the number of the buffer element for each element.
+    /// Checks a gather or scatter: `index` has, for each of the `elements`, the number of the buffer element.
     fn check_indexed_access<O: TileAsOp>(
         &self,
         context: &OpContext<'_, O, Type>,
@@ -80,7 +82,7 @@ impl FunctionChecker<'_> {
 }
 
 /// Checks values that a single thread computes for several warps: only a store to a buffer may use such a value. The other threads
-/// load it from there. `is_in_several` returns whether several warps hold a value.
+/// load it from the buffer. `is_in_several` returns whether several warps hold a value.
 pub(super) fn check_single_thread_values<O: TileAsOp>(
     body: &Body<O, Type>,
     is_in_several: impl Fn(Value) -> bool,

@@ -9,6 +9,7 @@ use core_dialect::rules::{check_mma_types, is_ptr};
 use numerics::Scalar;
 
 impl FunctionChecker<'_> {
+    /// Checks a reduction, scan or MMA.
     pub(super) fn check_combination<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
             Op::ReduceRegisters { operands, dim, .. } => {
@@ -21,8 +22,8 @@ impl FunctionChecker<'_> {
         }
     }
 
-    /// Checks that the operands are numbers of one shape and one layout, that `dim` is a dimension, and that there are as many
-    /// results.
+    /// Checks that the operands hold numbers and have one shape and one layout. `dim` must be one of their dimensions, and there
+    /// must be as many results as operands.
     fn check_same_shape<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         let results = &context.op.results;
         require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
@@ -35,6 +36,7 @@ impl FunctionChecker<'_> {
         self.check_same_layout(context, operands)
     }
 
+    /// Checks a reduction of one part: the results have the extents and the layout of the reduced operands.
     fn check_reduction<O: TileAsOp>(
         &self,
         context: &OpContext<'_, O, Type>,

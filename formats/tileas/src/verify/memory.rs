@@ -14,6 +14,7 @@ use tensormap::Map;
 const MAX_VECTOR_BYTES: u32 = 16;
 
 impl FunctionChecker<'_> {
+    /// Checks an access to global memory.
     pub(super) fn check_global_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
             Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
@@ -77,10 +78,12 @@ impl FunctionChecker<'_> {
         }
     }
 
+    /// Checks that all tiles among the given values have the same layout.
     fn check_all_same_layout<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Option<Value>]) -> Rule {
         self.check_same_layout(context, &values.iter().flatten().copied().collect::<Vec<Value>>())
     }
 
+    /// Checks the atom of an access through pointers. The pointers are the first of the values.
     fn check_pointer_atom<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Option<Value>], atom: CopyAtom) -> Rule {
         self.check_all_same_layout(context, values)?;
         let ptr = values[0].expect("the pointers come first");
@@ -107,6 +110,7 @@ impl FunctionChecker<'_> {
         self.check_view_atom(context, ty, index, &self.layout(context, tile), atom)
     }
 
+    /// Checks the atom of an access to a view from registers with this layout.
     fn check_view_atom<O: TileAsOp>(
         &self,
         context: &OpContext<'_, O, Type>,
@@ -224,8 +228,8 @@ fn vector_bytes(elem: Elem, vector_bits: u32) -> u64 {
     (u64::from(elem.bits()).max(1) << vector_bits.min(32)).div_ceil(8)
 }
 
-/// Checks that the lowest `1 << bits` registers hold elements that are neighbours in memory, and that in the tile, such a vector
-/// starts at a multiple of its length.
+/// Checks that the lowest `1 << bits` registers hold a vector of elements that are neighbours in memory. In the tile, the vector
+/// must start at a multiple of its length.
 fn check_contiguous_vectors(view: &View, layout: &Layout, bits: u32) -> Rule {
     if bits == 0 {
         return Ok(());

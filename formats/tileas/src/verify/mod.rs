@@ -86,6 +86,7 @@ fn check_no_sched_state(effects: &Effects<'_>) -> Rule {
 pub trait TileAsOp: MiddleOp {
     /// The op of this format; `None` for an op of the extending format.
     fn tileas_op(&self) -> Option<&Op>;
+    /// The effects of the op. The default is `None` for an op of the extending format.
     fn effects(&self) -> Option<Effects<'_>> {
         self.tileas_op().map(Op::effects)
     }
@@ -171,6 +172,7 @@ fn warps_of_blocks<O: Operation>(body: &Body<O, Type>, all: u32, role_regions: &
 }
 
 impl FunctionChecker<'_> {
+    /// Checks all rules for a function. `role_regions`: see [`check_program`].
     fn check_function<O: TileAsOp, A>(
         &self,
         function: &Function<O, Type, A>,

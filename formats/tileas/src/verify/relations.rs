@@ -8,6 +8,7 @@ use base::ir::Operation;
 use core_dialect::tile::Elem;
 
 impl FunctionChecker<'_> {
+    /// Checks the layouts of a core op's operands and results.
     pub(super) fn check_core_layouts<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, core: &Core) -> Rule {
         match core {
             Core::Unary { .. }
@@ -38,9 +39,9 @@ impl FunctionChecker<'_> {
                 self.check_same_layout(context, &[*into, context.result()?])?;
                 self.check_slice(context, [*x, *into])
             }
-            // Any layout can be generated.
+            // Threads can generate these elements in any layout.
             Core::Constant { .. } | Core::Iota {} => Ok(()),
-            // No tiles, or tiles that are only forwarded.
+            // These ops have no tiles, or only forward tiles.
             Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
@@ -83,11 +84,12 @@ impl FunctionChecker<'_> {
         require(renaming.is_some(), || format!("it would move elements between threads, from {from} to {to}"))
     }
 
+    /// Checks that a layout conversion moves elements only as its route allows: within a thread, or within a warp.
     pub(super) fn check_layout_conversion<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, x: Value, route: Route) -> Rule {
         let result = context.result()?;
         let Route::Shuffle = route else { return self.check_renaming(context, x, result, |element| element) };
         let (from, to) = (self.layout(context, x), self.layout(context, result));
-        // The elements of a warp are an affine space over GF(2), which a shuffle must not change.
+        // The element numbers that a warp holds form an affine space over GF(2). A shuffle must not change this space.
         let held_bases: Vec<u32> = from.register.iter().chain(&from.lane).copied().collect();
         let needed = to.register.iter().chain(&to.lane).copied();
         let warp_differences = from.warp.iter().zip(&to.warp).map(|(from, to)| from ^ to);

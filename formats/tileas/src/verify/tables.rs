@@ -13,13 +13,14 @@ const MAX_BITS: usize = 24;
 /// Maximum alignment of a buffer in shared memory, in bytes: the widest swizzle pattern, eight rows of 128 bytes.
 const MAX_BUFFER_ALIGNMENT: u32 = 1024;
 
+/// Checks that each layout is well formed and in the table once.
 pub(super) fn check_layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     let mut seen = BTreeSet::new();
     for (id, layout) in layouts.iter() {
         require(layout.lane.len() == LANE_BITS, || format!("{id} has {} lane bits", layout.lane.len()))?;
         let bits = layout.register.len().max(layout.warp.len());
         require(bits <= MAX_BITS, || format!("{id} has more registers or warps than a tile can have elements"))?;
-        // Equal layouts have equal ids.
+        // Each layout is in the table once, so types with equal layouts are equal.
         require(seen.insert(layout), || format!("{id} is in the table twice"))?;
     }
     Ok(())
@@ -43,6 +44,7 @@ pub(super) fn check_cta(attrs: &FunctionAttrs, has_warp_roles: bool) -> Rule {
     require(is_valid_occupancy, || "no SM can hold so many resident CTAs".into())
 }
 
+/// Checks the extents, offsets and alignment of each buffer.
 pub(super) fn check_buffers(attrs: &FunctionAttrs) -> Rule {
     for (buffer, info) in attrs.buffers.iter() {
         rules::check_extents(&info.shape).map_err(|message| format!("{buffer}: {message}"))?;

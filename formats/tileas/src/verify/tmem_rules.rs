@@ -11,6 +11,7 @@ use numerics::Scalar;
 use target_info::Feature;
 
 impl FunctionChecker<'_> {
+    /// Checks an access of threads to a buffer in tensor memory.
     pub(super) fn check_tmem_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
             Op::TmemLoad { buffer, from, atom, .. } => self.check_lane_access(context, context.result()?, *buffer, *from, atom.0),
@@ -41,6 +42,7 @@ impl FunctionChecker<'_> {
         }
     }
 
+    /// Checks that the `zero_init` of an op is a scalar i1.
     pub(super) fn check_i1<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, value: Value) -> Rule {
         let is_predicate = *context.body.ty(value) == Type::Scalar(Elem::Scalar(Scalar::I1));
         require(is_predicate, || "`zero_init` must be a scalar i1".into())

@@ -27,6 +27,7 @@ use core_dialect::tile::Dense;
 use numerics::arith::{Compare, Predicate, Signedness};
 use std::collections::BTreeMap;
 
+/// The result of a check. The error is the location and the message of a violation.
 type Rule<T = ()> = Result<T, (Loc, String)>;
 /// A set of at most 64 buffers, which one [`Walk`] analyses together, as bits.
 type BufferSet = u64;
@@ -52,6 +53,7 @@ struct WrittenIf {
 }
 
 impl WrittenIf {
+    /// The greatest lower bound in the lattice: the buffers that both values imply.
     fn meet(self, other: WrittenIf) -> WrittenIf {
         WrittenIf { if_true: self.if_true & other.if_true, if_false: self.if_false & other.if_false }
     }
@@ -64,7 +66,7 @@ struct MergedPaths {
 }
 
 impl MergedPaths {
-    /// An unreachable path does not weaken a reachable one.
+    /// Merges further paths. An unreachable path has no influence on a reachable path.
     fn add(&mut self, other: MergedPaths) {
         match (self.state.reached, other.state.reached) {
             (false, true) => *self = other,
@@ -77,6 +79,7 @@ impl MergedPaths {
     }
 }
 
+/// Replaces each lattice value in `own` by the greatest lower bound with the value in `other`.
 fn meet(own: &mut [WrittenIf], other: &[WrittenIf]) {
     own.iter_mut().zip(other).for_each(|(own, other)| *own = own.meet(*other));
 }
@@ -91,6 +94,7 @@ struct IterationState {
 /// The bounds that decide whether a `for` runs an iteration: lower and upper bound, and whether they are unsigned.
 type Bounds = (Bound, Bound, bool);
 
+/// A bound of a loop: a constant or a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bound {
     Constant(u64),
@@ -106,6 +110,7 @@ struct ForLoop<'a> {
     inner: Region,
 }
 
+/// The state of one walk over a function, for at most 64 buffers.
 struct Walk<'a> {
     body: &'a Body<Op, Type>,
     nesting: &'a OpParents,
@@ -192,6 +197,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Walks the function until the states at the ends of iterations no longer change.
     fn run_to_fixed_point(mut self, root: Region) -> Rule {
         let start = PointState { written: 0, reached: true };
         for _ in 0..MAX_WALKS {
@@ -257,6 +263,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Walks both branches of an `if`. Returns the state after it.
     fn walk_branches(&mut self, op: OpId, cond: Value, [then, otherwise]: [Region; 2], here: PointState) -> Rule<PointState> {
         let WrittenIf { mut if_true, mut if_false } = self.written_if(cond);
         if let Some((bounds, ran_if)) = self.compared_bounds(cond) {
@@ -270,6 +277,7 @@ impl<'a> Walk<'a> {
         Ok(PointState { written: merged.written & written, ..merged })
     }
 
+    /// Walks the body of a `for`. Returns the state after the loop.
     fn walk_for_loop(&mut self, op: OpId, own: &ForLoop<'_>, here: PointState) -> Rule<PointState> {
         let body = self.body;
         let first = self.forwarded_values(own.init, here);
@@ -293,6 +301,7 @@ impl<'a> Walk<'a> {
         Ok(if runs { last } else { here })
     }
 
+    /// Walks the body of a `loop`. Returns the state after the loop.
     fn walk_unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, here: PointState) -> Rule<PointState> {
         let body = self.body;
         let first = self.forwarded_values(init, here);
@@ -316,7 +325,7 @@ impl<'a> Walk<'a> {
         self.define(args, &carried);
     }
 
-    /// Records the state at the end of an iteration, and returns it: it is also the state after the last iteration.
+    /// Records the state at the end of an iteration. Returns this state, which is also the state after the last iteration.
     fn end_iteration(&mut self, op: OpId, end: PointState, count: usize) -> (PointState, Vec<WrittenIf>) {
         let nowhere =
             || MergedPaths { state: PointState { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
@@ -338,6 +347,7 @@ impl<'a> Walk<'a> {
         state
     }
 
+    /// Adds the path of a terminator to the paths that leave or continue its target.
     fn record_exit(&mut self, op: OpId, core: &Core, here: PointState) {
         let (Core::Yield { values } | Core::Continue { values } | Core::Break { values }) = core else { return };
         let Some(target) = self.nesting.target[op.0 as usize] else { return };
@@ -360,10 +370,12 @@ impl<'a> Walk<'a> {
         self.written_ifs[value.0 as usize]
     }
 
+    /// Sets the lattice values of values.
     fn define(&mut self, values: &[Value], written_ifs: &[WrittenIf]) {
         values.iter().zip(written_ifs).for_each(|(value, written_if)| self.written_ifs[value.0 as usize] = *written_if);
     }
 
+    /// The lattice value of the result of a core op.
     fn computed_predicate(&self, core: &Core) -> WrittenIf {
         match core {
             Core::Constant { value: Dense::Splat(0) } => WrittenIf { if_true: ALL_BUFFERS, if_false: 0 },

@@ -9,6 +9,7 @@ use core_dialect::tile::Dense;
 use numerics::arith::{Compare, Predicate};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The inputs of the proof.
 pub(super) struct ZeroInit<'a, O> {
     body: &'a Body<O, Type>,
     /// The op whose region contains each block.

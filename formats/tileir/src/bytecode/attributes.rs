@@ -88,7 +88,7 @@ impl Tables<'_> {
         dictionaries.collect()
     }
 
-    /// Reads a dictionary without a tag.
+    /// Reads a dictionary without a tag (the number of its attribute kind): the field always holds a dictionary.
     pub(super) fn read_dictionary(&mut self, cursor: &mut Cursor<'_>) -> Result<Dictionary> {
         self.read_nested_dictionary(cursor, 0)
     }
@@ -238,7 +238,8 @@ fn check_bit_width(cursor: &Cursor<'_>, value: u64, width: u32) -> Result<u64> {
     Ok(value)
 }
 
-/// Rejects an array that contains a refused value. NVIDIA's reader refuses the smallest and the largest value of the element type.
+/// Fails if an array has a value for which `is_refused` is true. Callers refuse the smallest and the largest value of the element
+/// type, as NVIDIA's reader does.
 pub(super) fn check_array_values<T: std::fmt::Display>(
     values: Result<Box<[T]>>,
     cursor: &Cursor<'_>,

@@ -9,7 +9,8 @@ use crate::types::{Attribute, StringId, Type};
 use base::entity::Entity;
 use numerics::Scalar;
 
-/// The readers, the parser and the verifier bound the nesting depth, so this function may recurse.
+/// Writes the tag and the payload of an attribute. The function may recurse, because the readers, the parser and the verifier
+/// bound the nesting depth of attributes.
 pub(super) fn write_attribute(out: &mut Vec<u8>, module: &Module, attribute: &Attribute) {
     match attribute {
         Attribute::Integer { ty, bits } => {

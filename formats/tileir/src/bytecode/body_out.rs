@@ -36,9 +36,10 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
     Ok((writer.out, writer.locs))
 }
 
+/// Output that is still to be written. A stack of steps replaces recursion over regions.
 enum Step {
-    /// The ops of a block from index `at` on. At the end of an inner block, `next_number` returns to `restore`: later values reuse
-    /// the numbers of the block's values.
+    /// The ops of a block from index `at` on. At the end of an inner block, `next_number` is set to `restore`, so that later values
+    /// reuse the numbers of the block's values.
     Ops {
         block: Block,
         at: usize,
@@ -50,18 +51,23 @@ enum Step {
     Results(ir::Op),
 }
 
+/// The state of writing one function body.
 struct BodyWriter<'a> {
     module: &'a Module,
     body: &'a Body<Op, TypeId>,
     version: Version,
+    /// The bytes written so far.
     out: Vec<u8>,
+    /// The locations of the function and of the ops written so far.
     locs: Vec<Loc>,
-    /// The number of each value in the bytecode; `u32::MAX` if it has none.
+    /// The number of each value in the bytecode; `u32::MAX` for a value that has no number yet.
     value_numbers: Vec<u32>,
+    /// The number of the next value.
     next_number: u32,
 }
 
 impl BodyWriter<'_> {
+    /// Assigns the next numbers to values.
     fn number_values(&mut self, values: &[Value]) {
         for value in values {
             self.value_numbers[value.index()] = self.next_number;
@@ -69,6 +75,7 @@ impl BodyWriter<'_> {
         }
     }
 
+    /// Executes a step, and pushes the steps that follow it to the stack.
     fn step(&mut self, step: Step, stack: &mut Vec<Step>) -> Result<()> {
         match step {
             Step::Ops { block, at, restore } => match self.body.blocks[block].ops.get(at) {
@@ -99,6 +106,7 @@ impl BodyWriter<'_> {
         Ok(())
     }
 
+    /// Numbers the results of an op that the requested version writes.
     fn number_results(&mut self, op: ir::Op) {
         let node = &self.body.ops[op];
         if !self.hides_result(node.kind.opcode()) {
@@ -145,6 +153,7 @@ impl BodyWriter<'_> {
         Ok(())
     }
 
+    /// Writes the result count, if the op encodes one, and the types of the results.
     fn write_result_types(&mut self, opcode: Opcode, results: &[Value]) {
         let results = if self.hides_result(opcode) { &[] } else { results };
         if matches!(opcode.info().count_encoding, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults)
@@ -233,12 +242,14 @@ impl BodyWriter<'_> {
         Ok(())
     }
 
+    /// The error for a use of a result that the requested version does not write.
     fn hidden_result_error(&self, info: &OpInfo, value: Value) -> Box<Diagnostic> {
         let producer = self.body.defining_op(value).map(|op| self.body.ops[op].kind.mnemonic()).unwrap_or("a block");
         version_error(format!("result of {producer} used by {}", info.mnemonic), Feature::PrintToken.since(), self.version)
     }
 }
 
+/// The values of an operand field; empty for other fields.
 fn operands_of<'a>(field: &'a FieldRef<'a>) -> &'a [Value] {
     match field {
         FieldRef::Operand(value) | FieldRef::OptionalOperand(Some(value)) => std::slice::from_ref(value),
@@ -247,6 +258,7 @@ fn operands_of<'a>(field: &'a FieldRef<'a>) -> &'a [Value] {
     }
 }
 
+/// Whether the bit of a field in the flags word is set: the flag is true, or the optional field is present.
 fn is_set(field: FieldRef<'_>) -> bool {
     match field {
         FieldRef::Flag(flag) => flag,
@@ -258,6 +270,7 @@ fn is_set(field: FieldRef<'_>) -> bool {
     }
 }
 
+/// Whether a field has the default value that older versions imply.
 fn is_default(field: FieldRef<'_>, default: &FieldValue) -> bool {
     match (field, default) {
         (FieldRef::Flag(flag), FieldValue::Flag(default)) => flag == *default,

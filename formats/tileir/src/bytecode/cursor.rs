@@ -2,6 +2,7 @@
 
 use super::error::{ReadError, Result};
 
+/// A position in a byte slice, and the slice.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     data: &'a [u8],
@@ -15,12 +16,15 @@ impl<'a> Cursor<'a> {
     pub(super) fn offset(&self) -> usize {
         self.offset
     }
+    /// The number of unread bytes.
     pub(super) fn remaining(&self) -> usize {
         self.data.len() - self.offset
     }
+    /// The unread bytes.
     pub(super) fn rest(&self) -> &'a [u8] {
         &self.data[self.offset..]
     }
+    /// An error at the current offset.
     pub(super) fn error(&self, message: impl std::fmt::Display) -> ReadError {
         ReadError::at(self.offset, message)
     }
@@ -28,6 +32,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn byte(&mut self) -> Result<u8> {
         Ok(self.bytes(1)?[0])
     }
+    /// Reads `length` bytes.
     pub(super) fn bytes(&mut self, length: u64) -> Result<&'a [u8]> {
         if length > self.remaining() as u64 {
             return Err(ReadError::silent());
@@ -63,6 +68,7 @@ impl<'a> Cursor<'a> {
         }
         Ok(value)
     }
+    /// Reads a signed number in zig-zag encoding. Returns its bits in two's complement.
     pub(super) fn signed_varint(&mut self) -> Result<u64> {
         let value = self.varint()?;
         Ok((value >> 1) ^ (value & 1).wrapping_neg())
@@ -75,7 +81,7 @@ impl<'a> Cursor<'a> {
             return Err(self.error(format!("array size in bytecode ({count}) exceeds maximum supported capacity")));
         }
         if count > self.remaining() as u64 {
-            // NVIDIA's reader consumes the available elements before it fails, so the reported offset is after them.
+            // NVIDIA's reader consumes the available elements before it fails, so the error's offset is after these elements.
             self.offset = self.data.len() - self.remaining() % N;
             return Err(ReadError::silent());
         }
@@ -100,7 +106,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Adds the message of the enclosing level to an error.
+/// Adds to an error the message of the construct that the reader was reading, such as the enclosing attribute.
 pub(super) trait Context<T> {
     fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T>;
     fn with_message(self, cursor: &Cursor<'_>, message: &str) -> Result<T>;

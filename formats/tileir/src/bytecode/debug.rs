@@ -18,6 +18,7 @@ enum Record {
     Scope(Scope),
 }
 
+/// The debug section, and the records that the reader has decoded.
 #[derive(Default)]
 pub(super) struct DebugReader<'a> {
     has_subprogram_flags: bool,
@@ -27,12 +28,14 @@ pub(super) struct DebugReader<'a> {
     record_numbers: &'a [u8],
     record_offsets: Offsets<'a>,
     record_bytes: &'a [u8],
+    /// The decoded records, by index; `None` for a record that has not been decoded.
     records: Vec<Option<Record>>,
-    /// The indices of the records whose decoding has begun, to detect cycles.
+    /// The indices of the records whose decoding has begun but not ended, to detect cycles.
     being_read: Vec<u64>,
     names: HashMap<StringId, Name>,
     scopes: HashMap<ScopeData, Scope>,
     locs: HashMap<LocData, Loc>,
+    /// The locations and scopes of the decoded records.
     pub(super) info: DebugInfo,
 }
 
@@ -85,6 +88,7 @@ impl<'a> DebugReader<'a> {
         }
     }
 
+    /// Returns the location at the cursor, and advances the cursor.
     pub(super) fn next_loc(&mut self, locations: &mut LocationCursor, strings: &mut Strings<'_>) -> Result<Loc> {
         let position = match locations {
             LocationCursor::None => return Ok(Loc::UNKNOWN),
@@ -100,6 +104,7 @@ impl<'a> DebugReader<'a> {
         self.find_loc(number, strings)
     }
 
+    /// Returns the location with a record number. A record that is not a location is an error.
     fn find_loc(&mut self, number: u64, strings: &mut Strings<'_>) -> Result<Loc> {
         match self.find_record(number, strings)? {
             Record::Loc(loc) => Ok(loc),
@@ -139,6 +144,7 @@ impl<'a> DebugReader<'a> {
         Ok(record)
     }
 
+    /// Decodes the bytes of a record: a tag, and the fields of the record's kind.
     fn decode(&mut self, bytes: &'a [u8], strings: &mut Strings<'_>) -> Result<Record> {
         let mut cursor = Cursor::new(bytes);
         let kind = cursor.varint()? as u8;

@@ -26,7 +26,7 @@ pub(super) type Result<T> = std::result::Result<T, ReadError>;
 pub const CONCLUSION: &str = "input does not correspond to Tile IR bytecode";
 
 impl ReadError {
-    /// An error without a line. The enclosing level adds one, or [`CONCLUSION`] is the only line.
+    /// An error without a line. If no enclosing level adds a line, [`CONCLUSION`] is the only line that the reader prints.
     pub(super) fn silent() -> ReadError {
         ReadError { lines: Vec::new(), position: None, has_conclusion: true }
     }
@@ -71,6 +71,7 @@ impl Line {
     fn at(offset: usize, message: impl std::fmt::Display) -> Line {
         Line { offset: Some(offset), message: message.to_string() }
     }
+    /// The text of the line in a diagnostic of this project, with the byte offset first.
     fn note(&self) -> String {
         self.offset.map_or(self.message.clone(), |offset| format!("byte {offset}: {}", self.message))
     }

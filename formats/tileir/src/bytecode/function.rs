@@ -131,6 +131,7 @@ impl<'a> Tables<'a> {
         self.read_dictionaries(cursor)
     }
 
+    /// Decodes a function record and the ops of its body. `file_end` is the end of the file, for messages.
     pub(super) fn decode_function(&mut self, record: &FunctionRecord<'a>, file_end: &Cursor<'_>) -> Result<DecodedFunction> {
         let index = record.name;
         let name = self.strings.get(index).context(file_end, || format!("failed to get function name string at index {index}"))?;
@@ -204,6 +205,7 @@ impl<'a> Tables<'a> {
 /// Opcodes from this number on are preview content.
 const FIRST_PREVIEW_OPCODE: u32 = 16384;
 
+/// The state of reading one function body.
 struct BodyReader<'t, 'a> {
     tables: &'t mut Tables<'a>,
     cursor: Cursor<'a>,
@@ -216,7 +218,7 @@ struct BodyReader<'t, 'a> {
 /// An op whose regions are being read. The op is already in its block, so ids follow program order.
 struct Frame {
     op: ir::Op,
-    /// The number of results that later ops can use. They cannot use the token of a print op of version 13.1.
+    /// The number of results that later ops can use. No op can use the token of a print op of version 13.1.
     usable_results: usize,
     regions: SmallVec<[Region; 2]>,
     /// The number of regions whose reading has begun; the last of them is the current region.
@@ -335,7 +337,7 @@ impl BodyReader<'_, '_> {
             && inbounds.len() == rank
             && !inbounds.contains(&true)
         {
-            // The module has an empty list for an access that promises no dimension in bounds.
+            // If an access promises that no dimension is in bounds, the module's list is empty.
             *inbounds = Box::default();
         }
         Ok(self.body.append(into, kind, results, loc))
@@ -495,6 +497,7 @@ impl BodyReader<'_, '_> {
         ty.context(&self.cursor, || format!("failed to get result type {index} for {class}"))
     }
 
+    /// Reads the operands of a field. `bit` is the bit of the field in the flags word, if it has one.
     fn read_operand_field(
         &mut self,
         opcode: Opcode,
@@ -636,6 +639,7 @@ enum OperandCounter {
 }
 
 impl OperandCounter {
+    /// The number of counted operands that have not been read; 0 without a count.
     fn left(&self) -> u64 {
         match self {
             OperandCounter::Uncounted { .. } => 0,
@@ -658,6 +662,7 @@ impl OperandCounter {
     }
 }
 
+/// Reads the number of an enumeration value. Rejects numbers that the enumeration or the version lacks.
 fn read_enum_field(cursor: &mut Cursor<'_>, spellings: &[&str], version: Version) -> Result<u8> {
     let variant_number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32;
     if variant_number as usize >= spellings.len() {

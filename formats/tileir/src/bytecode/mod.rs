@@ -30,11 +30,13 @@ pub use error::{CONCLUSION, ReadError};
 pub use reader::{DecodedProgram, Features, read};
 pub use writer::write;
 
+/// The first bytes of every bytecode file.
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
+/// The maximum rank of a type, for the invariant of this module.
 pub const MAX_RANK: usize = 64;
-/// The limit on the nesting of attributes.
+/// The maximum nesting depth of attributes.
 pub const MAX_DEPTH: usize = 64;
-/// The limit on the nesting of debug scopes and call sites. It is higher than [`MAX_DEPTH`], because each inlined call adds a
+/// The maximum nesting depth of debug scopes and call sites. It is higher than [`MAX_DEPTH`], because each inlined call adds a
 /// level.
 pub const MAX_DEBUG_DEPTH: usize = 256;
 /// The maximum size of the decoded strings, or of the decoded type records, as a multiple of the file size. The limit is 4096 bytes
@@ -44,6 +46,7 @@ pub const MAX_EXPANSION: usize = 4;
 /// The padding byte between a section's header and its aligned payload; readers ignore it.
 const PADDING: u8 = 0xCB;
 
+/// The numbers of the section kinds.
 mod section {
     pub(super) const END: u8 = 0;
     pub(super) const STRING: u8 = 1;
@@ -64,6 +67,7 @@ mod flag {
     pub(super) const HINTS: u8 = 4;
 }
 
+/// The tags of the records in the debug section.
 mod debug_tag {
     pub(super) const COMPILE_UNIT: u64 = 1;
     pub(super) const FILE: u64 = 2;

@@ -83,6 +83,7 @@ fn read_type(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Curs
     types.read(cursor, strings).with_message(cursor, "failed to get referenced type for TypeAttr")
 }
 
+/// Reads an enumeration value.
 fn enum_value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
     let variant_number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")?;
     let value = u8::try_from(variant_number).ok().and_then(E::from_number);
@@ -276,6 +277,7 @@ impl Tables<'_> {
 }
 
 impl ExternRecord {
+    /// Combines the record with the fields that the function table has for every function.
     pub(super) fn to_extern(
         &self,
         name: StringId,

@@ -9,7 +9,8 @@ use crate::preview::{ExprOp, Extern, Implementation, Preview};
 use crate::types::{Attribute, StringId};
 use base::entity::Entity;
 
-/// The readers, the parser and the verifier bound the nesting depth, so this function may recurse.
+/// Writes the tag and the payload of a preview attribute. The function may recurse, because the readers, the parser and the
+/// verifier bound the nesting depth of attributes.
 pub(super) fn write_preview(out: &mut Vec<u8>, attribute: &Preview) {
     let kind = match attribute {
         Preview::Int(_) => AttributeKind::ExprInt,

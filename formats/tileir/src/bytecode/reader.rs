@@ -80,6 +80,7 @@ const VERIFICATION_FAILED: &str = "verification failed for deserialized cuda_til
 /// The error line that follows a violated format rule.
 const INEXPRESSIBLE: &str = "deserialized module does not conform to bytecode format invariants";
 
+/// Decodes a file without verifying the program.
 fn decode(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
     let mut cursor = Cursor::new(bytes);
     let (version, preview) = read_header(&mut cursor, bytes, features)?;
@@ -250,9 +251,11 @@ fn read_sections<'a>(cursor: &mut Cursor<'a>) -> Result<[Option<&'a [u8]>; secti
     }
 }
 
+/// The header of a section. `length` is the size of the payload in bytes.
 struct SectionHeader {
     id: u8,
     length: u64,
+    /// The alignment of the payload in the file; `None` without padding.
     alignment: Option<u64>,
 }
 
@@ -322,6 +325,7 @@ fn read_globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
 }
 
 impl Tables<'_> {
+    /// Resolves the references of a global. `file_end` is the end of the file, for messages.
     fn decode_global(&mut self, record: GlobalRecord, file_end: &Cursor<'_>) -> Result<Global> {
         if record.value >= self.constants.len() {
             return Err(file_end.error("global value constant index out of bounds"));

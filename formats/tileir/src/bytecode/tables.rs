@@ -51,19 +51,24 @@ pub(super) fn check_fits(cursor: &Cursor<'_>, count: u64, size: usize, what: &st
     Ok(())
 }
 
+/// The string table, and the strings that the reader has copied into the module.
 pub(super) struct Strings<'a> {
     offsets: Offsets<'a>,
     data: &'a [u8],
     /// The id of each string that the module has already.
     ids: Vec<Option<StringId>>,
+    /// The id of each copied string.
     by_text: HashMap<String, StringId>,
+    /// The bytes of the strings copied so far.
     copied_bytes: usize,
+    /// The limit on `copied_bytes`; see [`MAX_EXPANSION`].
     max_copied_bytes: usize,
     /// The indices of strings that are not UTF-8.
     lossy_indices: HashSet<usize>,
     /// The index of the first of these strings that a name, format or key refers to. The reader rejects the file because of it, but
     /// after all other checks.
     pub(super) not_utf8: Option<u64>,
+    /// The copied strings, which become the strings of the module.
     pub(super) arena: Arena<StringId, String>,
 }
 
@@ -147,6 +152,7 @@ impl<'a> Strings<'a> {
 pub(super) struct Constants<'a> {
     offsets: &'a [u8],
     data: &'a [u8],
+    /// The id of each constant that the module has already.
     ids: Vec<Option<ConstantId>>,
     pub(super) arena: Arena<ConstantId, Constant>,
 }

@@ -19,18 +19,23 @@ use std::collections::HashMap;
 /// exhausts the stack.
 const MAX_NESTING: usize = 16;
 
+/// The type table, and the types that the reader has decoded.
 pub(super) struct Types<'a> {
     version: Version,
     /// Whether the header signals preview content.
     preview: bool,
     offsets: Offsets<'a>,
     data: &'a [u8],
+    /// The id of each type that has been decoded.
     ids: Vec<Option<TypeId>>,
-    /// The indices of the records whose decoding has begun, to detect cycles.
+    /// The indices of the records whose decoding has begun but not ended, to detect cycles.
     being_read: Vec<u64>,
     by_type: HashMap<Type, TypeId>,
+    /// The bytes of the records decoded so far.
     decoded_bytes: usize,
+    /// The limit on `decoded_bytes`; see [`MAX_EXPANSION`].
     max_decoded_bytes: usize,
+    /// The decoded types, which become the types of the module.
     pub(super) arena: Arena<TypeId, Type>,
 }
 
@@ -156,6 +161,7 @@ impl<'a> Types<'a> {
         Ok(sharing)
     }
 
+    /// Reads a type inside another type. `name` names it in messages.
     fn read_component_type(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, name: &str) -> Result<TypeId> {
         self.read(cursor, strings).context(cursor, || format!("failed to get {name} type"))
     }
@@ -211,6 +217,7 @@ impl<'a> Types<'a> {
         Ok(tensor)
     }
 
+    /// Checks the rules of a view type, and returns the type.
     fn check_view(&self, ty: Type, cursor: &Cursor<'_>) -> Result<Type> {
         check_type::view(&self.arena, &ty).map_err(|message| cursor.error(message))?;
         Ok(ty)
@@ -291,6 +298,7 @@ fn read_int_array(cursor: &mut Cursor<'_>, name: &str) -> Result<Box<[i32]>> {
     check_rank(values, cursor)
 }
 
+/// Rejects an array of extents with more than [`MAX_RANK`] entries.
 fn check_rank<T>(values: Box<[T]>, cursor: &Cursor<'_>) -> Result<Box<[T]>> {
     if values.len() > MAX_RANK {
         return Err(cursor.error(format!("rank {} is not supported, the most is {MAX_RANK}", values.len())));
@@ -303,6 +311,7 @@ pub(super) fn preview_not_signalled(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }
 
+/// Reads the number of an enumeration value without checking it.
 pub(super) fn enum_number(cursor: &mut Cursor<'_>) -> Result<u32> {
     Ok(cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32)
 }

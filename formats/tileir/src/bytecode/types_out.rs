@@ -41,6 +41,7 @@ pub(super) fn type_section(module: &Module, version: Version) -> Result<Vec<u8>>
 struct TypeWriter<'a> {
     module: &'a Module,
     version: Version,
+    /// Element types that the module's own type list does not have. They follow the list in the section.
     extra_types: Vec<Type>,
     by_type: HashMap<Type, u64>,
 }

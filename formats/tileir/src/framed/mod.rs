@@ -7,7 +7,7 @@
 //! location in every op.
 //! Where the descriptions are incomplete or differ, this module decides:
 //!
-//! - All varints have trailing-ones lengths, even where the worked example has LEB128 bytes; the reader rejects overlong varints.
+//! - All varints have trailing-ones lengths, even where an example in a description has LEB128 bytes. Overlong varints are errors.
 //!   The patch number of the version is always present. Nine-byte varints begin with `FF`, not with `00` as in the table of the
 //!   description: `00` is the number zero.
 //! - A descriptor is: kind, three zero bytes, alignment (u32), offset and length of the payload (u64 each). The reader finds
@@ -16,8 +16,8 @@
 //!   padding, and 1 plus the number of the padding otherwise. Its "element" is the tensor view. Types refer to earlier types only.
 //! - An op is: opcode, location (zig-zag; -1 is unknown), result types (counted where the op table has a count), operand count,
 //!   the length of each optional or variadic operand where there are any, operands, attributes in place (no dictionary reference),
-//!   regions. This gives the worked example's fields for `addi`, its last byte being the overflow attribute.
-//! - Attribute tags 1 to 4, 6, 9, 10 and 13 are as listed; 13 wraps a predicate, and 10 is the only supported form of bounds.
+//!   regions. This order gives the fields that the descriptions show for `addi`; the last byte is the overflow attribute.
+//! - Attribute tags 1 to 4, 6, 9, 10 and 13 are those of the descriptions; 13 wraps a predicate, 10 is the only form of bounds.
 //!   The two integer arrays (7 and 8) encode attributes without a tag: 7 is an integer (type, bits), 8 a dictionary. Arrays, and
 //!   strings as elements (5), have no encoding, so this module rejects them.
 //! - A global is name, type, constant, alignment; a function name, type, flags, location, hints, length, body, as in the other
@@ -36,6 +36,7 @@ const DIALECT: &str = "cuda_tile";
 /// The number of ops of the dialect in version 13.1.
 const DIALECT_OPS: u64 = 110;
 
+/// The numbers of the section kinds.
 mod section {
     pub(super) const END: u8 = 0;
     pub(super) const STRING: u8 = 1;
@@ -47,6 +48,7 @@ mod section {
     pub(super) const ALL: [u8; 6] = [STRING, FUNCTION, DEBUG, CONSTANT, TYPE, GLOBAL];
 }
 
+/// The tags of attributes.
 mod tag {
     pub(super) const STRING: u8 = 1;
     pub(super) const FLOAT: u8 = 2;

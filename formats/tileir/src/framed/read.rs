@@ -77,7 +77,7 @@ fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
     Ok(program)
 }
 
-/// Returns the start and end offsets of each section's payload, by section number. They are equal for an absent section.
+/// Returns the start and end offsets of each section's payload, by section number. The two offsets of an absent section are equal.
 fn find_sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
     let mut c = Cursor { bytes, at: 0, end: bytes.len() };
     for expected in MAGIC {
@@ -140,6 +140,7 @@ fn find_sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
     Ok(ranges)
 }
 
+/// A position in a byte slice, and the end of the part that may be read.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -151,6 +152,7 @@ impl<'a> Cursor<'a> {
     fn error(&self, message: impl Into<String>) -> Box<Diagnostic> {
         Diagnostic::invalid("TI008", message).in_input("", Some(self.at as u64))
     }
+    /// Reads `length` bytes.
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         if length > self.end - self.at {
             return Err(self.error("the data ends early"));
@@ -187,6 +189,7 @@ impl<'a> Cursor<'a> {
             .filter(|count| *count <= self.end - self.at)
             .ok_or_else(|| self.error("a count exceeds the data"))
     }
+    /// Reads an index that must be less than `limit`. `what` names the table in messages.
     fn index(&mut self, limit: usize, what: &str) -> Result<usize> {
         let value = self.varint()?;
         let index = usize::try_from(value).ok().filter(|index| *index < limit);
@@ -222,6 +225,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The types and debug records that the reader has decoded.
 struct Reader {
     /// Type ids by file index.
     types: Vec<TypeId>,
@@ -346,6 +350,7 @@ impl Reader {
             Some(index) => self.loc_at(c, index),
         }
     }
+    /// The location in record `index`.
     fn loc_at(&self, c: &Cursor<'_>, index: usize) -> Result<Loc> {
         match self.records.get(index) {
             Some(Record::Loc(loc)) => Ok(*loc),
@@ -458,6 +463,7 @@ fn read_dims(c: &mut Cursor<'_>) -> Result<Vec<i64>> {
     (0..count).map(|_| c.zigzag()).collect()
 }
 
+/// The state of reading one function body.
 struct BodyReader<'r> {
     reader: &'r Reader,
     table_sizes: TableSizes,

@@ -432,8 +432,10 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Output that is still to be written. A stack of steps replaces recursion over regions.
 enum Step {
-    /// The ops of a block from an index on. At the end of an inner block, the next value number returns to the third field.
+    /// The ops of a block from an index on. At the end of an inner block, the third field becomes the next value number, so that
+    /// later values reuse the numbers of the block's values.
     Ops(Block, usize, Option<u64>),
     Region(Region),
     Block(Block),

@@ -1,7 +1,7 @@
 //! Writes locations in NVIDIA's debug form: each location and scope has an alias, whose definition follows the program.
 //!
-//! The order of names is NVIDIA's: nesting depth, then kind, then first use.
-//! Equal table entries share a name, because a reader cannot distinguish them.
+//! Aliases are numbered in NVIDIA's order: by nesting depth, then kind, then first use.
+//! Equal locations share an alias, because a reader cannot distinguish them.
 
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;
@@ -16,14 +16,17 @@ enum AliasTarget {
     Scope(Scope),
 }
 
+/// The locations and scopes of a program, and the alias of each.
 pub(super) struct Aliases<'a> {
     debug: &'a DebugInfo,
-    /// The deduplicated id of each location of the program.
+    /// The id in `debug` of each location of the program. `debug` has equal locations only once.
     deduplicated_ids: &'a [Loc],
     /// The visited targets in order of first use, with their nesting depths.
     visited: Vec<(AliasTarget, usize)>,
     seen: HashMap<AliasTarget, usize>,
+    /// The nesting depth of each scope.
     scope_depth: Vec<usize>,
+    /// The nesting depth of each location.
     loc_depth: Vec<usize>,
     names: HashMap<AliasTarget, String>,
 }
@@ -101,6 +104,7 @@ impl<'a> Aliases<'a> {
         }
     }
 
+    /// Writes ` loc(#alias)` after an op.
     pub(super) fn write_use(&self, out: &mut String, loc: Loc) {
         let _ = write!(out, " loc({})", self.name(AliasTarget::Loc(self.deduplicated_ids[loc.0 as usize])));
     }
@@ -212,6 +216,7 @@ fn write_unless_zero(out: &mut String, name: &str, value: u32) {
     }
 }
 
+/// The locations that a location contains.
 fn referenced_locs(loc: &LocData) -> impl Iterator<Item = Loc> + '_ {
     let (pair, rest): ([Option<Loc>; 2], &[Loc]) = match loc {
         LocData::CallSite { callee, caller } => ([Some(*callee), Some(*caller)], &[]),
@@ -221,6 +226,7 @@ fn referenced_locs(loc: &LocData) -> impl Iterator<Item = Loc> + '_ {
     pair.into_iter().flatten().chain(rest.iter().copied())
 }
 
+/// The scopes to which a scope refers.
 fn referenced_scopes(scope: &ScopeData) -> impl Iterator<Item = Scope> + use<> {
     let parts = match scope {
         ScopeData::File { .. } => [None, None],

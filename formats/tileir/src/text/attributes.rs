@@ -91,7 +91,8 @@ pub(super) fn write_predicate(out: &mut String, predicate: &Attribute) {
     }
 }
 
-/// The readers, the parser and the verifier bound the nesting depth, so this function may recurse.
+/// Writes the text of an attribute. The function may recurse, because the readers, the parser and the verifier bound the nesting
+/// depth of attributes.
 pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Attribute, suffix: TypeSuffix) {
     let scalar = |ty: &TypeId| match module.ty(*ty) {
         Type::Scalar(scalar) => *scalar,

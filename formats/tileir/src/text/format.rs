@@ -1,4 +1,4 @@
-//! Parses the text forms in the op table, once per process.
+//! Parses the text forms in the op table, once per process. A text form describes the syntax of an op after its mnemonic:
 //!
 //! `{name}` is a field, `{name:type}` the type of an operand or result (`:one` the first of several, `:splat` the common type of
 //! all, otherwise each).
@@ -62,6 +62,7 @@ pub fn pieces(opcode: Opcode) -> &'static [Piece] {
     &forms[index].1
 }
 
+/// Parses the text form of an op, or of a group in it.
 fn parse_form(info: &OpInfo, text: &'static str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -128,12 +129,14 @@ fn parse_reference(info: &OpInfo, text: &str) -> Piece {
     }
 }
 
+/// The field or result with a name of the op table.
 fn slot_of(info: &OpInfo, name: &str) -> Slot {
     let field = info.fields.iter().position(|field| field.name == name).map(Slot::Field);
     let result = info.results.iter().position(|result| result.field == name).map(Slot::Result);
     field.or(result).unwrap_or_else(|| panic!("{} has neither field nor result '{name}'", info.mnemonic))
 }
 
+/// The number of an enumeration value that a text form names.
 fn variant_number(info: &OpInfo, slot: Slot, value: &str) -> u8 {
     let Slot::Field(field) = slot else { panic!("{} compares a result", info.mnemonic) };
     let FieldShape::Enum(spellings) = info.fields[field].shape else {

@@ -1,7 +1,8 @@
-//! A text cursor, and the smallest syntactic units.
+//! The lexer of the text form: a cursor that reads names, numbers, strings and punctuation.
 
 use base::diag::{Diagnostic, Place, Result};
 
+/// A position in a text. `first_line` is the number of the text's first line, for messages.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -18,9 +19,11 @@ impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str, file_name: &'a str, first_line: u32) -> Self {
         Cursor { text, at: 0, file_name, first_line }
     }
+    /// The byte offset of the cursor.
     pub(super) fn at(&self) -> usize {
         self.at
     }
+    /// Moves the cursor to a byte offset.
     pub(super) fn goto(&mut self, at: usize) {
         self.at = at;
     }
@@ -30,6 +33,7 @@ impl<'a> Cursor<'a> {
         self.skip_space();
         self.error_at(self.at, message)
     }
+    /// An error at a byte offset.
     pub(super) fn error_at(&self, at: usize, message: impl Into<String>) -> Box<Diagnostic> {
         let text_before = &self.text[..at];
         let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -41,6 +45,7 @@ impl<'a> Cursor<'a> {
         Diagnostic::invalid("TI006", message).at(place)
     }
 
+    /// The text after the cursor.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -58,6 +63,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The next character after spaces and comments; `None` at the end.
     pub(super) fn peek(&mut self) -> Option<char> {
         self.skip_space();
         self.rest().chars().next()
@@ -80,6 +86,7 @@ impl<'a> Cursor<'a> {
         }
         seen
     }
+    /// Skips `token`, or fails if the text does not continue with it.
     pub(super) fn expect(&mut self, token: &str) -> Result<()> {
         if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
@@ -90,6 +97,7 @@ impl<'a> Cursor<'a> {
         let rest = self.rest();
         &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]
     }
+    /// Skips a word and returns it. `what` names the expected word in messages.
     pub(super) fn word(&mut self, what: &str) -> Result<&'a str> {
         let word = self.peek_word();
         if word.is_empty() {
@@ -111,7 +119,7 @@ impl<'a> Cursor<'a> {
         Ok(&rest[..length])
     }
 
-    /// The name after a sigil: letters, digits and `_$.-`.
+    /// Reads the name after a sigil such as `%` or `@`. A name has letters, digits and `_$.-`.
     pub(super) fn identifier(&mut self, sigil: char, what: &str) -> Result<&'a str> {
         self.skip_space();
         let after = self.rest().strip_prefix(sigil).ok_or_else(|| self.clone().error(format!("expected {what}")))?;

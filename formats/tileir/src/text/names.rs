@@ -22,6 +22,7 @@ enum Name {
     Text(String),
 }
 
+/// The name of each value of a function, by value id.
 pub(super) struct Names(Vec<Name>);
 
 impl Names {
@@ -86,13 +87,16 @@ impl Names {
 struct Counters {
     value: u32,
     argument: u32,
+    /// The next number that makes a used name unique.
     conflict: u32,
 }
 
+/// The state of naming the values of a function.
 struct Namer<'a> {
     module: &'a Module,
     body: &'a Body<Op, TypeId>,
     names: Vec<Name>,
+    /// The names of all values in scope.
     used: HashSet<String>,
     /// The names in use per open region, innermost last.
     scopes: Vec<Vec<String>>,
@@ -158,6 +162,7 @@ impl Namer<'_> {
         }
     }
 
+    /// Assigns a unique form of a name to a value. An empty name stands for the next number.
     fn set_name(&mut self, value: Value, name: String) {
         self.names[value.0 as usize] = if name.is_empty() {
             self.counters.value += 1;
@@ -167,6 +172,7 @@ impl Namer<'_> {
         };
     }
 
+    /// Appends numbers to a name until no value in scope has it.
     fn unique_name(&mut self, name: String) -> String {
         let mut candidate = name.clone();
         while self.used.contains(&candidate) {
@@ -237,6 +243,7 @@ impl Namer<'_> {
     }
 }
 
+/// The name of argument `index` of the body of a loop or reduction with `count` arguments.
 fn argument_name(parent: &Op, index: usize, count: usize) -> Option<String> {
     match parent {
         Op::For { .. } if index == 0 => Some("loopIdx".into()),
@@ -249,6 +256,7 @@ fn argument_name(parent: &Op, index: usize, count: usize) -> Option<String> {
     }
 }
 
+/// The name of a constant. If all elements are equal, the name includes their value, as in `cst_4_i32`.
 fn constant_name(module: &Module, data: crate::ConstantId, ty: TypeId) -> String {
     let (Element::Scalar(scalar), _) = module.tile(ty) else { return "cst".into() };
     if scalar == Scalar::I1 {

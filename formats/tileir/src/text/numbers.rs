@@ -80,8 +80,9 @@ fn odd_mantissa(value: f64) -> (u64, i32) {
 impl Decimal {
     /// The value with at most `limit` digits, without trailing zeros.
     ///
-    /// As in NVIDIA's printer, it first truncates digits beyond a number of bits that holds `limit` digits. It rounds only the
-    /// remaining digits, half away from zero. 59 / 196 approximates log10(2), the digits per bit.
+    /// The function rounds like NVIDIA's printer, which uses LLVM's `APFloat::toString`. It truncates the value to the bits that
+    /// `limit` digits need, and then rounds the remaining digits half away from zero. 59 / 196 approximates log10(2), the digits
+    /// per bit.
     fn from_float(value: f64, limit: usize) -> Decimal {
         let is_negative = value.is_sign_negative();
         let (mantissa, exponent) = odd_mantissa(value.abs());
@@ -121,6 +122,7 @@ impl Decimal {
     fn is_zero(&self) -> bool {
         self.digits.iter().all(|digit| *digit == b'0')
     }
+    /// The digits from index `from` up to `to`, without `to`.
     fn digit_text(&self, from: usize, to: usize) -> &str {
         std::str::from_utf8(&self.digits[from..to]).expect("digits are ASCII")
     }

@@ -60,6 +60,7 @@ impl Tables {
     }
 }
 
+/// The state of parsing a module.
 struct ModuleReader<'a, 'd> {
     c: Cursor<'a>,
     tables: Tables,
@@ -192,6 +193,7 @@ impl<'a> ModuleReader<'a, '_> {
     }
 }
 
+/// The state of parsing the body of a function.
 struct BodyReader<'m, 'a, 'd> {
     module: &'m mut ModuleReader<'a, 'd>,
     body: Body<Op, TypeId>,
@@ -299,6 +301,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
+    /// Defines a name in the current block. `at` is its position, for the error if the name exists.
     fn define(&mut self, name: &'a str, at: usize, values: Vec<Value>) -> Result<()> {
         if self.names.insert(name, values).is_some() {
             return Err(self.c().error_at(at, format!("%{name} is defined twice")));
@@ -435,9 +438,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    /// A load with padding but no mask has the text form of a load with a mask, so [`Self::parse_pieces`] stores the padding as the
-    /// mask.
-    /// If the operand does not have the type of a mask, it moves to the padding field.
+    /// Moves an operand from the field `mask` to the field `padding_value` if its type is not that of a mask. Reason: a load with
+    /// padding but no mask has the text form of a load with a mask, so [`Self::parse_pieces`] stores the padding as the mask.
     fn move_padding_from_mask(&self, partial: &mut PartialOp<'_>) {
         let info = partial.opcode.info();
         let (Some(mask), Some(padding)) = (info.field("mask"), info.field("padding_value")) else { return };
@@ -509,6 +511,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         })
     }
 
+    /// Parses an op according to the pieces of its text form, and stores the fields and types in `partial`.
     fn parse_pieces(&mut self, pieces: &[Piece], partial: &mut PartialOp<'a>) -> Result<()> {
         for piece in pieces {
             match piece {
@@ -589,11 +592,13 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(kind.number())
     }
 
+    /// Whether a comma and the word `token` follow.
     fn token_follows(&mut self) -> bool {
         let mut ahead = self.c().clone();
         ahead.eat(",") && ahead.peek_word() == "token"
     }
 
+    /// Whether a comma and a value name follow.
     fn operand_follows(&mut self) -> bool {
         let mut ahead = self.c().clone();
         ahead.eat(",") && ahead.peek() == Some('%')
@@ -636,6 +641,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         })
     }
 
+    /// Parses one of the given words, and returns its index.
     fn parse_one_of(&mut self, spellings: &[&str]) -> Result<u8> {
         self.c().skip_space();
         let at = self.c().at();
@@ -885,6 +891,7 @@ pub(super) fn parse_symbol(c: &mut Cursor<'_>) -> Result<String> {
 /// The location of an omitted terminator, until the location of the enclosing op is known.
 const IMPLICIT_LOC: Loc = Loc(u32::MAX);
 
+/// The index of the operand field `base` of `make_tensor_view`.
 fn index_of_base(info: &crate::ops::OpInfo) -> usize {
     info.field("base").expect("the table has the base of tensor views")
 }
@@ -908,6 +915,7 @@ fn omitted_value(opcode: Opcode, name: &str, shape: FieldShape) -> Option<FieldV
     })
 }
 
+/// The enumeration value with a spelling.
 fn variant_number(spellings: &[&str], value: &str) -> Option<FieldValue> {
     spellings.iter().position(|spelling| *spelling == value).map(|number| FieldValue::Enum(number as u8))
 }

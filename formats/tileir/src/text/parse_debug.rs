@@ -100,6 +100,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         }
     }
 
+    /// Counts one more level of nested locations, and fails above [`MAX_DEBUG_DEPTH`].
     fn enter_level(&mut self, c: &mut Cursor<'a>) -> Result<()> {
         if self.depth >= MAX_DEBUG_DEPTH {
             return Err(c.error(format!("locations are nested deeper than {MAX_DEBUG_DEPTH} levels")));
@@ -108,6 +109,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         Ok(())
     }
 
+    /// Parses `"file":line:column`.
     fn parse_place(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
         let file = c.string()?;
         c.expect(":")?;
@@ -138,6 +140,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         self.parse_place_in_parentheses(c)
     }
 
+    /// Parses `loc("file":line:column)`.
     fn parse_place_in_parentheses(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
         c.expect("loc")?;
         c.expect("(")?;

@@ -93,6 +93,7 @@ fn visit_locations(module: &Module, aliases: &mut Aliases<'_>, terminators: Term
     }
 }
 
+/// Pushes the printed ops of a region, the last op first.
 fn push_ops(stack: &mut Vec<ir::Op>, function: &Function, region: Region, parent: Option<&Op>, terminators: Terminators) {
     for block in function.body.regions[region].blocks.iter().rev() {
         let ops = &function.body.blocks[*block].ops;
@@ -131,6 +132,7 @@ fn write_global(out: &mut String, module: &Module, global: &Global) {
     write_type(out, TypeTables::of(module), global.ty, TypeText::Short);
 }
 
+/// Writes the location of an op, if locations are printed, and the line end.
 fn end_line(out: &mut String, aliases: Option<&Aliases<'_>>, loc: Loc) {
     if let Some(aliases) = aliases {
         aliases.write_use(out, loc);
@@ -138,6 +140,7 @@ fn end_line(out: &mut String, aliases: Option<&Aliases<'_>>, loc: Loc) {
     out.push('\n');
 }
 
+/// The state of printing a function.
 struct Printer<'a> {
     module: &'a Module,
     function: &'a Function,
@@ -242,6 +245,7 @@ impl Printer<'_> {
         }
     }
 
+    /// Pushes the steps that print the blocks of a region.
     fn push_region(&self, region: Region, parent: &Op, indent: usize, steps: &mut Vec<Step>) {
         for block in self.function.body.regions[region].blocks.iter().rev() {
             let end = printed_ops(self.function, *block, Some(parent), self.terminators);
@@ -278,10 +282,12 @@ impl Printer<'_> {
         }
     }
 
+    /// Prints a type in the short form.
     fn ty(&mut self, ty: TypeId) {
         write_type(&mut self.out, TypeTables::of(self.module), ty, TypeText::Short);
     }
 
+    /// Prints an op according to the pieces of its text form.
     fn print_pieces(&mut self, pieces: &[Piece], view: &OpView<'_>) {
         for piece in pieces {
             match piece {
@@ -306,6 +312,7 @@ impl Printer<'_> {
         }
     }
 
+    /// Whether the text has a group: its field or result is present, and the enumeration does not have the number `unless`.
     fn is_present(&self, slot: Slot, unless: Option<u8>, view: &OpView<'_>) -> bool {
         let Slot::Field(field) = slot else { return !self.slot_values(slot, view).is_empty() };
         match view.fields[field] {
@@ -321,6 +328,7 @@ impl Printer<'_> {
         }
     }
 
+    /// The values of an operand field or of a result.
     fn slot_values(&self, slot: Slot, view: &OpView<'_>) -> Vec<Value> {
         match slot {
             Slot::Result(index) => {
@@ -384,7 +392,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints an enumeration in an attribute dictionary, unless it has its first value.
+    /// Prints an enumeration as an attribute dictionary, unless its value is the first of the enumeration.
     fn enum_attribute(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
         if let (FieldRef::Enum(number @ 1..), FieldShape::Enum(spellings)) = (field, info.shape) {
             let (name, value) = (info.wire_name, spellings[number as usize]);

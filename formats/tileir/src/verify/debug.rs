@@ -35,7 +35,7 @@ pub(super) fn check_scope_kinds(debug: &DebugInfo) -> Check {
     scopes.into_iter().try_for_each(require_local_scope)
 }
 
-/// Checks the location of an entry.
+/// Checks the location of an entry: it is no call site, and its scope, if any, is the subprogram with the name of the entry.
 pub(super) fn check_entry(module: &Module, function: &Function, debug: &DebugInfo) -> Check {
     match &debug.locs[function.loc] {
         LocData::CallSite { .. } => {

@@ -7,7 +7,8 @@ use base::ir::Value;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 
-/// Checks that the types of pointers, values, masks and padding match. NVIDIA's verifier checks this with the type relations.
+/// Checks that the types of pointers, values, masks and padding match. NVIDIA's verifier checks this match directly after the type
+/// relations of the op, so this verifier does too.
 pub(super) fn check_types_match(view: &OpView<'_, '_>) -> Check {
     let have_same_shape = |a: Value, b: Value| view.tile(a).1 == view.tile(b).1;
     let points_to = |pointer: Value, value: Value| {

@@ -28,6 +28,7 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub message: String,
+    /// The location of the op or entry that violates the rule.
     pub loc: Loc,
 }
 
@@ -187,9 +188,11 @@ impl<'a> Checker<'a> {
         debug::check_function(self.function, debug, subprograms)
     }
 
+    /// The failure of a rule about the entry itself.
     fn entry_failure(&self, message: String) -> Failure {
         Failure { message: format!("'cuda_tile.entry' op {message}"), loc: self.function.loc }
     }
+    /// The failure of a rule about an op.
     fn failure(&self, op: ir::Op, message: String) -> Failure {
         let node = &self.body.ops[op];
         Failure { message: format!("'cuda_tile.{}' op {message}", node.kind.mnemonic()), loc: node.loc }
@@ -304,7 +307,7 @@ impl<'a> Checker<'a> {
 }
 
 impl RuleKind {
-    /// Whether NVIDIA's verifier checks a rule of this kind after the type relations.
+    /// Whether NVIDIA's verifier checks a rule of this kind after the relations between single operands and results.
     fn is_late(self) -> bool {
         matches!(self, RuleKind::OperandsAndResultShape | RuleKind::OperandsShape | RuleKind::OperandsAndResultElement)
     }

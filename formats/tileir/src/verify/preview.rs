@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 /// The number of modes of a fragment map's shape: repetitions, threads, elements.
 const FRAGMENT_MODES: usize = 3;
 
+/// Checks a function without a body: a declaration, or a function with an implementation outside the module.
 pub(super) fn check_external(module: &Module, function: &Extern) -> Result<(), Failure> {
     let outcome = match &function.implementation {
         None => check_declaration(module, function),
@@ -19,6 +20,7 @@ pub(super) fn check_external(module: &Module, function: &Extern) -> Result<(), F
     outcome.map_err(|message| Failure { message: format!("'cuda_tile.{}' op {message}", function.mnemonic()), loc: function.loc })
 }
 
+/// The types of the inputs and of the results. Both are empty if the type is no function type.
 fn signature<'a>(module: &'a Module, function: &Extern) -> (&'a [TypeId], &'a [TypeId]) {
     match module.ty(function.ty) {
         Type::Function { inputs, results } => (inputs, results),

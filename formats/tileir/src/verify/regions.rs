@@ -167,6 +167,7 @@ fn check_reduction_or_scan(view: &OpView<'_, '_>, dim: i32, identities: &[Attrib
     Ok(())
 }
 
+/// Checks that an identity of a reduction or scan has the element type of its operand.
 fn check_identity_type(view: &OpView<'_, '_>, index: usize, operand: Value, identity: &Attribute) -> Check {
     let element = view.tile(operand).0;
     let identity = match identity {

@@ -11,6 +11,7 @@ use base::entity::Entity;
 
 type Check = Result<(), String>;
 
+/// Checks the tables of a module: every type is valid and refers only to types before it, and the producer is a valid string.
 pub(super) fn check_tables(module: &Module) -> Check {
     for (id, ty) in module.types.iter() {
         if let Type::Preview(preview) = ty {

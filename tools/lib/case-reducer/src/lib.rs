@@ -1,5 +1,5 @@
 //! Test-case reduction for Tile IR programs. It removes functions and globals, then ops, then the regions of ops, and then
-//! simplifies extents and types. It repeats these steps until none makes the program smaller.
+//! simplifies extents and types. It repeats these steps until the program does not become smaller.
 //!
 //! Every candidate is a verified program. The caller's predicate decides whether a candidate is still interesting: `tile-fuzz`
 //! checks whether the stages still disagree, and `tile-reduce` runs a command.
@@ -23,6 +23,7 @@ impl Program {
         tileir::text::print(&self.module, None).len()
     }
 
+    /// Returns whether the program passes the verifier.
     fn is_valid(&self) -> bool {
         let mut envelope = Envelope::new::<Module>(tileir::import::PHASE, "case_reducer", &[]);
         envelope.debug = self.debug.clone();
@@ -44,7 +45,7 @@ pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool
     }
 }
 
-/// Replaces the best program by a candidate if the candidate is valid and still interesting. Returns whether it did.
+/// Replaces the best program by a candidate if the candidate is valid and still interesting. Returns whether it was replaced.
 fn accept_if_interesting(best: &mut Program, candidate: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let accepted = candidate.is_valid() && is_interesting(&candidate);
     if accepted {
@@ -53,7 +54,7 @@ fn accept_if_interesting(best: &mut Program, candidate: Program, is_interesting:
     accepted
 }
 
-/// Tries to remove each function, but keeps one, and each global.
+/// Tries to remove each function and each global. At least one function remains.
 fn remove_functions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for index in (0..best.module.functions.len()).rev() {
         let mut candidate = best.clone();

@@ -5,7 +5,7 @@ use crate::{Program, accept_if_interesting};
 use base::DebugInfo;
 use std::collections::BTreeSet;
 
-/// Types and their simpler replacements.
+/// Types, each with its simpler replacement.
 const SIMPLER_TYPES: [(&str, &str); 9] = [
     ("f64", "f32"),
     ("f16", "f32"),
@@ -39,7 +39,7 @@ fn extent_of(token: &str) -> Option<u64> {
     token.parse().ok().filter(|number| *number > 1)
 }
 
-/// Replaces a token by another one in all places, if the program stays interesting. Returns whether it does.
+/// Replaces a token by another token in all places, if the changed program is still interesting. Returns whether it was replaced.
 fn replace_token(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let text = tileir::text::print(&best.module, None);
     let mut changed_text = String::with_capacity(text.len());
@@ -59,7 +59,8 @@ fn replace_token(best: &mut Program, from: &str, to: &str, is_interesting: &mut 
     accept_if_interesting(best, Program { module, debug }, is_interesting)
 }
 
-/// Returns the tokens of types with their offsets: `tile<64x32xf32>` has `64`, `32` and `f32`. Value names are not tokens.
+/// Returns the tokens of a text, each with its offset. `64x32xf32` has the tokens `64`, `32` and `f32`. Names that start with `%`
+/// or `@` are not tokens.
 fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     let parts = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '%' && c != '@');
@@ -70,7 +71,7 @@ fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     parts.filter(|(_, part)| !part.starts_with(['%', '@'])).flat_map(|(at, part)| shape_parts(at, part))
 }
 
-/// Splits `64x32xf32` into its parts and returns any other token unchanged.
+/// Splits a shape such as `64x32xf32` into its parts. Any other token stays unchanged.
 fn shape_parts(at: usize, part: &str) -> Vec<(usize, &str)> {
     if !part.starts_with(|c: char| c.is_ascii_digit()) {
         return vec![(at, part)];

@@ -9,7 +9,8 @@ use numerics::float::OverflowResult;
 use tileir::module::Constant;
 use tileir::{Element, Module, Op, Type};
 
-/// Tries to remove ops in chunks: large chunks first, and from the end of the function to its beginning.
+/// Tries to remove ops in chunks. Large chunks come first, and the chunks of one size go from the last removable ops to the first
+/// ones.
 pub(crate) fn remove_chunks(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for function in 0..best.module.functions.len() {
         let mut chunk_size = removable_ops(&best.module, function).len().next_power_of_two();
@@ -41,6 +42,8 @@ pub(crate) fn inline_all_regions(best: &mut Program, is_interesting: &mut dyn Fn
     }
 }
 
+/// Moves the ops of an op's regions before the op, without their terminators, and removes the op. Returns `None` if the op has no
+/// regions, or if a result or block argument has no replacement.
 fn inline_regions(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     let body = &module.functions[function].body;
     let (block, at) = position_of(module, function, op)?;
@@ -60,7 +63,7 @@ fn inline_regions(module: &mut Module, function: usize, op: OpId) -> Option<()> 
     remove_op(module, function, op)
 }
 
-/// Returns the removable ops of a function, outer ops before inner ones.
+/// Returns the ops of a function that are not terminators. An op comes before the ops of its regions.
 fn removable_ops(module: &Module, function: usize) -> Vec<OpId> {
     let function = &module.functions[function];
     let mut removable = Vec::new();
@@ -79,7 +82,7 @@ fn removable_ops(module: &Module, function: usize) -> Vec<OpId> {
     removable
 }
 
-/// Removes ops from their blocks. Returns whether any was removed.
+/// Removes ops from their blocks. Returns whether at least one op was removed.
 fn remove_ops(module: &mut Module, function: usize, chunk: &[OpId]) -> bool {
     let mut removed_any = false;
     for op in chunk {
@@ -94,7 +97,8 @@ fn position_of(module: &Module, function: usize, op: OpId) -> Option<(Block, usi
     blocks.iter().find_map(|(id, block)| Some((id, block.ops.iter().position(|other| *other == op)?)))
 }
 
-/// Removes an op, and inserts replacements for its used results. Returns `None` if a result has no replacement.
+/// Removes an op, and inserts replacements for its used results. Returns `None` if a used result has no replacement, or if the op
+/// is itself such a replacement and is used.
 fn remove_op(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     let (block, at) = position_of(module, function, op)?;
     let body = &module.functions[function].body;
@@ -122,7 +126,8 @@ fn used_values(module: &Module, function: usize, values: &[Value]) -> Vec<Value>
     used
 }
 
-/// Creates ops that replace the used values among `values`, and replaces the uses. The caller inserts the new ops into blocks.
+/// Creates ops that replace the used values among `values`, and replaces the uses. The caller inserts the new ops into a block.
+/// Returns `None` if a value has no replacement.
 fn replace_values(module: &mut Module, function: usize, values: &[Value]) -> Option<Vec<OpId>> {
     let mut replacements = Vec::new();
     for value in used_values(module, function, values) {
@@ -163,7 +168,7 @@ fn replacement_op(module: &mut Module, ty: tileir::TypeId) -> Option<Op> {
     }
 }
 
-/// The bits of 1.0.
+/// Returns the bits of 1.0.
 fn bits_of_one(scalar: Scalar) -> u64 {
     numerics::float::encode(scalar, 1.0, Rounding::NearestEven, OverflowResult::Ieee)
 }

@@ -13,7 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The environment variable that is set in the second run of the tool. That run writes no crash directory if it fails too.
+/// The environment variable that marks the second run of a tool, which repeats an internal error to get the IR. A marked run
+/// writes no crash directory.
 const REPRODUCING: &str = "TILEWORKS_REPRODUCING";
 /// The environment variable whose value, e.g. `tile-lower-aa:fold`, names a tool and one of its steps. In debug builds that step
 /// panics, which tests this module.
@@ -47,7 +48,8 @@ pub(crate) fn report(about: &About, reporter: Reporter, has_output: bool) {
     }
 }
 
-/// Returns the folder, or `None` if there is no input yet, this is the second run, or writing fails.
+/// Writes the crash directory and returns its path. Returns `None` if the tool has not read its input, if this is the second run,
+/// or if writing fails.
 fn write_crash_directory(about: &About, message: &str, running: &Running, has_output: bool) -> Option<PathBuf> {
     let input = running.input.as_ref()?;
     if std::env::var_os(REPRODUCING).is_some() {
@@ -62,6 +64,7 @@ fn write_crash_directory(about: &About, message: &str, running: &Running, has_ou
     written.map(|()| folder)
 }
 
+/// Writes the files of the crash directory. Returns `None` if a write fails.
 fn write_crash_files(
     folder: &Path,
     about: &About,

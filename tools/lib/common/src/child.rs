@@ -63,7 +63,7 @@ pub fn run_captured(command: &mut Command, memory: Option<u64>) -> io::Result<Ou
     Ok(Output { status: child.wait()?, stdout, stderr })
 }
 
-/// An in-memory file that children can read and write. It exists until it is dropped.
+/// An in-memory file that child processes can read and write. The file exists until the last process closes it.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 
@@ -73,7 +73,7 @@ impl MemoryFile {
         file.write_all(bytes)?;
         Ok(MemoryFile(file))
     }
-    /// The path with which a child opens the file. Children inherit the file descriptor.
+    /// The path with which a child process opens the file. The child inherits the file descriptor.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }

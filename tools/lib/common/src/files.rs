@@ -1,4 +1,4 @@
-//! Input and output files: standard streams, size limit, atomic replacement.
+//! Reads input files up to a size limit, and replaces output files atomically. A missing path stands for a standard stream.
 
 use base::diag::{Diagnostic, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -49,11 +49,13 @@ pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>
     Ok(bytes)
 }
 
+/// Whether a path is a FIFO or a socket.
 fn is_pipe(path: &str) -> bool {
     use std::os::unix::fs::FileTypeExt;
     fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo() || data.file_type().is_socket())
 }
 
+/// The error for a failed read or write of a file. `verb` is the failed action.
 fn io_error(verb: &str, name: &str, error: &io::Error) -> Box<Diagnostic> {
     Diagnostic::io("CLI003", format!("cannot {verb} {name}: {}", os_error_text(error)))
 }
@@ -86,6 +88,7 @@ pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
     result.map_err(|error| io_error("write", &path.display().to_string(), &error))
 }
 
+/// Writes the bytes to an existing device or FIFO. A closed reader is not an error.
 fn write_in_place(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match OpenOptions::new().write(true).open(path)?.write_all(bytes) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -17,17 +17,22 @@ use base::text::{from_text, to_text};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The name of the option.
+/// The name of the option in the file header that records the plans.
 const OPTION: &str = "plan";
 
-/// The decisions about one function. A missing decision is left to the pass that carries it out.
+/// The decisions about one function. For `None`, the pass that carries the decision out also takes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelPlan {
+    /// The value of `--warps`: warps per CTA.
     pub warps: Option<u32>,
+    /// The value of `--occupancy`: CTAs per SM.
     pub occupancy: Option<u32>,
+    /// Whether `--prefetch` is on.
     pub prefetch: Option<Switch>,
+    /// Whether `--split-m` is on.
     pub split_m: Option<Switch>,
+    /// Whether `--tma` is on.
     pub tma: Option<Switch>,
 }
 
@@ -48,7 +53,7 @@ impl fmt::Display for KernelPlan {
     }
 }
 
-/// A decision between two forms.
+/// Whether a function uses an optimisation that an option such as `--tma` also enables or disables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Switch {
@@ -57,7 +62,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// The value of the option that requests the same.
+    /// The value of the command-line option that requests this decision: `on` or `off`.
     pub fn name(self) -> &'static str {
         match self {
             Switch::On => "on",
@@ -66,7 +71,7 @@ impl Switch {
     }
 }
 
-/// A function's plan with its cost, in cycles of an SM for each CTA.
+/// The plan of one function, and the estimated cost of that plan in SM cycles per CTA.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Planned {
@@ -77,7 +82,7 @@ pub struct Planned {
     pub competitors: Vec<String>,
 }
 
-/// All plans that a file records; none if it has not been planned.
+/// The plans of all functions, from the header of a file. `None` if the planner of `tile-lower-as` has not run.
 pub fn all(envelope: &Envelope) -> Result<Option<Vec<Planned>>> {
     let wrong = |why: &str| Diagnostic::invalid("OPT004", format!("invalid option '{OPTION}' in the file: {why}"));
     let Some(text) = envelope.options.get(OPTION) else { return Ok(None) };
@@ -93,32 +98,33 @@ pub fn all(envelope: &Envelope) -> Result<Option<Vec<Planned>>> {
     Ok(Some(plans))
 }
 
-/// The plan of a function; without decisions if there is none.
+/// The recorded plan of a function. If the file records no plan for the function, every decision is `None`.
 pub fn of(envelope: &Envelope, function: &str) -> Result<KernelPlan> {
     let plans = all(envelope)?.unwrap_or_default();
     Ok(plans.into_iter().find(|planned| planned.function == function).map(|planned| planned.plan).unwrap_or_default())
 }
 
-/// Records the plans of all functions.
+/// Records the plans of all functions in the header of a file.
 pub fn record(plans: &[Planned], envelope: &mut Envelope) -> Result<()> {
     envelope.options.set(OPTION, &to_text(plans))
 }
 
-/// The value of `--prefetch` for a function: that of the option, or else of the plan.
+/// The value of `--prefetch` for a function: the option's value if it was given, else the value in the plan.
 pub fn prefetch<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
-    switch(envelope, "prefetch", of(envelope, function)?.prefetch)
+    option_or_plan(envelope, "prefetch", of(envelope, function)?.prefetch)
 }
 
-/// The value of `--split-m` for a function.
+/// The value of `--split-m` for a function: the option's value if it was given, else the value in the plan.
 pub fn split_m<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
-    switch(envelope, "split-m", of(envelope, function)?.split_m)
+    option_or_plan(envelope, "split-m", of(envelope, function)?.split_m)
 }
 
-/// The value of `--tma` for a function.
+/// The value of `--tma` for a function: the option's value if it was given, else the value in the plan.
 pub fn tma<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
-    switch(envelope, "tma", of(envelope, function)?.tma)
+    option_or_plan(envelope, "tma", of(envelope, function)?.tma)
 }
 
-fn switch<'a>(envelope: &'a Envelope, option: &str, planned: Option<Switch>) -> Result<Option<&'a str>> {
+/// The value of an option if it was given, else the planned value.
+fn option_or_plan<'a>(envelope: &'a Envelope, option: &str, planned: Option<Switch>) -> Result<Option<&'a str>> {
     Ok(envelope.options.get(option).or(planned.map(Switch::name)))
 }

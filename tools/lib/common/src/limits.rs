@@ -1,5 +1,6 @@
-//! Memory and time limits. The thread that started the work polls both. It reports an exceeded limit and ends the process, which
-//! ends the child processes too. Output files have no name until they are complete, so no partial file remains.
+//! Memory and time limits of a tool. The thread that started the work polls both limits. If a limit is exceeded, this thread
+//! reports it and ends the process, which ends the child processes too. Output files have no name until they are complete, so no
+//! partial file remains.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -71,8 +72,8 @@ struct Watch {
     limits: Limits,
     /// The time from which the time limit counts.
     start: Instant,
-    /// The memory limit in bytes. The outer `None` means not yet computed: the first poll computes it, because most runs end
-    /// before.
+    /// The memory limit in bytes; the inner `None` means no limit. The outer `None` means not yet computed: the first poll computes
+    /// the limit, because most runs end before the first poll.
     memory_bytes: Option<Option<u64>>,
 }
 

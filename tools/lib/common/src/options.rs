@@ -6,7 +6,7 @@ use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
 use clap::Args;
 
-/// `-O`: first needed by tile-lower-aa.
+/// The option `-O`. tile-lower-aa is the first stage that needs it, and records it in the file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OptLevel {
     /// Optimization level, 0 to 3 [default: the level recorded in the file, else 3]
@@ -14,7 +14,7 @@ pub struct OptLevel {
     pub opt_level: Option<u8>,
 }
 
-/// `--check-bounds`: first needed by tile-lower-aa.
+/// The option `--check-bounds`. tile-lower-aa is the first stage that needs it, and records it in the file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CheckBounds {
     /// Insert bounds-check assertions before memory accesses whose array extents are known
@@ -22,7 +22,7 @@ pub struct CheckBounds {
     pub check_bounds: bool,
 }
 
-/// `--gpu-name`: first needed by tile-lower-as.
+/// The option `--gpu-name`. tile-lower-as is the first stage that needs it, and records it in the file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GpuName {
     /// Target GPU architecture, e.g. sm_90 (sm_90a is equivalent)
@@ -90,7 +90,7 @@ pub struct Scheduling {
     pub cta_pairs: Option<String>,
 }
 
-/// Debug information: first needed by tile-ptx.
+/// Options for debug information. tile-ptx is the first stage that needs them, and records them in the file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Debug {
     /// Generate line-number information for profilers
@@ -101,7 +101,7 @@ pub struct Debug {
     pub device_debug: bool,
 }
 
-/// Options of the last stage: the host platform and ptxas.
+/// Options of the last stage, tile-link: the platform of the host object, and options for ptxas.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Host {
     /// Architecture of the host code: x86_64 or aarch64 [default: that of this machine]

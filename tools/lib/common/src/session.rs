@@ -87,6 +87,7 @@ pub struct Session {
     pub(crate) output_options: Option<OutputOptions>,
     /// The finished steps in order, each with its time.
     times: Vec<(&'static str, Duration)>,
+    /// Whether the pass that `--stop-after` names has run.
     stopped: bool,
     /// The number of log entries in the input file. `--verbose` prints only the entries after them.
     input_log_entries: usize,
@@ -107,8 +108,10 @@ pub(crate) struct Running {
 /// The name of the step that waits for input from a Unix pipe. The total time excludes it.
 const WAIT: &str = "wait";
 
+/// The step, pass and input of this process, which the panic report needs.
 pub(crate) static RUNNING: Mutex<Running> = Mutex::new(Running { step: None, last_pass: None, input: None });
 
+/// Locks [`RUNNING`], also after a panic.
 fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(|error| error.into_inner())
 }
@@ -249,6 +252,7 @@ impl Session {
         self.stopped |= self.output_options.as_ref().is_some_and(|output| output.stop_after.as_deref() == Some(name));
     }
 
+    /// Whether `--print-changed` is given.
     pub(crate) fn prints_changed(&self) -> bool {
         self.output_options.as_ref().is_some_and(|output| output.print_changed)
     }
@@ -304,7 +308,8 @@ impl Session {
 }
 
 impl Input {
-    /// Fails if a Unix pipe delivered nothing, or fewer bytes than the header states. The error ends the run without a message.
+    /// Fails if a Unix pipe delivered nothing, or fewer bytes than the header states. The error ends the run without a message,
+    /// because the earlier stage that writes this Unix pipe has reported its own error.
     pub fn refuse_truncated(&self) -> Result<()> {
         if self.piped && envelope::is_truncated(&self.bytes) {
             return Err(silent_error());
@@ -316,6 +321,7 @@ impl Input {
 /// The code of the diagnostic that ends a run without a message.
 const SILENT_CODE: &str = "CLI000";
 
+/// The error that ends a run without a message, because an earlier stage has reported the reason.
 fn silent_error() -> Box<Diagnostic> {
     Diagnostic::io(SILENT_CODE, "an earlier stage failed")
 }

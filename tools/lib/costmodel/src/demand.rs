@@ -1,4 +1,5 @@
-//! The demand of an op: the cycles for which it occupies each resource of an SM, and the latency of its results.
+//! Computes the cost of an op: the demand, which is the cycles for which the op occupies each resource of an SM, and the latency of
+//! its results.
 
 use base::Target;
 use base::Value;
@@ -16,10 +17,11 @@ use tileas::{Buffer, CopyAtom, Function, MmaAtom, MmaOperand, Module, Op, Route,
 pub enum Resource {
     /// Issue slots of the four SM sub-partitions.
     Issue,
+    /// The units for floating-point additions and multiplications.
     MultiplyAdd,
-    /// Integer, logic, comparisons, conversions.
+    /// The units for integer arithmetic, logic, comparisons and conversions.
     Integer,
-    /// Special functions, such as `ex2` and reciprocals.
+    /// The units for special functions, such as `ex2` and reciprocals.
     Special,
     /// The load/store unit, which shared and global memory accesses use.
     Shared,
@@ -27,8 +29,9 @@ pub enum Resource {
     Tensor,
     /// The TMA unit, which works on one request at a time.
     Tma,
-    /// Reads of MMA operands, which other CTAs read too.
+    /// The SM's share of the L2 bandwidth. The L2 cache serves reads of MMA operands, because other CTAs read them too.
     L2,
+    /// The SM's share of the DRAM bandwidth.
     Dram,
 }
 
@@ -68,17 +71,18 @@ impl Demand {
     fn add(&mut self, resource: Resource, cycles: f64) {
         self.0[resource as usize] += cycles;
     }
-    /// Cycles of the load/store unit.
+    /// Returns the demand of an access that occupies only the load/store unit.
     pub(crate) fn of_load_store_unit(cycles: f64) -> Demand {
         let mut demand = Demand::default();
         demand.add(Resource::Shared, cycles);
         demand
     }
+    /// Returns the demand of `factor` executions.
     pub(crate) fn scaled_by(mut self, factor: f64) -> Demand {
         self.0.iter_mut().for_each(|cycles| *cycles *= factor);
         self
     }
-    /// The resource in use for the longest time.
+    /// Returns the resource that is occupied for the longest time, and the cycles.
     pub fn largest(&self) -> (Resource, f64) {
         let all = Resource::ALL.into_iter().map(|resource| (resource, self.0[resource as usize]));
         all.fold((Resource::Issue, 0.0), |largest, next| if next.1 > largest.1 { next } else { largest })
@@ -101,16 +105,16 @@ pub(crate) struct Cost {
     pub(crate) latency: f64,
 }
 
-/// Lanes of a warp.
+/// Number of lanes of a warp.
 const LANES: f64 = 32.0;
-/// SM sub-partitions.
+/// Number of sub-partitions of an SM.
 const SUB_PARTITIONS: f64 = 4.0;
-/// Bytes of a row of a TMA tile with the widest swizzle. A tile with longer rows takes several requests.
+/// Maximum row size of a TMA tile in bytes, which the widest swizzle allows. A copy with longer rows takes several requests.
 const MAX_ROW_BYTES: f64 = 128.0;
-/// Address and mask instructions for each vector that a thread loads or stores.
+/// Assumed number of address and mask instructions for each vector that a thread loads or stores.
 const ADDRESS_INSTRUCTIONS: f64 = 3.0;
 
-/// The costs of a function's ops.
+/// Computes the costs of a function's ops.
 pub(crate) struct Costs<'a> {
     pub(crate) module: &'a Module,
     pub(crate) function: &'a Function,
@@ -120,7 +124,7 @@ pub(crate) struct Costs<'a> {
     pub(crate) operands: BTreeSet<Buffer>,
 }
 
-/// The buffers from which MMAs read their operands, also through element-wise ops.
+/// Returns the buffers from which MMAs read their operands, directly or through pure ops such as conversions.
 pub(crate) fn operand_buffers(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (mut buffers, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
@@ -143,17 +147,17 @@ pub(crate) fn operand_buffers(function: &Function) -> BTreeSet<Buffer> {
 }
 
 impl Costs<'_> {
-    /// Cycles in which the SM issues `count` instructions of each warp of the CTA.
+    /// Returns the cycles in which the SM issues `count` instructions of each warp of the CTA.
     fn issue_cycles(&self, count: f64) -> f64 {
         count * f64::from(self.function.attrs.warps) / SUB_PARTITIONS
     }
-    /// The cycles that a CTA alone on the SM needs for work of `sm_cycles`. With fewer warps than sub-partitions, some
-    /// sub-partitions idle.
+    /// Returns the cycles that a CTA alone on the SM needs for work that occupies the whole SM for `sm_cycles`. If the CTA has
+    /// fewer warps than the SM has sub-partitions, some sub-partitions are idle.
     fn alone_cycles(&self, sm_cycles: f64) -> f64 {
         sm_cycles * (SUB_PARTITIONS / f64::from(self.function.attrs.warps)).max(1.0)
     }
 
-    /// The cost of `count` instructions of each warp on a unit with `rate` results per cycle.
+    /// Returns the cost of `count` instructions of each warp on a unit with `rate` results per cycle.
     fn instruction_cost(&self, count: f64, unit: Resource, rate: f64, latency: f64) -> Cost {
         let mut demand = Demand::default();
         let warps = f64::from(self.function.attrs.warps);
@@ -163,7 +167,8 @@ impl Costs<'_> {
         Cost { demand, issue, latency }
     }
 
-    /// Registers of a thread for a tile: words of 32 bits if `packed`, otherwise one for each element.
+    /// Returns the number of registers of a thread for a tile. If `packed`, narrow elements share 32-bit registers. Otherwise each
+    /// element has a register.
     fn registers_of(&self, value: Value, packed: bool) -> f64 {
         match self.function.body.ty(value) {
             Type::Tile { elem, layout, .. } => {
@@ -174,20 +179,20 @@ impl Costs<'_> {
         }
     }
 
-    /// Bytes of a tile; 0 for other values.
+    /// Returns the size of a tile in bytes, and 0 for other values.
     fn tile_bytes(&self, value: Value) -> f64 {
         let ty = self.function.body.ty(value);
         ty.elem().map_or(0.0, |elem| element_count(ty.shape()) as f64 * f64::from(elem.bits()) / 8.0)
     }
 
-    /// Cycles of an SM in which DRAM transfers these bytes, while all SMs share its bandwidth.
+    /// Returns the cycles in which DRAM transfers these bytes for one SM while all SMs share the bandwidth.
     fn dram_cycles(&self, bytes: f64) -> f64 {
         let chip = &self.machine.chip;
         bytes * chip.sms * chip.clock * 1e6 / (chip.memory * 1e9 * self.machine.global.mixed)
     }
 
-    /// The cycles for which a TMA copy of a buffer occupies the TMA unit: the cycles of its requests, of its rows or of its bytes,
-    /// whichever are most.
+    /// Returns the cycles for which a TMA copy of a buffer occupies the TMA unit. They are the maximum of the cycles of its
+    /// requests, of its rows and of its bytes.
     fn tma_cycles(&self, buffer: Buffer) -> f64 {
         let (info, copy) = (&self.function.attrs.buffers[buffer], &self.machine.copy);
         let bytes = f64::from(info.bytes());
@@ -197,7 +202,8 @@ impl Costs<'_> {
         (bytes / row_bytes * copy.tma_row).max(bytes / copy.tma_bytes).max(requests * copy.tma_issue)
     }
 
-    /// The demand of a copy from global memory. MMA operands come from the L2 cache, because other CTAs read them too.
+    /// Adds the demand of a copy from global memory to a buffer. MMA operands come from the L2 cache, because other CTAs read them
+    /// too.
     fn add_read(&self, demand: &mut Demand, buffer: Buffer) {
         let bytes = f64::from(self.function.attrs.buffers[buffer].bytes());
         match self.operands.contains(&buffer) {
@@ -206,7 +212,7 @@ impl Costs<'_> {
         }
     }
 
-    /// The cost of an op.
+    /// Returns the cost of an op. The costs of its regions are not included.
     pub(crate) fn of(&self, op: &Op, results: &[Value]) -> Cost {
         let machine = self.machine;
         match op {
@@ -278,7 +284,7 @@ impl Costs<'_> {
             }
             Op::ReduceRegisters { operands, .. } => {
                 let count = operands.iter().map(|value| self.registers_of(*value, false)).sum();
-                // A tree of combinations within a thread.
+                // A thread combines its registers in a binary tree.
                 let depth = f64::max(count, 1.0).log2().ceil();
                 self.instruction_cost(count, Resource::MultiplyAdd, machine.rate.f32, depth * machine.latency.f32)
             }
@@ -308,14 +314,14 @@ impl Costs<'_> {
         }
     }
 
-    /// Steps of a reduction over the lanes along a dimension.
+    /// Returns the number of steps of a reduction over the lanes along a dimension: one for each lane bit of the layout.
     fn lane_bits(&self, value: Value, dim: u32) -> f64 {
         let Type::Tile { layout, shape, .. } = self.function.body.ty(value) else { return 0.0 };
         let mask = tileas::layout::Strides::of(shape).mask(dim as usize);
         self.module.layouts[*layout].lane.iter().filter(|basis| **basis & mask != 0).count() as f64
     }
 
-    /// An access of threads to global memory.
+    /// Returns the cost of an access of threads to global memory.
     fn global_access(&self, value: Value, atom: CopyAtom, is_load: bool) -> Cost {
         let machine = self.machine;
         let vector_bits = match atom {
@@ -325,7 +331,7 @@ impl Costs<'_> {
         let vectors = (self.registers_of(value, false) / f64::from(1u32 << vector_bits.min(8))).max(1.0);
         let latency = if is_load { machine.global.memory_latency } else { 0.0 };
         let mut cost = self.instruction_cost(vectors * (1.0 + ADDRESS_INSTRUCTIONS), Resource::Integer, machine.rate.add, latency);
-        // One wavefront of the L1 cache for each 128 bytes of a warp, and at least one for each instruction.
+        // The L1 cache takes a wavefront for each 128 bytes of a warp, and at least one for each instruction.
         let bytes = self.tile_bytes(value);
         let wavefronts = (vectors * f64::from(self.function.attrs.warps)).max(bytes / machine.shared.bytes);
         cost.demand.add(Resource::Shared, wavefronts);
@@ -334,7 +340,7 @@ impl Costs<'_> {
         cost
     }
 
-    /// An access of threads to shared memory, without bank conflicts.
+    /// Returns the cost of an access of threads to shared memory. The model assumes that there are no bank conflicts.
     fn shared_access(&self, value: Value, atom: CopyAtom, latency: f64) -> Cost {
         let machine = self.machine;
         let words = self.registers_of(value, true).max(1.0);
@@ -350,7 +356,7 @@ impl Costs<'_> {
         cost
     }
 
-    /// `tcgen05.ld` or `tcgen05.st` of this many columns by each warp.
+    /// Returns the cost of a `tcgen05.ld` or `tcgen05.st` of `columns` TMEM columns by each warp.
     fn tmem_access(&self, columns: f64) -> Cost {
         let tcgen05 = &self.machine.tcgen05;
         let cycles = self.issue_cycles(columns) * tcgen05.load_column;
@@ -360,7 +366,7 @@ impl Costs<'_> {
         Cost { demand, issue: self.alone_cycles(cycles), latency: tcgen05.load_latency }
     }
 
-    /// The cost of an MMA.
+    /// Returns the cost of an MMA.
     fn mma_cost(&self, lhs: &MmaOperand, acc: &MmaOperand, atom: MmaAtom) -> Cost {
         let (machine, function) = (self.machine, self.function);
         let k = match lhs {
@@ -379,7 +385,7 @@ impl Costs<'_> {
         match atom {
             MmaAtom::MultiplyAdd(_) => {
                 let count = multiply_adds / LANES / f64::from(function.attrs.warps);
-                // An operand from shared memory serves four multiply-adds.
+                // The model assumes that an operand from shared memory serves four multiply-adds.
                 let mut cost = self.instruction_cost(count * 1.5, Resource::MultiplyAdd, machine.rate.f32, machine.latency.f32);
                 cost.demand.add(Resource::Shared, count * f64::from(function.attrs.warps) / 4.0);
                 cost
@@ -400,7 +406,7 @@ impl Costs<'_> {
         }
     }
 
-    /// The unit of an element-wise op, its results per cycle and its latency.
+    /// Returns the unit that executes an element-wise op, the unit's results per cycle and its latency.
     fn functional_unit(&self, core: &Core) -> (Resource, f64, f64) {
         let (rate, latency) = (&self.machine.rate, &self.machine.latency);
         match core {
@@ -412,7 +418,7 @@ impl Costs<'_> {
             Core::Fma { .. } | Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. }, .. } => {
                 (Resource::MultiplyAdd, rate.f32, latency.f32)
             }
-            // A reciprocal and multiply-adds that correct it.
+            // A division is a reciprocal and multiply-adds that correct it.
             Core::Binary { kind: Binary::DivF { .. }, .. } => (Resource::Special, rate.special / 2.0, latency.special * 2.0),
             Core::Convert { .. } => (Resource::Integer, rate.convert, latency.convert),
             _ => (Resource::Integer, rate.add, latency.integer),

@@ -1,16 +1,16 @@
 //! Estimates the cost of a function of `.as`: the cycles that one SM needs for a CTA.
 //!
-//! A planner compares lowered programs of the same kernel by their cost. The cost is a closed form over the numbers of
-//! `machines/*.toml`:
+//! The planner of `tile-lower-as` compares lowered programs of the same kernel by their cost. The cost is a closed form over the
+//! numbers of `machines/*.toml`:
 //!
 //! - *Demand*: the cycles for which a CTA occupies each resource of an SM ([`demand`]). Co-resident CTAs share the resources.
 //! - *Latency*: the cycles from the start of a CTA to its end if it is alone ([`path`]). Co-resident CTAs hide each other's
 //!   latency.
-//! - *Occupancy*: how many CTAs registers, shared memory and tensor memory let be resident. Registers are estimated from liveness
-//!   ([`pressure`]); registers beyond the limit spill, and spills occupy the load/store unit.
+//! - *Occupancy*: the number of CTAs whose registers, shared memory and tensor memory fit on an SM. Registers are estimated from
+//!   liveness ([`pressure`]). Registers beyond the limit spill, and spills occupy the load/store unit.
 //!
-//! With `n` resident CTAs, a CTA takes the larger of its demand and of its latency divided by `n`. Unknown trip counts are
-//! [`path::UNKNOWN_TRIPS`] in all plans of a kernel.
+//! With `n` resident CTAs, a CTA takes about the larger of its demand and of its latency divided by `n`. For unknown trip counts,
+//! all plans of a kernel use [`path::UNKNOWN_TRIPS`].
 //!
 //! See also: LLVM's `TargetTransformInfo`; the analytic GPU model of Hong and Kim (ISCA 2009) with its memory-warp parallelism.
 
@@ -24,15 +24,15 @@ use base::Target;
 use path::Path;
 use tileas::{Function, MmaAtom, Module, Op, Space, budget};
 
-/// The cost of a function, and the quantities from which it is computed.
+/// The cost of a function (`cycles`), and the quantities from which the model computes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub warps: u32,
-    /// Cycles of an SM for each CTA.
+    /// The cost: cycles of an SM for each CTA.
     pub cycles: f64,
-    /// Resident CTAs.
+    /// Number of resident CTAs per SM.
     pub ctas: u32,
-    /// Registers of a thread, at most the limit of the target and the occupancy.
+    /// Registers of a thread. Their number is at most the limit of the target and the requested occupancy.
     pub registers: u32,
     /// Registers of a thread beyond that limit, which spill.
     pub spilled: u32,
@@ -44,12 +44,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether the program executes MMAs by `wgmma` or `tcgen05`.
+    /// Returns whether the program executes MMAs by `wgmma` or `tcgen05`.
     pub fn has_asynchronous_mmas(&self) -> bool {
         self.asynchronous_mmas > 0
     }
-    /// Whether the program executes MMAs by `mma.sync` that another plan of the same kernel executes by `wgmma` or `tcgen05`. The
-    /// two costs are not comparable: the model knows neither bank conflicts nor the overlap of asynchronous MMAs.
+    /// Returns whether the program executes MMAs by `mma.sync` that another plan of the same kernel executes by `wgmma` or
+    /// `tcgen05`. The two costs are not comparable, because the model includes neither bank conflicts nor the overlap of
+    /// asynchronous MMAs.
     pub fn loses_asynchronous_mmas(&self, other: &Estimate) -> bool {
         other.asynchronous_mmas > 0 && self.synchronous_mmas > other.synchronous_mmas
     }
@@ -58,9 +59,9 @@ impl Estimate {
 /// The bottleneck of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The resource that a CTA occupies for the longest time.
+    /// The busiest resource of the SM.
     Throughput(Resource),
-    /// Resident CTAs are too few to hide the latency.
+    /// The latency of a CTA, which the resident CTAs are too few to hide.
     Latency,
 }
 
@@ -73,12 +74,14 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// Exponent of the norm that combines demand and latency. Reason: near the point where both are equal, neither is hidden fully.
+/// Exponent of the norm that combines demand and latency. A norm is larger than the maximum if both are nearly equal, because
+/// neither then hides the other fully.
 const OVERLAP_EXPONENT: f64 = 3.0;
-/// Maximum threads of an SM.
+/// Maximum number of resident threads of an SM on sm_80, sm_90 and sm_100. The model assumes it for all targets.
 const MAX_THREADS: u32 = 2048;
 
-/// Estimates the cost of a function. It must be verified, and `convert` must have created it for the target.
+/// Estimates the cost of a function. The function must be verified, and the pass `convert` of `tile-lower-as` must have created it
+/// for the target.
 pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimate {
     let machine = perf_model::machine(target);
     let warps = function.attrs.warps;
@@ -111,16 +114,17 @@ pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimat
     }
 }
 
-/// Warps that issue TMA copies: `tile-sched` gives them a warp group.
+/// Number of warps that `tile-sched` adds to a CTA to issue TMA copies.
 const PRODUCER_WARPS: u32 = 1;
 
-/// How many CTAs fit on an SM.
+/// Returns the number of CTAs that fit on an SM.
 fn resident_ctas(function: &Function, registers: u32, warps: u32, target: Target) -> u32 {
     let by_registers = (1..=32).take_while(|ctas| budget::registers(target, warps, *ctas) >= registers).last().unwrap_or(1);
     let by_threads = MAX_THREADS / (32 * warps).max(1);
     let shared_bytes = path::shared_bytes(function);
     let by_memory = budget::shared_memory(target).checked_div(shared_bytes).unwrap_or(u32::MAX);
     let tmem_buffers = function.attrs.buffers.values().filter(|info| info.space == Space::Tensor).count() as u32;
+    // The model assumes that a CTA with tensor memory allocates half of its columns.
     let by_columns = if tmem_buffers > 0 { 2 } else { u32::MAX };
     by_registers.min(by_threads).min(by_memory).min(by_columns).max(1)
 }

@@ -1,7 +1,8 @@
-//! The time of one CTA alone on an SM, and its demand: a walk over the regions, with the longest path of each block.
+//! Computes the time and the demand of one CTA that is alone on an SM: a walk over the regions, with the longest path of each
+//! block.
 //!
-//! Warps issue in order. A block therefore takes at least the sum of the issue times of its ops, and at least its longest chain of
-//! results. Copies in loops run iterations ahead, so nothing waits for them after the first iteration.
+//! Warps issue in order. A block therefore takes at least the total issue time of its ops, and at least its longest chain of
+//! dependent ops. Copies in loops run iterations ahead, so ops wait for them only in the first iteration.
 
 use crate::demand::{Cost, Costs, Demand, operand_buffers};
 use base::ir::{Op as OpId, Operation};
@@ -13,14 +14,15 @@ use std::collections::BTreeMap;
 use tileas::effects::Proxy;
 use tileas::{Buffer, Function, MmaAtom, Module, Op};
 
-/// Iterations of a loop whose trip count is unknown.
+/// Assumed number of iterations of a loop whose trip count is unknown.
 pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
-/// Stages of a buffer that copies in a loop fill.
+/// Assumed number of stages of a buffer that copies in a loop fill.
 const STAGES: u32 = 2;
-/// Cycles of the load/store unit for each spilled register of each warp: one store and one load of 128 bytes each.
+/// Assumed cycles of the load/store unit for each spilled register of each warp, which takes one store and one load of 128 bytes.
+/// The model counts more than the two cycles of their bytes.
 const SPILL_CYCLES: f64 = 8.0;
 
-/// The time of a CTA alone on an SM, which is its longest path, and its demand.
+/// The cost of a program or of one of its regions for a CTA that is alone on an SM. `cycles` is the length of the longest path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path {
     pub(crate) demand: Demand,
@@ -28,7 +30,8 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// `spilled` returns the registers of a thread beyond the limit while an op executes.
+    /// Computes the path of a function. `spilled` returns the number of registers of a thread beyond the limit while an op
+    /// executes.
     pub(crate) fn of(module: &Module, function: &Function, target: Target, spilled: impl Fn(OpId) -> u32) -> Path {
         let machine = perf_model::machine(target);
         let walk =
@@ -44,7 +47,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The path through a region. `in_loop`: whether a loop contains the region, so that copies in it run ahead.
+    /// Returns the path through a region. `in_loop` is true if a loop contains the region, so that copies in the region run ahead.
     fn walk_region(&self, region: Region, in_loop: bool) -> Path {
         let Costs { function, machine, .. } = self.costs;
         let body = &function.body;
@@ -81,13 +84,14 @@ impl Walk<'_> {
         path.demand += Demand::of_load_store_unit(spill);
         let is_group = |op: &OpId| matches!(body.ops[*op].kind, Op::Mma { atom: MmaAtom::Group(_), .. });
         let has_wgmma = body.blocks[block].ops.iter().any(is_group);
-        // `wgmma` needs all accumulators in registers, so each one that spills is stored and loaded around it, without overlap.
+        // `wgmma` requires all accumulators in registers. Code before and after it therefore loads and stores each spilled
+        // accumulator, without overlap.
         let exposed = if has_wgmma { 2.0 * machine.global.l1_latency * f64::from(max_spilled) } else { 0.0 };
         path.cycles = longest.max(issued) + spill + exposed;
         path
     }
 
-    /// The cost of an op, and the path through its regions.
+    /// Returns the cost of an op, and the path through its regions.
     fn op_cost_and_path(&self, op: OpId, in_loop: bool) -> (Cost, Path) {
         let Costs { function, machine, .. } = self.costs;
         let node = &function.body.ops[op];
@@ -102,7 +106,7 @@ impl Walk<'_> {
                 (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), UNKNOWN_TRIPS, op))
             }
             Some(Core::If { .. }) => {
-                // The costlier side.
+                // The model assumes that the costlier branch executes.
                 let costliest_side = inner_paths(in_loop)
                     .fold(Path::default(), |costliest, side| if side.cycles > costliest.cycles { side } else { costliest });
                 (Cost::default(), costliest_side)
@@ -117,7 +121,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The path of a loop with this body. Only the first iteration waits for copies in the body.
+    /// Returns the path of a loop. `body` is the path of one iteration. Only the first iteration waits for copies in the body.
     fn repeat_path(&self, body: Path, trips: f64, op: OpId) -> Path {
         let Costs { function, machine, .. } = self.costs;
         let block = function.body.block_of(function.body.ops[op].kind.regions()[0]);
@@ -126,7 +130,7 @@ impl Walk<'_> {
         Path { demand: body.demand.scaled_by(trips), cycles: body.cycles * trips + first_wait }
     }
 
-    /// The trip count of a loop with constant bounds and a constant step.
+    /// Returns the trip count of a loop with constant bounds and a constant step, and none for other loops.
     fn trip_count(&self, [lower, upper, step]: [Value; 3]) -> Option<f64> {
         let body = &self.costs.function.body;
         let constant = |value: Value| match body.ops[body.defining_op(value)?].kind.core()?.constant()? {
@@ -138,13 +142,13 @@ impl Walk<'_> {
     }
 }
 
-/// Whether an op is an asynchronous copy to a buffer.
+/// Returns whether an op is an asynchronous copy to a buffer.
 fn is_copy(op: &Op) -> bool {
     op.effects().copied_to().is_some()
 }
 
-/// Bytes of shared memory of a CTA: two stages of buffers that copies in loops fill, one stage of buffers that copies outside loops
-/// fill, and the largest of all other buffers, which share memory.
+/// Returns the shared memory of a CTA in bytes. Buffers that copies in loops fill have two stages, and buffers that copies outside
+/// loops fill have one. All other buffers share the memory of the largest one.
 pub(crate) fn shared_bytes(function: &Function) -> u32 {
     let body = &function.body;
     let entry = body.block_of(function.region);

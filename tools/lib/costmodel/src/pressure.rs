@@ -1,7 +1,8 @@
 //! Estimates the registers of a thread from liveness in program order.
 //!
-//! `ptxas` allocates the registers. Addresses and masks are computed directly before each access, so the estimate ignores them. An
-//! element-wise value with a single use is computed element by element at its use, and occupies no registers of its own.
+//! `ptxas` allocates the actual registers. The code computes addresses and masks directly before each access, so the estimate
+//! ignores their live ranges. It computes an element-wise value with a single use element by element at that use, so the value
+//! occupies no registers of its own.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -11,22 +12,23 @@ use core_dialect::tile::Elem;
 use std::collections::BTreeMap;
 use tileas::{CopyAtom, Function, MmaAtom, MmaOperand, Module, Op, Type};
 
-/// Registers of a thread besides those for tiles: addresses and temporaries.
+/// Assumed number of registers of a thread for addresses and temporaries, in addition to the registers of tiles.
 const OTHER_REGISTERS: u32 = 24;
-/// Bytes along K of one step of `mma.sync`.
+/// Bytes along K that one `mma.sync` instruction consumes of each row of its left operand.
 const STEP_BYTES: u32 = 32;
-/// Fragments of an operand that are live at a time: one is loaded while the other one is used.
+/// Number of fragments of an operand that are live at the same time: a thread loads one while `mma.sync` uses the other one.
 const LIVE_FRAGMENTS: u32 = 2;
 
-/// Registers of a thread while each op executes.
+/// The estimated registers of a thread while each op executes.
 pub(crate) struct Pressure {
     by_op: BTreeMap<OpId, u32>,
     pub(crate) max_registers: u32,
 }
 
 impl Pressure {
+    /// Computes the pressure from the live ranges of all values.
     pub(crate) fn of(module: &Module, function: &Function) -> Pressure {
-        let (ranges, fragments) = (LiveRanges::of(function), mma_sync_operands(function));
+        let (ranges, fragments) = (LiveRanges::new(function), mma_sync_operands(function));
         let mut change = vec![0i64; ranges.order.len() + 1];
         for (value, (from, to)) in &ranges.spans {
             let is_streamed = function.body.defining_op(*value).is_some_and(|op| ranges.streamed.contains_key(&op));
@@ -46,27 +48,28 @@ impl Pressure {
         Pressure { by_op, max_registers }
     }
 
-    /// The registers while an op executes.
+    /// Returns the registers of a thread while an op executes.
     pub(crate) fn registers_at(&self, op: OpId) -> u32 {
         self.by_op.get(&op).copied().unwrap_or(OTHER_REGISTERS)
     }
 }
 
-/// The live range of each value, as positions in program order.
+/// The live range of each value, as the positions of its start and end in program order.
 struct LiveRanges {
     order: Vec<OpId>,
     spans: BTreeMap<Value, (usize, usize)>,
-    /// For an op whose elements are computed at their use: the position of that use.
+    /// The ops whose elements are computed at their use, each with the position of the use.
     streamed: BTreeMap<OpId, usize>,
 }
 
 impl LiveRanges {
-    fn of(function: &Function) -> LiveRanges {
+    /// Computes the live ranges of a function's values.
+    fn new(function: &Function) -> LiveRanges {
         let body = &function.body;
         let order = body.walk(function.region);
         let streamed = streamed_ops(function, &order);
         let mut spans: BTreeMap<Value, (usize, usize)> = BTreeMap::new();
-        // Begin and end of each loop around the current op.
+        // The positions at which each loop around the current op begins and ends.
         let mut enclosing_loops: Vec<(usize, usize)> = Vec::new();
         for (at, op) in order.iter().enumerate() {
             enclosing_loops.retain(|(_, end)| at <= *end);
@@ -91,8 +94,8 @@ impl LiveRanges {
     }
 }
 
-/// The ops whose elements can be computed one by one at their use, with the position of the use. The single use must be in the
-/// same block, by an op that also takes elements one by one.
+/// Returns the ops whose elements can be computed one by one at their use, with the position of the use. The result must have a
+/// single use in the same block, by an op that also takes elements one by one.
 fn streamed_ops(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
     let body = &function.body;
     let (blocks, uses) = (body.op_blocks(), body.use_counts(function.region));
@@ -114,21 +117,21 @@ fn streamed_ops(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
     streamed
 }
 
-/// Whether an op can take the elements of its operands one by one.
+/// Returns whether an op can take the elements of its operands one by one.
 fn takes_elements(op: &Op) -> bool {
     op.core().is_some_and(Core::is_elementwise) || matches!(op, Op::ReduceRegisters { .. })
 }
 
-/// Registers of a thread that a value occupies.
+/// Returns the number of registers of a thread that a value occupies.
 fn value_registers(module: &Module, function: &Function, fragments: &BTreeMap<Value, usize>, value: Value) -> u32 {
     let body = &function.body;
     let defining_op = body.defining_op(value).map(|op| &body.ops[op].kind);
     let is_loaded = matches!(defining_op, Some(Op::LoadView { .. } | Op::Load { .. } | Op::SharedLoad { .. }));
-    // All elements are one value, or repeat elements that are already live.
+    // All elements have one value, or repeat elements that occupy registers already.
     let repeats_elements = matches!(defining_op.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
     match body.ty(value) {
         Type::Tile { elem, layout, shape } if !repeats_elements && (is_loaded || is_float(*elem)) => {
-            // A conversion happens at its use: until then an element keeps its source width.
+            // The code converts an element at its use, so until then the element has the narrower of the two widths.
             let bits = match defining_op.and_then(Op::core) {
                 Some(Core::Convert { x, .. }) => match body.ty(*x) {
                     Type::Tile { elem: from, .. } => elem.bits().min(from.bits()),
@@ -137,7 +140,7 @@ fn value_registers(module: &Module, function: &Function, fragments: &BTreeMap<Va
                 _ => elem.bits(),
             };
             let elements = module.layouts[*layout].registers() as u32;
-            // Each loaded piece below 32 bits takes a register.
+            // Each loaded vector of fewer than 32 bits takes a register.
             let all_registers = match defining_op {
                 Some(
                     Op::LoadView { atom: CopyAtom::Vector { vector_bits }, .. }
@@ -159,14 +162,15 @@ fn value_registers(module: &Module, function: &Function, fragments: &BTreeMap<Va
     }
 }
 
-/// The values that only `mma.sync` reads, step by step along K: 0 for left operands, 1 for right ones.
+/// Returns the values that only `mma.sync` reads, each with the number of the operand: 0 for the left operand, 1 for the right one.
+/// `mma.sync` reads them step by step along K.
 fn mma_sync_operands(function: &Function) -> BTreeMap<Value, usize> {
     let mut sides: BTreeMap<Value, Option<usize>> = BTreeMap::new();
     for node in function.body.ops.values() {
         for value in node.kind.operands() {
             let side = match &node.kind {
                 Op::Mma { lhs, rhs, atom: MmaAtom::Sync(_), .. } => {
-                    [lhs, rhs].into_iter().position(|side| matches!(side, MmaOperand::Registers(of) if *of == value))
+                    [lhs, rhs].into_iter().position(|side| matches!(side, MmaOperand::Registers(operand) if *operand == value))
                 }
                 _ => None,
             };

@@ -14,9 +14,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// The range of device addresses.
+/// The first device address.
 const FIRST_ADDRESS: u64 = 0x2000_0000_0000;
+/// The end of the range of device addresses.
 const END_ADDRESS: u64 = 0x4000_0000_0000;
+/// Bytes of a page.
 const PAGE: u64 = 4096;
 /// Number of freed allocations that messages can name.
 const MAX_NAMED_FREED: usize = 256;
@@ -32,12 +34,13 @@ pub(crate) enum MemoryKind {
     Registered,
 }
 
+/// An allocation, or registered memory of the host program.
 #[derive(Clone, Debug)]
 pub(crate) struct Allocation {
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) kind: MemoryKind,
-    /// Number of allocations up to this one.
+    /// The number of the allocation, counted from 1. Messages name the allocation by it.
     pub(crate) serial: u64,
     read_only: bool,
     /// The bytes that the client or a kernel has written. `None` if all bytes count as written.
@@ -56,12 +59,16 @@ impl Allocation {
 /// Disjoint address ranges: the start is the key, the end is the value.
 type Ranges = BTreeMap<u64, u64>;
 
+/// The table of all allocations.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
+    /// Live allocations by address.
     live: BTreeMap<u64, Allocation>,
     recently_freed: VecDeque<Allocation>,
+    /// The address at which the search for the next allocation starts.
     next: u64,
     allocation_count: u64,
+    /// Bytes of all live allocations.
     used: u64,
     /// Whether a check reports reads of bytes that neither the client nor a kernel has written.
     pub(crate) tracks_writes: bool,
@@ -128,6 +135,7 @@ impl Allocations {
         None
     }
 
+    /// Frees an allocation that has one of the given kinds.
     pub(crate) fn free(&mut self, address: u64, kinds: &[MemoryKind]) -> Result<()> {
         match self.live.get(&address) {
             Some(found) if kinds.contains(&found.kind) => {}
@@ -144,6 +152,7 @@ impl Allocations {
         Ok(())
     }
 
+    /// The error for an address at which no live allocation starts.
     fn no_allocation(&self, address: u64) -> Failure {
         let freed = self.recently_freed.iter().rev().find(|freed| freed.address == address);
         Status::InvalidValue.because(match freed {
@@ -165,6 +174,7 @@ impl Allocations {
         Ok(())
     }
 
+    /// Removes the registration of client memory that starts at this address.
     pub(crate) fn unregister(&mut self, address: u64) -> Result<()> {
         match self.live.get(&address) {
             Some(found) if found.kind == MemoryKind::Registered => drop(self.live.remove(&address)),
@@ -304,6 +314,7 @@ struct AccessibleRange {
 }
 
 impl AccessibleRange {
+    /// Extends the range by an overlapping range. The result is writable if one of the ranges is.
     fn join(&mut self, other: AccessibleRange) {
         self.end = self.end.max(other.end);
         self.read_only &= other.read_only;
@@ -314,6 +325,7 @@ impl AccessibleRange {
         }
     }
 
+    /// Converts the range to a segment of the executor, which accesses the memory directly.
     fn segment(self) -> Segment {
         let length = (self.end - self.start) as usize;
         let contents = match NonNull::new(self.start as usize as *mut u8) {

@@ -11,15 +11,18 @@ use target_info::Target;
 pub(crate) enum Stage {
     /// The Tile IR or stage file in the module; PTX if the module has nothing else.
     Program,
+    /// The PTX in the module.
     Ptx,
 }
 
+/// The configuration of the CPU device, from the environment variables.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) target: Target,
     /// The chip in `machines/` that the device imitates.
     pub(crate) chip: &'static str,
     pub(crate) stage: Stage,
+    /// The checks that the executors perform on each launch.
     pub(crate) checks: BTreeSet<Check>,
     /// Whether a launch fails if a check finds a fault.
     pub(crate) findings_fail: bool,
@@ -33,10 +36,11 @@ pub(crate) struct Config {
     pub(crate) trace: bool,
 }
 
-/// The chip of the device if the environment selects none.
+/// The chip that the device imitates if `TILEWORKS_DEVICE` is not set.
 const DEFAULT_DEVICE: &str = "h100-sxm";
 
 impl Config {
+    /// Reads the configuration from environment variables. A variable that is empty counts as not set.
     pub(crate) fn from_environment() -> Result<Config, String> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let (target, chip) = find_device(variable("TILEWORKS_DEVICE").as_deref().unwrap_or(DEFAULT_DEVICE))?;

@@ -5,7 +5,7 @@ use perf_model::Machine;
 use std::ffi::{CString, c_int};
 use target_info::{Feature, Target};
 
-/// Attribute numbers of the driver API.
+/// Values of `CUdevice_attribute`, without the prefix `CU_DEVICE_ATTRIBUTE_`.
 mod attribute {
     use std::ffi::c_int;
 
@@ -48,9 +48,10 @@ pub(crate) const MAX_GRID: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
 pub(crate) const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// Largest number of threads of a CTA.
 pub(crate) const MAX_THREADS: u32 = 1024;
-/// Shared memory of a CTA, unless the client requests more with `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+/// Maximum bytes of shared memory of a CTA, unless the client requests more with `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 
+/// The imitated GPU.
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) name: CString,
@@ -74,6 +75,7 @@ impl Device {
         (number / 10, number % 10)
     }
 
+    /// Maximum bytes of shared memory that a CTA can request.
     pub(crate) fn max_shared_bytes(&self) -> u32 {
         self.target.shared_memory
     }

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 /// Stack size in bytes of the threads that execute kernels. The executors recurse over nested regions, so a stack must be large.
 const STACK: usize = 64 << 20;
 
+/// The state of the driver. A process has one.
 pub(crate) struct Driver {
     pub(crate) config: Config,
     pub(crate) device: Device,
@@ -28,6 +29,7 @@ pub(crate) struct Driver {
     process_id: u32,
 }
 
+/// The tables that change while the driver runs, behind one lock.
 #[derive(Default)]
 pub(crate) struct Tables {
     pub(crate) handles: Handles,
@@ -38,6 +40,7 @@ pub(crate) struct Tables {
     default_streams: [Stream; 3],
 }
 
+/// The driver, or the reason why its initialisation failed.
 static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
 
 thread_local! {
@@ -111,6 +114,7 @@ impl Driver {
         Ok(Driver { config, device, report, thread_pool, execution_lock, tables, primary_context, default_pool, process_id })
     }
 
+    /// Checks that this process has initialised the driver itself, and is not a forked child.
     fn check_not_forked(&self) -> Result<&Driver> {
         if self.process_id == std::process::id() {
             return Ok(self);
@@ -138,6 +142,7 @@ impl Driver {
         }
     }
 
+    /// Changes a stream that the client created, or a default stream.
     pub(crate) fn stream_mut<T>(&self, handle: Handle, change: impl FnOnce(&mut Stream) -> T) -> Result<T> {
         let mut tables = self.tables();
         match tables.default_streams.get_mut(handle) {
@@ -167,9 +172,9 @@ pub(crate) fn current_context() -> Option<Handle> {
     CONTEXTS.with_borrow(|stack| stack.last().copied()).filter(|context| *context != 0)
 }
 
-/// Runs the body of an entry point. A panic, and a failure with a message, are reported.
+/// Runs the body of an entry point, and returns the result code. Reports a panic, and a failure that has a message.
 pub(crate) fn enter(name: &str, body: impl FnOnce() -> Result<()>) -> c_int {
-    // The tables stay consistent: each lock guards complete updates.
+    // After a panic, the tables are still consistent, because each lock guards a complete update.
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     let result = result.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());

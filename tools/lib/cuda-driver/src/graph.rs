@@ -5,15 +5,18 @@ use crate::status::{Result, Status};
 use crate::work::Work;
 use std::collections::BTreeSet;
 
+/// A node of a graph: an operation and its dependencies.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) work: Work,
     /// Indices of the nodes that must run before this node.
     pub(crate) dependencies: BTreeSet<usize>,
     pub(crate) handle: Handle,
+    /// Whether the client has destroyed the node. It keeps its index, so that the indices of other nodes stay valid.
     pub(crate) removed: bool,
 }
 
+/// A graph that a client builds or captures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
@@ -27,7 +30,8 @@ pub(crate) struct GraphExec {
 }
 
 impl Graph {
-    /// Returns an executable graph. Its order respects the dependencies; of several ready nodes, the first created one comes first.
+    /// Returns an executable graph. Its order respects the dependencies. Of several ready nodes, the node that was created first
+    /// comes first.
     pub(crate) fn instantiate(&self) -> Result<GraphExec> {
         let mut done: BTreeSet<usize> = (0..self.nodes.len()).filter(|index| self.nodes[*index].removed).collect();
         let mut operations = Vec::new();

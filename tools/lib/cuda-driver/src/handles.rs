@@ -12,16 +12,19 @@ pub(crate) type Handle = usize;
 
 /// The first handle. Smaller numbers are the null handle and the default streams.
 const FIRST_HANDLE: Handle = 0x1000;
+/// Distance between consecutive handles. All handles are multiples of it, like addresses of objects.
 const HANDLE_DISTANCE: Handle = 16;
 
+/// A stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) priority: i32,
-    /// The capture of the stream, if it is captured into a graph.
+    /// The capture, while operations of the stream become nodes of a graph.
     pub(crate) capture: Option<Capture>,
 }
 
+/// The capture of a stream into a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capture {
     pub(crate) graph: Handle,
@@ -29,6 +32,7 @@ pub(crate) struct Capture {
     pub(crate) is_origin: bool,
 }
 
+/// An event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
     pub(crate) recorded_at: Option<Instant>,
@@ -44,6 +48,7 @@ pub(crate) struct Pool {
     pub(crate) attributes: BTreeMap<i32, u64>,
 }
 
+/// An object to which a handle refers.
 #[derive(Debug)]
 pub(crate) enum Object {
     Context { created_by_client: bool },
@@ -57,12 +62,14 @@ pub(crate) enum Object {
     Pool(Pool),
 }
 
+/// The table of all objects, by handle.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     objects: BTreeMap<Handle, Object>,
     issued_count: usize,
 }
 
+/// Defines functions that return the object of a handle, or an error if the handle is of another kind of object.
 macro_rules! access {
     ($($get:ident, $get_mut:ident: $variant:ident($ty:ty);)*) => {
         $(
@@ -84,6 +91,7 @@ macro_rules! access {
 }
 
 impl Handles {
+    /// Adds an object. Returns its handle.
     pub(crate) fn add(&mut self, object: Object) -> Handle {
         let handle = FIRST_HANDLE + HANDLE_DISTANCE * self.issued_count;
         self.issued_count += 1;

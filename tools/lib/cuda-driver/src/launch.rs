@@ -31,9 +31,11 @@ pub(crate) struct Launch {
     pub(crate) host_ranges: Vec<HostRange>,
 }
 
-/// The keys that the driver API defines for the list `extra`. Each key except the end is followed by its value.
+/// `CU_LAUNCH_PARAM_END`, the key at the end of the list `extra`. A value follows each other key of the list.
 const BUFFER_END: usize = 0;
+/// `CU_LAUNCH_PARAM_BUFFER_POINTER`.
 const BUFFER_POINTER: usize = 1;
+/// `CU_LAUNCH_PARAM_BUFFER_SIZE`.
 const BUFFER_SIZE: usize = 2;
 
 /// Copies the parameters of a launch: from `params`, which has one pointer per parameter, or from the buffer that `extra`
@@ -64,9 +66,9 @@ pub(crate) fn copy_params(function: &Function, params: *const *const c_void, ext
         let (name, value) = unsafe { (*extra.add(2 * pair) as usize, extra.add(2 * pair + 1)) };
         match name {
             BUFFER_END => break,
-            // SAFETY: as above.
+            // SAFETY: the list contains a value after each key.
             BUFFER_POINTER => buffer = unsafe { *value }.cast(),
-            // SAFETY: as above; the value points to the size.
+            // SAFETY: the list contains a value after each key, and this value points to the size.
             BUFFER_SIZE => size = unsafe { *(*value).cast::<usize>() },
             _ => return Err(Status::InvalidValue.into()),
         }
@@ -117,6 +119,7 @@ impl Launch {
         result
     }
 
+    /// Executes Tile IR or a stage file with the executor.
     fn run_program(&self, input: &ProgramFile, driver: &Driver) -> Result<()> {
         let kernel = input.kernel(Some(&self.function.name)).map_err(|error| failure_from(Status::InvalidImage, &error))?;
         let arguments = self.function.params.iter().map(|param| param.extended_value(&self.param_data)).collect();
@@ -148,6 +151,7 @@ impl Launch {
         }
     }
 
+    /// Executes PTX with the simulator.
     fn run_ptx(&self, library: &Library, module: &ptx::Module, text: &str, driver: &Driver) -> Result<()> {
         let failure_of_simulator = |fault: Box<simulator::Fault>| self.failure_of(&fault.diagnostic("the module's PTX", text));
         let block = if self.function.block.is_some() { None } else { Some(self.block) };
@@ -185,6 +189,7 @@ impl Launch {
         Ok(())
     }
 
+    /// The time at which the executors stop the launch, if there is a time limit.
     fn deadline(&self, driver: &Driver) -> Option<Instant> {
         driver.config.time_limit.map(|limit| Instant::now() + limit)
     }
@@ -195,7 +200,7 @@ impl Launch {
         status.because(format!("kernel '{}': {}", self.function.name, message.unwrap_or_default()))
     }
 
-    /// Reports the findings of the checks. Returns an error for the first one if findings fail the launch.
+    /// Reports the findings of the checks. Returns an error for the first finding if findings fail the launch.
     fn report_findings(&self, findings: &[Diagnostic], driver: &Driver) -> Result<()> {
         for finding in findings {
             let mut finding = finding.clone();
@@ -227,7 +232,8 @@ impl Param {
     }
 }
 
-/// Prints text that a kernel has printed. Ignores errors, so that the launch continues if standard output is closed.
+/// Writes the output of a kernel's print ops to standard output. Ignores errors, so that the launch continues if standard output is
+/// closed.
 fn print_output(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

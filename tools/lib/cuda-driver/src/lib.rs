@@ -14,7 +14,7 @@
 //! | `device.rs`, `config.rs` | the imitated GPU; the environment variables |
 //! | `report.rs` | messages about faults, and the statistics of a run |
 //!
-//! Handles are numbers that the library looks up, never addresses that it dereferences, so a wrong handle is an error. An operation
+//! Handles are numbers that the library looks up. It never dereferences them, so a wrong handle is an error. An operation
 //! of a stream is complete when its call returns. Operations of all streams therefore execute in the order of the calls, which is
 //! one of the orders that CUDA permits. If an executor panics, the launch fails.
 

@@ -15,23 +15,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size limit of an image, in bytes.
 const MAX_IMAGE_BYTES: u64 = 1 << 30;
-/// The first word of a fatbin, and the first word of the wrapper structure that points to a fatbin.
+/// The first word of a fatbin.
 const FATBIN_MAGIC: u32 = 0xba55_ed50;
+/// The first word of the wrapper structure that points to a fatbin.
 const FATBIN_WRAPPER_MAGIC: u32 = 0x4662_43b1;
-/// Number of decoded kernels that a module caches.
+/// Maximum number of decoded kernels that a module caches.
 const MAX_DECODED: usize = 64;
 
 /// A loaded module. The driver API calls it a library or a module; a handle of one is valid for the other.
 pub(crate) struct Library {
     pub(crate) source: Source,
     pub(crate) kernels: Vec<String>,
+    /// The cache of decoded PTX kernels.
     decoded_kernels: Mutex<BTreeMap<DecodedKey, Arc<Program>>>,
 }
 
 /// The name of a kernel, the CTA extents if the kernel does not require any, and the bytes of dynamic shared memory.
 type DecodedKey = (String, Option<[u32; 3]>, u32);
 
-/// The program that a launch executes.
+/// The program that a launch executes: Tile IR or a stage file, or PTX.
 pub(crate) enum Source {
     Program(Box<ProgramFile>),
     Ptx { module: Box<ptx::Module>, text: String },
@@ -44,15 +46,17 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) c_name: CString,
     pub(crate) params: Vec<Param>,
-    /// Static shared memory that the kernel declares.
+    /// Bytes of static shared memory that the kernel declares.
     pub(crate) shared_bytes: u32,
+    /// Bytes of local memory of each thread.
     pub(crate) local_bytes: u32,
     /// The CTA extents that the kernel requires.
     pub(crate) block: Option<[u32; 3]>,
+    /// Maximum bytes of dynamic shared memory of a launch. Clients can raise it.
     pub(crate) max_dynamic_shared_bytes: AtomicU32,
 }
 
-/// A visible parameter.
+/// A parameter that launches pass, unlike the hidden parameters that the compiler adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Param {
     pub(crate) offset: u32,
@@ -68,7 +72,7 @@ impl std::fmt::Debug for Library {
 }
 
 impl Library {
-    /// Loads the program of an image. `stage` selects one if the image has several.
+    /// Loads the program of an image. If the image has several programs, `stage` selects one.
     pub(crate) fn load(image: &[u8], name: &str, stage: Stage) -> Result<Library> {
         let files = programs_in(image, name)?;
         let is_ptx = |file: &&Vec<u8>| sniff(file) == Sniffed::Ptx;
@@ -84,6 +88,7 @@ impl Library {
         if is_ptx(&file) { Library::of_ptx(file, name) } else { Library::of_program(file, name) }
     }
 
+    /// Loads Tile IR or a stage file.
     fn of_program(file: &[u8], name: &str) -> Result<Library> {
         let producer = concat!("cuda-driver ", env!("CARGO_PKG_VERSION"));
         let input = ProgramFile::open(file, name, producer).map_err(|error| failure_from(Status::InvalidImage, &error))?;
@@ -91,6 +96,7 @@ impl Library {
         Ok(Library { source: Source::Program(Box::new(input)), kernels, decoded_kernels: Mutex::default() })
     }
 
+    /// Loads PTX. Its kernels are the entries with a body.
     fn of_ptx(file: &[u8], name: &str) -> Result<Library> {
         let (module, text) = ptx::open(file, name).map_err(|error| failure_from(Status::InvalidPtx, &error))?;
         let kernels = module.items.iter().filter_map(|item| match item {
@@ -172,6 +178,7 @@ impl Library {
     }
 }
 
+/// The size of a parameter of Tile IR in bytes.
 fn param_bytes(ty: &ParamType) -> u32 {
     match ty {
         ParamType::Pointer(_) => 8,
@@ -180,6 +187,7 @@ fn param_bytes(ty: &ParamType) -> u32 {
     }
 }
 
+/// The failure with a result code and a rendered diagnostic as its cause.
 pub(crate) fn failure_from(status: Status, error: &Diagnostic) -> Failure {
     status.because(error.render(Style::Human, |_| String::new()).trim_end())
 }
@@ -205,6 +213,7 @@ fn programs_in(image: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     }
 }
 
+/// The error for an image that has only machine code.
 fn no_program_error(name: &str) -> Failure {
     Status::NoBinaryForGpu.because(format!(
         "{name} has machine code, but no program that a CPU can execute. Compile it with this project's `tileiras`, which `tileworks run` \
@@ -219,6 +228,7 @@ pub(crate) fn read_image(image: *const c_void) -> Result<Vec<u8>> {
     read_from(&memory, image as u64)
 }
 
+/// [`read_image`] from an open `/proc/self/mem`.
 fn read_from(memory: &std::fs::File, address: u64) -> Result<Vec<u8>> {
     let at = |offset: u64, length: usize| {
         let mut bytes = vec![0; length];

@@ -20,6 +20,7 @@ struct KernelTotal {
     time: Duration,
 }
 
+/// The statistics file, and what has been printed or counted so far.
 #[derive(Debug, Default)]
 struct ReportState {
     file: Option<File>,
@@ -30,6 +31,7 @@ struct ReportState {
     printed_findings: BTreeSet<String>,
 }
 
+/// The reports of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Report(Mutex<ReportState>);
 
@@ -44,6 +46,7 @@ impl Report {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds a launch to the totals of its kernel.
     pub(crate) fn record_launch(&self, kernel: &str, time: Duration, failed: bool) {
         let mut state = self.state();
         let total = match state.totals.get_mut(kernel) {

@@ -11,6 +11,7 @@ pub(crate) struct Failure {
     pub(crate) message: Option<String>,
 }
 
+/// The result of a driver function or of a part of it.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<Status> for Failure {
@@ -20,18 +21,20 @@ impl From<Status> for Failure {
 }
 
 impl Status {
+    /// Returns the failure with this result code and a cause in words.
     pub(crate) fn because(self, message: impl Into<String>) -> Failure {
         Failure { status: self, message: Some(message.into()) }
     }
 }
 
+/// Defines the result codes with their names and descriptions.
 macro_rules! statuses {
     ($($variant:ident = $code:literal, $name:literal, $text:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(dead_code, reason = "clients may request the name of any code")]
         pub(crate) enum Status { $($variant = $code,)* }
 
-        /// The name and the description of a result code.
+        /// Returns the name and the description of a result code.
         pub(crate) fn name_and_description(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
             match code {
                 $($code => Some(($name, $text)),)*

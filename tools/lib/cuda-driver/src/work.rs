@@ -11,9 +11,10 @@ use std::ffi::c_void;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-/// A function of the host program.
+/// A function of the host program that a stream or graph calls.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
+/// An operation of a stream or of a graph.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Launch(Launch),
@@ -42,6 +43,7 @@ pub(crate) enum Work {
         rows: u64,
     },
     RecordEvent(Handle),
+    /// Calls a function of the host program.
     Call {
         function: HostFunction,
         data: usize,
@@ -53,6 +55,7 @@ pub(crate) enum Work {
     },
     /// An empty node, which only orders other nodes.
     Nothing,
+    /// The operations of an executable graph, in order.
     Graph(Vec<Work>),
 }
 
@@ -122,6 +125,7 @@ fn copy(driver: &Driver, to: u64, from: u64, bytes: u64) {
     driver.tables().allocations.record_write(to, bytes);
 }
 
+/// Writes a value to `count` adjacent elements.
 fn fill(driver: &Driver, to: u64, value: u32, element_bytes: u64, count: u64) {
     let start = to as usize as *mut u8;
     // SAFETY: the entry point has checked that the range is inside an allocation.
@@ -135,7 +139,7 @@ fn fill(driver: &Driver, to: u64, value: u32, element_bytes: u64, count: u64) {
     driver.tables().allocations.record_write(to, element_bytes * count);
 }
 
-/// Checks the ranges of a fill.
+/// Checks that the element size of a fill is valid, and that all its rows are inside one allocation.
 pub(crate) fn check_fill(driver: &Driver, to: u64, pitch: u64, element_bytes: u64, count: u64, rows: u64) -> Result<()> {
     if !matches!(element_bytes, 1 | 2 | 4) || !to.is_multiple_of(element_bytes) {
         return Err(Status::InvalidValue.into());

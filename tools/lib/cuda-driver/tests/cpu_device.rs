@@ -1,4 +1,4 @@
-//! Tests of the CUDA driver API as a client uses it. Faults of the table in `docs/ci.md` return the errors of this table.
+//! Tests of the CUDA driver API as a client uses it. The table in `docs/ci.md` gives the error that each kind of fault returns.
 
 #![allow(unsafe_code, reason = "the client of a C library")]
 
@@ -88,6 +88,7 @@ again:
 }
 ";
 
+// Values of `CUresult`.
 const INVALID_VALUE: c_int = 1;
 const NOT_INITIALIZED: c_int = 3;
 const INVALID_IMAGE: c_int = 200;
@@ -114,6 +115,7 @@ fn lock_driver() -> MutexGuard<'static, ()> {
     turn
 }
 
+/// The driver's text for a result code.
 fn text(code: c_int) -> String {
     let mut start = null();
     // SAFETY: the driver returns text that is valid until the next failure of this thread.
@@ -123,6 +125,7 @@ fn text(code: c_int) -> String {
     }
 }
 
+/// Loads a module. The error is the result code.
 fn load(image: *const c_void) -> Result<usize, c_int> {
     let mut module = 0;
     // SAFETY: the tests pass images that end with a NUL or describe their own size.
@@ -132,9 +135,10 @@ fn load(image: *const c_void) -> Result<usize, c_int> {
     }
 }
 
+/// The handle of a kernel.
 fn function(module: usize, name: &CStr) -> usize {
     let mut function = 0;
-    // SAFETY: as for `load`.
+    // SAFETY: the name ends with a NUL, and the driver checks the handle of the module.
     assert_eq!(unsafe { cuModuleGetFunction(&mut function, module, name.as_ptr()) }, 0, "{}", text(NOT_FOUND));
     function
 }
@@ -146,6 +150,7 @@ fn allocate(bytes: usize) -> u64 {
     pointer
 }
 
+/// Launches a kernel with a pointer and a count as parameters. Returns the result code.
 fn launch(function: usize, grid: u32, block: u32, stream: usize, pointer: u64, count: u32) -> c_int {
     let params: [*const c_void; 2] = [(&raw const pointer).cast(), (&raw const count).cast()];
     // SAFETY: one pointer for each parameter.

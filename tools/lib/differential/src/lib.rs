@@ -1,4 +1,5 @@
-//! Differential testing: runs one program at every stage, as processes, and compares output buffers and printed text. `tile-fuzz`
+//! Differential testing: executes the output of every stage of the pipeline for one program, and compares the output buffers and
+//! printed text. Each tool runs as a process. `tile-fuzz`
 //! tests random programs, and `tile-validate` tests a user's program.
 
 use base::diag::{Diagnostic, Result};
@@ -6,16 +7,18 @@ use numerics::Scalar;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// All checks but `padding`. Reason: every stage loads zeros for unspecified padding, so the results are comparable even if the
-/// program depends on it.
+/// The checks of `tile-run` for the source program: all except `padding`. Reason: every stage loads zeros for unspecified padding,
+/// so the results are comparable even if the program depends on it.
 const CHECK_OPTION: &str = "--check=memory,init,token,race,assume,facts,divide,order";
 
 /// An output buffer to compare.
 #[derive(Clone, Debug)]
 pub struct Output {
+    /// The name of the output file, without `.bin`.
     pub name: String,
+    /// The type of the elements.
     pub scalar: Scalar,
-    /// The permitted error of an element, relative to max(magnitude, 1). With zero, the bits must be equal.
+    /// The permitted error of an element, relative to max(magnitude of the expected element, 1). With zero, the bits must be equal.
     pub tolerance: f64,
     /// The expected contents, if they are known without executing the program.
     pub expected: Option<Vec<u8>>,
@@ -23,11 +26,13 @@ pub struct Output {
 
 /// The result for one program on one target.
 pub enum Outcome {
+    /// All stages produce the results of the source program.
     Same,
     /// A stage or executor does not support the program.
     Unsupported(String),
     /// A stage or executor exceeded its time limit.
     Unfinished(String),
+    /// The results differ from the expected ones, or a stage or executor failed. The text says where.
     Wrong(String),
 }
 
@@ -38,6 +43,7 @@ pub struct StageRunner {
     pub tools_dir: PathBuf,
     /// The number after `-O`.
     pub opt_level: String,
+    /// The GPU, such as `sm_90`.
     pub target: String,
     /// Options for tile-lower-as that force optimisation decisions.
     pub lowering_options: Vec<String>,
@@ -49,16 +55,16 @@ pub struct StageRunner {
     pub runs_concurrently: bool,
 }
 
-/// The prefix of the message if the source program itself does not produce the expected contents.
+/// The prefix of the message for the case that the source program itself does not produce the expected contents.
 pub const UNEXPECTED_PREFIX: &str = "unexpected: ";
 
-/// A successful run of a tool with its output, or the outcome that ends the comparison.
+/// The standard output of a successful run of a tool, or the outcome that ends the comparison.
 enum ToolResult {
     Done(String),
     Failed(Outcome),
 }
 
-/// The tool that generates a file, and the executor with the lists of options with which it runs the file.
+/// A step of the comparison: a tool generates a file, and an executor executes the file once for each list of options in `runs`.
 struct StageRun<'a> {
     tool: &'a str,
     args: Vec<&'a str>,
@@ -170,6 +176,8 @@ impl StageRunner {
         Ok((!is_same).then(|| Outcome::Wrong(format!("{file_name}: prints {printed_by_stage:?} instead of {printed:?}"))))
     }
 
+    /// Executes a file with the arguments of `launch.json`. The executor writes the output buffers to the directory `out` in
+    /// `folder`. The message of a failure starts with the name of the file.
     fn execute(&self, executor: &str, options: &[&str], file: &str, folder: &Path, out: &str) -> Result<ToolResult> {
         let (launch, out) = (folder.join("launch.json"), folder.join(out));
         let (launch, out) = (launch.to_string_lossy(), out.to_string_lossy());
@@ -192,6 +200,7 @@ fn sorted_lines(text: &str) -> Vec<&str> {
     lines
 }
 
+/// Reads an output buffer that an executor wrote to a folder.
 fn read_output(output: &Output, folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join(format!("{}.bin", output.name));
     std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
@@ -239,6 +248,7 @@ fn describe_difference(output: &Output, want: &[u8], got: &[u8]) -> Option<Strin
     Some(format!("{name} ({scalar}): {count} of {element_count} differ, first {first_index}: {got:#x} for {want:#x}"))
 }
 
+/// Converts little-endian bytes to an integer.
 fn bits_of(bytes: &[u8]) -> u64 {
     let mut padded = [0; 8];
     padded[..bytes.len()].copy_from_slice(bytes);

@@ -18,9 +18,11 @@ use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
+/// A function of `.aa` with the addresses of its module's globals.
 pub(crate) struct AaProgram<'a> {
     pub(crate) function: &'a Function,
     pub(crate) debug: &'a DebugInfo,
+    /// Addresses of the module's globals, by name.
     pub(crate) globals: BTreeMap<String, u64>,
     /// The `assume` ops whose results are used only as strides of tensor views.
     stride_assumes: BTreeSet<OpId>,

@@ -81,6 +81,7 @@ pub(crate) fn is_elementwise(op: &Core) -> bool {
     op.is_elementwise() && !matches!(op, Core::Assume { .. }) || matches!(op, Core::Constant { .. } | Core::Yield { .. })
 }
 
+/// Returns the tile of a constant.
 pub(crate) fn constant_tile(value: &Dense, elem: Elem, shape: Shape) -> Tile {
     match value {
         Dense::Splat(bits) => Tile::splat(shape, elem, *bits),
@@ -93,6 +94,7 @@ fn tile_result(tile: Tile) -> Result<Results> {
     Ok(smallvec![Value::Tile(tile)])
 }
 
+/// Executes a core op that is not control flow.
 pub(crate) fn execute<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &mut Env<'_>) -> Result<Results> {
     match op {
         Core::Unary { .. }
@@ -165,6 +167,7 @@ pub(crate) fn execute<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &
     }
 }
 
+/// Executes an element-wise op.
 fn execute_elementwise<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &Env<'_>) -> Tile {
     let tile = |id: &Id| env.tile(*id);
     match op {

@@ -37,6 +37,7 @@ pub enum ProgramFile {
 /// One kernel of a program.
 pub struct Kernel<'a> {
     input: &'a ProgramFile,
+    /// The index of the kernel among the functions of the file.
     index: usize,
     pub name: String,
     /// The types of its parameters, which are scalars or pointers.

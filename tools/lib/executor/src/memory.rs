@@ -85,6 +85,7 @@ impl Memory {
     }
 }
 
+/// Returns the error for an access outside all segments. `preceding` is the last segment that starts before the access.
 fn out_of_bounds_error(address: u64, length: usize, preceding: Option<&Segment>) -> Box<Diagnostic> {
     let message = match preceding {
         Some(segment) if address < segment.end() + (1 << 32) => format!(
@@ -126,6 +127,7 @@ impl LocalAllocations {
         memory.add(Segment { name, address, contents: vec![0; bytes as usize].into(), constant: false });
         Ok(address)
     }
+    /// Returns the number of live allocations.
     pub(crate) fn allocation_mark(&self) -> usize {
         self.addresses.len()
     }
@@ -141,6 +143,7 @@ impl LocalAllocations {
 /// The writes of one tile block on top of memory that other blocks read too.
 pub(crate) struct Overlay<'a> {
     base: &'a Memory,
+    /// The pages to which the tile block wrote, by page number.
     pages: BTreeMap<u64, Page>,
     /// The memory that the tile block allocated.
     pub(crate) locals: Memory,

@@ -19,6 +19,7 @@ struct Conversion {
     zero_padded: bool,
     width: usize,
     precision: Option<usize>,
+    /// The conversion letter, such as `d` or `f`.
     kind: char,
 }
 

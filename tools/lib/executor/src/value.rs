@@ -29,8 +29,10 @@ pub struct Tensor {
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     pub tensor: Arc<Tensor>,
+    /// The shape of a tile.
     pub tile: Shape,
     pub dim_map: Vec<usize>,
+    /// How tile indices map to tile origins: partition, strided or gather.
     pub kind: ViewKind,
     pub padding: Option<Padding>,
 }

@@ -41,7 +41,7 @@ pub(crate) trait World {
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()>;
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()>;
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64>;
-    /// Returns the number of live allocations of the tile block. `release_allocations` frees the later ones.
+    /// Returns the number of live allocations of the tile block. `release_allocations` with this number frees all later ones.
     fn allocation_mark(&self) -> usize;
     fn release_allocations(&mut self, mark: usize);
 

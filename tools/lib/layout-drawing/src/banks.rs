@@ -1,12 +1,12 @@
-//! Bank conflicts: the shared-memory wavefronts of a warp's access to a buffer. There are 32 banks of 4 bytes.
+//! Bank conflicts: the number of shared-memory wavefronts of a warp's access to a buffer. Shared memory has 32 banks of 4 bytes.
 
 use serde::Serialize;
 use tileas::layout::{LANE_BITS, Span, apply};
 use tileas::{BufferInfo, CopyAtom, Layout};
 
-/// Number of bytes of all banks together.
+/// The number of bytes of one line: one word of each bank.
 const LINE_BYTES: u32 = 128;
-/// Upper bound on the bytes per lane of one instruction; also the bytes of a matrix row.
+/// Maximum number of bytes per lane of one instruction. It is also the number of bytes of a matrix row.
 const SEGMENT_BYTES: u32 = 16;
 
 /// The shared-memory wavefronts of one load or store instruction of a warp.
@@ -18,8 +18,9 @@ pub struct Wavefronts {
     pub least: u32,
 }
 
-/// Computes the wavefronts for the first registers of a warp's lanes. The addresses of other registers differ by an exclusive or,
-/// which only permutes the banks.
+/// Computes the wavefronts of the instruction that accesses the first registers of a warp's lanes. The addresses for other
+/// registers differ by an exclusive OR, which only permutes the banks. Returns `None` if the layout does not fit the buffer or the
+/// atom.
 pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<Wavefronts> {
     let bytes = info.elem.bytes();
     let offsets = Span::of(&info.offsets);
@@ -40,6 +41,7 @@ pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<
     }
 }
 
+/// Computes the wavefronts of an access to `width` consecutive bytes per lane.
 fn vector_wavefronts(layout: &Layout, address: impl Fn(u32) -> Option<u32>, width: u32) -> Option<Wavefronts> {
     let width = width.clamp(1, SEGMENT_BYTES);
     let lane_addresses: Option<Vec<u32>> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
@@ -48,8 +50,8 @@ fn vector_wavefronts(layout: &Layout, address: impl Fn(u32) -> Option<u32>, widt
     Some(count_wavefronts(&groups, width))
 }
 
-/// Returns the wavefronts of an access. Each group has the byte addresses of lanes that the hardware serves together. `width`:
-/// bytes per lane.
+/// Counts the wavefronts of an access. Each group has the byte addresses of lanes that the hardware serves together. `width` is the
+/// number of bytes per lane.
 fn count_wavefronts(groups: &[&[u32]], width: u32) -> Wavefronts {
     let mut wavefronts = Wavefronts { takes: 0, least: 0 };
     for addresses in groups {

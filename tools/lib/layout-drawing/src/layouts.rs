@@ -14,7 +14,7 @@ pub struct Use {
     pub shape: Shape,
     /// The element type, as text.
     pub elem: String,
-    /// Number of SSA values and of copies to buffers with this type and layout.
+    /// The number of SSA values and buffer copies with this type and layout.
     pub count: usize,
 }
 
@@ -45,6 +45,7 @@ impl Uses {
         }
     }
 
+    /// Adds one use of a layout.
     fn add_use(&mut self, layout: LayoutId, shape: &Shape, elem: String) {
         let uses = self.0.entry(layout).or_default();
         match uses.iter_mut().find(|existing| existing.shape == *shape && existing.elem == elem) {
@@ -53,6 +54,7 @@ impl Uses {
         }
     }
 
+    /// Returns the uses of a layout.
     pub fn of(&self, layout: LayoutId) -> &[Use] {
         self.0.get(&layout).map_or(&[], Vec::as_slice)
     }

@@ -81,7 +81,7 @@ pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
     live_ranges
 }
 
-/// Returns whether an access, the first one of an iteration, uses data of the previous iteration. Reads do, unless a pipeline
+/// Returns whether the first access of an iteration uses data of the previous iteration. A read uses such data, unless a pipeline
 /// fills the buffer.
 fn is_carried(function: &Function, access: BufferAccess) -> bool {
     use core_dialect::core_ops::Core;
@@ -94,7 +94,7 @@ fn is_carried(function: &Function, access: BufferAccess) -> bool {
     }
 }
 
-/// Returns the first and last op of each loop, inner loops before outer ones.
+/// Returns the numbers of the first and last op of each loop. A loop comes after the loops in its body.
 fn loop_spans(function: &Function) -> Vec<(usize, usize)> {
     let body = &function.body;
     let ops = body.walk(function.region);

@@ -10,7 +10,8 @@ const MAX_ROWS: u32 = 64;
 /// Maximum number of cells per row that are drawn.
 const MAX_CELLS: usize = 10;
 
-/// Draws the layout of a tile: for each register, lane and warp bit, the step in the tile, and for each element, its holder.
+/// Draws the layout of a tile. The text shows the step in the tile for each register, lane and warp bit, and the holder of each
+/// element.
 /// Consecutive registers of one thread share a cell.
 pub fn draw(name: &str, layout: &Layout, layout_use: &Use, colour: bool) -> String {
     let registers = layout.registers();
@@ -48,7 +49,7 @@ fn coordinates_text(element: u32, shape: &[u32]) -> String {
     format!("({})", coordinates.join(","))
 }
 
-/// Returns the cells of a row: the first holder, and the number of consecutive registers of that thread.
+/// Returns the cells of a row: the holder of the first element, and the number of consecutive registers of that thread.
 fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
     let mut cells: Vec<(Holder, u32)> = Vec::new();
     for element in start..start + columns {
@@ -63,6 +64,7 @@ fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
     cells
 }
 
+/// Formats a cell, with a colour for each warp.
 fn cell_text(Holder { warp, lane, register }: Holder, count: u32, colour: bool) -> String {
     let registers = if count == 1 { format!("r{register}") } else { format!("r{register}-{}", register + count - 1) };
     let text = format!(" w{warp} l{lane:<2} {registers:6}|");

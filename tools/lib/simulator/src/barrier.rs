@@ -9,6 +9,7 @@ use crate::program::{BarrierOp, VoteMode};
 use crate::record::Event;
 use crate::warp::{ArrivalToken, Wait, Warp};
 
+/// A named barrier of a CTA.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Barrier {
     /// Number of threads that arrived in the current phase.
@@ -19,20 +20,24 @@ pub(crate) struct Barrier {
     generation: u64,
     /// Number of threads that arrived in the last complete phase.
     last_arrivals: u32,
-    /// The votes of the threads that have arrived, and the votes of the last complete phase.
+    /// The votes of the threads that have arrived in the current phase.
     votes: Votes,
+    /// The votes of the last complete phase.
     result: Votes,
-    /// The merged vector clock of all arrivals so far, and its value at the end of the last complete phase.
+    /// The merged vector clock of all arrivals so far.
     arrival_clock: VectorClock,
+    /// The value of `arrival_clock` at the end of the last complete phase.
     completed_clock: VectorClock,
 }
 
+/// Number of threads whose predicate is true, and number of threads whose predicate is false (`barrier.red`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Votes {
     yes: u32,
     no: u32,
 }
 
+/// The state of the cluster barrier. `generation` counts its completed phases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterBarrier {
     arrived: u32,
@@ -42,6 +47,7 @@ pub(crate) struct ClusterBarrier {
 }
 
 impl ClusterBarrier {
+    /// Completes the current phase. The waiting warps then acquire the vector clocks of all arrivals.
     fn complete_phase(&mut self) {
         self.arrived = 0;
         self.generation += 1;
@@ -50,6 +56,7 @@ impl ClusterBarrier {
 }
 
 impl Barrier {
+    /// Completes the current phase. The waiting warps then acquire the vector clocks of all arrivals.
     fn complete_phase(&mut self) {
         self.last_arrivals = std::mem::take(&mut self.arrived);
         self.expected = None;
@@ -59,14 +66,14 @@ impl Barrier {
     }
 }
 
-/// Returns the thread count of a barrier of all threads: 32 per warp that has not ended. `running` adds the warp that executes now,
-/// because the scheduler removes it from the CTA for its time slice.
+/// Returns the thread count of a barrier of all threads: 32 per warp that has not ended. `running` adds the warp that executes now.
+/// Reason: the scheduler removes this warp from the CTA for its time slice.
 fn count_live_threads(cta: &Cta, running: bool) -> u32 {
     32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
 }
 
 impl Cta {
-    /// A warp ended. Barriers that wait for all remaining threads may now be complete.
+    /// Completes the barriers that waited only for a warp that has now ended.
     pub(crate) fn warp_ended(&mut self) {
         let live_threads = count_live_threads(self, false);
         for barrier in &mut self.barriers {
@@ -78,6 +85,7 @@ impl Cta {
 }
 
 impl Cluster {
+    /// Completes the cluster barrier if it waited only for a warp that has now ended.
     pub(crate) fn warp_ended(&mut self) {
         let live_threads: u32 = self.ctas.iter().map(|cta| count_live_threads(cta, false)).sum();
         if self.barrier.arrived > 0 && self.barrier.arrived >= live_threads {
@@ -87,6 +95,8 @@ impl Cluster {
 }
 
 impl Machine<'_> {
+    /// Executes `barrier.sync`, `barrier.arrive` or `barrier.red`. Lanes that have to wait execute the instruction again; their
+    /// `arrival_token` shows that they have already arrived.
     pub(crate) fn execute_barrier(
         &mut self,
         cluster: &mut Cluster,
@@ -181,6 +191,7 @@ impl Machine<'_> {
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
     }
 
+    /// Executes `barrier.cluster.arrive` or `barrier.cluster.wait`.
     pub(crate) fn execute_cluster_barrier(
         &mut self,
         cluster: &mut Cluster,
@@ -221,6 +232,7 @@ impl Machine<'_> {
     }
 }
 
+/// Writes the result of `barrier.red` to the destination register.
 fn write_reduction_result(warp: &mut Warp, op: &BarrierOp, votes: Votes, mask: u32) {
     let Some((dst, _, mode)) = op.reduce else { return };
     let value = match mode {

@@ -3,6 +3,7 @@
 use crate::fault::{Fault, Result};
 use crate::tensor_map::Swizzle;
 
+/// The decoded matrix descriptor of a shared-memory operand. Addresses and offsets are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     start_address: u32,
@@ -20,6 +21,7 @@ pub(crate) enum Major {
 }
 
 impl Descriptor {
+    /// Decodes the fields that all descriptors have in common, which are in units of 16 bytes.
     fn decode_fields(bits: u64, swizzle: Swizzle) -> Descriptor {
         let field = |from: u32| ((bits >> from & 0x3fff) << 4) as u32;
         Descriptor { start_address: field(0), leading_offset: field(16), stride_offset: field(32), swizzle }

@@ -5,6 +5,7 @@ use base::diag::{Diagnostic, Kind, Place};
 
 pub type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
 
+/// An error of the simulated program, such as a race, or a reason why the simulator cannot execute it.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub kind: Kind,
@@ -18,6 +19,7 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Returns a fault of an invalid program.
     pub fn new(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Invalid, code, message: message.into(), lanes: 0, line: 0, notes: Vec::new() })
     }
@@ -25,9 +27,11 @@ impl Fault {
     pub fn usage(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Usage, ..*Fault::new(code, message) })
     }
+    /// Returns a fault for a feature that the simulator does not support.
     pub fn unsupported(message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Unsupported, ..*Fault::new("SIM003", message) })
     }
+    /// Sets the lanes at which the fault occurred.
     pub fn lanes(mut self: Box<Self>, lanes: u32) -> Box<Fault> {
         self.lanes = lanes;
         self
@@ -39,6 +43,7 @@ impl Fault {
         }
         self
     }
+    /// Adds a note.
     pub fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Fault> {
         self.notes.push(note.into());
         self

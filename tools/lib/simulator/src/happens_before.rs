@@ -22,6 +22,7 @@ pub(crate) const COMPONENTS: usize = 3;
 /// `tmem_happens_before`) and the last completed MMA commit. A missing entry means zero.
 pub(crate) type VectorClock = Vec<u32>;
 
+/// The state of the analysis for one cluster.
 #[derive(Default)]
 pub(crate) struct HappensBefore {
     warps_per_cta: usize,
@@ -46,13 +47,15 @@ pub(crate) struct HappensBefore {
     remote_uses: BTreeMap<(usize, usize), (u32, u32)>,
 }
 
+/// The last accesses to each 32-bit word of a CTA's shared memory.
 #[derive(Default)]
 struct ShadowWords {
     writers: Vec<Writer>,
-    /// The time and line of each warp's last read of a word.
+    /// For each word and each warp of the cluster, the time and line of the warp's last read of the word.
     reads: Vec<(u32, u32)>,
 }
 
+/// The last write to a word.
 #[derive(Clone, Copy, Default)]
 struct Writer {
     time: u32,
@@ -70,6 +73,7 @@ pub(crate) struct Actor {
     pub(crate) line: u32,
 }
 
+/// Merges a vector clock into another one: each component becomes the maximum.
 fn merge_vector_clock(into: &mut [u32], from: &[u32]) {
     for (to, &time) in into.iter_mut().zip(from) {
         *to = time.max(*to);
@@ -77,6 +81,7 @@ fn merge_vector_clock(into: &mut [u32], from: &[u32]) {
 }
 
 impl HappensBefore {
+    /// Returns the initial state for a cluster of `ctas` CTAs. If the cluster has too many warps, the checker is off.
     pub(crate) fn new(program: &Program, ctas: usize, lenient: bool) -> HappensBefore {
         let warps_per_cta = program.cta_threads.div_ceil(32) as usize;
         let warp_count = warps_per_cta * ctas;
@@ -98,9 +103,11 @@ impl HappensBefore {
         }
     }
 
+    /// Returns the number of a warp in the cluster.
     pub(crate) fn warp_id(&self, actor: Actor) -> usize {
         actor.cta * self.warps_per_cta + actor.warp
     }
+    /// Returns the name of a warp for messages.
     pub(crate) fn describe_warp(&self, id: usize) -> String {
         match self.shadow_words.len() {
             1 => format!("warp {id}"),
@@ -141,7 +148,8 @@ impl HappensBefore {
 
     // mbarriers in shared memory.
 
-    /// A warp uses an mbarrier. The use must be ordered after the initialisation; a remote CTA must not end before the use.
+    /// Checks that a warp's use of an mbarrier is ordered after the initialisation. Records the use of an mbarrier in another CTA,
+    /// because that CTA must not end before the use.
     pub(crate) fn check_mbarrier_use(&mut self, actor: Actor, location: (usize, u32)) -> Result<()> {
         self.check_read(actor, location.0, location.1, 8)?;
         if self.warp_count > 0 && location.0 != actor.cta {
@@ -163,13 +171,13 @@ impl HappensBefore {
         self.report_fault(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
     }
 
-    /// A warp arrives at an mbarrier and publishes its vector clock for the current phase.
+    /// Publishes the vector clock of a warp that arrives at an mbarrier, for the current phase.
     pub(crate) fn arrive_at_mbarrier(&mut self, actor: Actor, location: (usize, u32)) {
         let mut entry = std::mem::take(&mut self.mbarriers.entry(location).or_default().0);
         self.publish_clock(actor, &mut entry);
         self.mbarriers.entry(location).or_default().0 = entry;
     }
-    /// The data of an asynchronous copy has arrived, and the copy signals an mbarrier. `time` is the time of its issue.
+    /// Records at an mbarrier that an asynchronous copy, which the warp issued at `time`, has written its data.
     pub(crate) fn arrive_copy(&mut self, actor: Actor, time: u32, location: (usize, u32)) {
         if self.warp_count > 0 {
             let id = self.warp_id(actor);
@@ -187,14 +195,14 @@ impl HappensBefore {
             current_phase[at] = commit.max(current_phase[at]);
         }
     }
-    /// An mbarrier completes its current phase.
+    /// Completes the current phase of an mbarrier: the vector clocks of its arrivals become visible to waiting warps.
     pub(crate) fn complete_phase(&mut self, location: (usize, u32)) {
         if let Some((current_phase, completed_phases)) = self.mbarriers.get_mut(&location) {
             completed_phases.resize(COMPONENTS * self.warp_count, 0);
             merge_vector_clock(completed_phases, current_phase);
         }
     }
-    /// A warp has waited for an mbarrier. It merges the vector clocks of all completed phases.
+    /// Merges the vector clocks of all completed phases of an mbarrier into the clock of a warp that has waited for it.
     pub(crate) fn acquire_mbarrier(&mut self, actor: Actor, location: (usize, u32)) {
         if let Some((_, completed_phases)) = self.mbarriers.get(&location) {
             let completed_phases = completed_phases.clone();
@@ -213,6 +221,7 @@ impl HappensBefore {
 
     // Accesses.
 
+    /// Returns the shadow words of a range of shared memory.
     fn word_range(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
         let all = self.shadow_words.get(cta).map_or(0, |words| words.writers.len());
         let end = (address.saturating_add(length) as usize).div_ceil(4).min(all);

@@ -74,6 +74,7 @@ pub fn fill_hidden_parameters(
     Ok(bytes)
 }
 
+/// Returns the fault for a hidden parameter without a tensor map.
 fn missing_tensor_map(name: &str, why: &str) -> Box<Fault> {
     Fault::new("SIM002", format!("there is no tensor map for hidden parameter '{name}': {why}"))
 }

@@ -2,8 +2,11 @@
 //!
 //! Values are zero-extended to 64 bits for every register type. A predicate is 0 or 1.
 
+/// Number of lanes of a warp.
 pub const WARP_SIZE: usize = 32;
+/// The lane mask with all lanes.
 pub(crate) const ALL_LANES: u32 = u32::MAX;
+/// The value of a register in each lane.
 pub type Lanes = [u64; WARP_SIZE];
 
 /// The function of an element-wise instruction with up to four sources.
@@ -18,6 +21,7 @@ pub(crate) fn map1(f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     })
 }
 
+/// Returns a function that applies `f` to the first two sources, lane by lane.
 pub(crate) fn map2(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
         for lane in 0..WARP_SIZE {
@@ -26,6 +30,7 @@ pub(crate) fn map2(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> LaneF
     })
 }
 
+/// Returns a function that applies `f` to the first three sources, lane by lane.
 pub(crate) fn map3(f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
         for lane in 0..WARP_SIZE {
@@ -34,6 +39,7 @@ pub(crate) fn map3(f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> 
     })
 }
 
+/// Returns a function that applies `f` to the four sources, lane by lane.
 pub(crate) fn map4(f: impl Fn(u64, u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
         for lane in 0..WARP_SIZE {

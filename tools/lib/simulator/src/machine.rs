@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Time slice of a warp, in instructions.
+/// Maximum number of instructions that a warp executes before the next warp runs.
 const TIME_SLICE: u32 = 200;
 /// Warp instructions after which the machine admits another cluster although the resident clusters make progress.
 const ADMISSION_INTERVAL: u64 = 20_000_000;
@@ -34,6 +34,7 @@ const MAX_RESIDENT_CLUSTERS: usize = 64;
 /// Upper bound on the host memory of resident clusters, in bytes.
 const MAX_RESIDENT_BYTES: u64 = 4 << 30;
 
+/// The time at which asynchronous work takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// Asynchronous work completes at its issue.
@@ -59,6 +60,7 @@ pub enum ExecutionMode {
     TimingOnly,
 }
 
+/// The options of a run.
 #[derive(Clone, Copy)]
 pub struct Options {
     pub delivery: Delivery,
@@ -72,6 +74,7 @@ pub struct Options {
     pub mode: ExecutionMode,
 }
 
+/// The simulated GPU: a launch of one kernel, with its memory, its counters and its faults.
 pub struct Machine<'p> {
     pub(crate) program: &'p Program,
     pub(crate) options: Options,
@@ -103,6 +106,7 @@ pub struct Machine<'p> {
     pub breaches: Vec<Box<Fault>>,
 }
 
+/// A resident cluster.
 pub(crate) struct Cluster {
     pub(crate) ctas: Vec<Cta>,
     pub(crate) barrier: ClusterBarrier,
@@ -112,7 +116,9 @@ pub(crate) struct Cluster {
     id: [u32; 3],
 }
 
+/// A resident CTA.
 pub(crate) struct Cta {
+    /// The rank of the CTA in its cluster.
     pub(crate) rank: u32,
     pub(crate) shared: Shared,
     pub(crate) barriers: [Barrier; 16],
@@ -121,11 +127,12 @@ pub(crate) struct Cta {
     pub(crate) warps: Vec<Warp>,
     /// For each warp, the value of `Shared::write_count` at its last fence between the generic and the async proxy.
     pub(crate) proxy_fence_times: Vec<u32>,
-    /// The collective MMA state of each warp group.
+    /// The `wgmma` instructions that each warp group has issued.
     pub(crate) warp_groups: BTreeMap<usize, WarpGroupMmas>,
 }
 
 impl<'p> Machine<'p> {
+    /// Prepares a launch of a program. `params` has the bytes of the parameters.
     pub fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
         let random_state = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
         let (execution_counts, branches_taken) = (vec![0; program.code.len()], vec![0; program.code.len()]);
@@ -297,6 +304,7 @@ impl<'p> Machine<'p> {
         }
     }
 
+    /// Returns the ids of all clusters of the grid, in launch order.
     pub(crate) fn cluster_ids(&self) -> Result<ClusterIds> {
         let size = self.program.cluster_dim;
         let divide = |axis: usize| -> Result<u32> {
@@ -314,6 +322,7 @@ impl<'p> Machine<'p> {
         Ok(ClusterIds { extent: [x, y, z], selected: None, next: 0, end: total })
     }
 
+    /// Creates the state of a cluster: its CTAs with their memory and warps.
     pub(crate) fn new_cluster(&mut self, id: [u32; 3]) -> Cluster {
         let size = self.program.cluster_dim;
         let count = size.iter().product::<u32>();
@@ -348,12 +357,13 @@ impl<'p> Machine<'p> {
         Cluster { ctas: ctas.collect(), id, happens_before: self.new_happens_before(count as usize), ..Cluster::empty() }
     }
 
+    /// Returns the value of a special register in each lane of a warp.
     fn special_value(&self, special: Special, warp: usize, cta_position: &CtaPosition) -> Lanes {
         let size = cta_position.size;
         let clusters = |axis: usize| {
             if self.program.grid_of_clusters { self.grid[axis] } else { self.grid[axis] / size[axis] }
         };
-        let value = |dimension: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(dimension.into())); WARP_SIZE];
+        let value = |dimension: u8, axis_value: &dyn Fn(usize) -> u32| [u64::from(axis_value(dimension.into())); WARP_SIZE];
         match special {
             Special::Tid(dimension) => {
                 let [x, y, z] = self.program.block_dim;
@@ -435,6 +445,7 @@ impl<'p> Machine<'p> {
         Ok(progress)
     }
 
+    /// Returns a pseudo-random number less than `limit`, for the order of warps and the length of time slices.
     fn random_below(&mut self, limit: u64) -> u64 {
         self.random_state ^= self.random_state << 13;
         self.random_state ^= self.random_state >> 7;
@@ -527,6 +538,7 @@ impl<'p> Machine<'p> {
 /// A range of clusters of a grid, or a selection of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterIds {
+    /// The extent of the grid, in clusters.
     pub(crate) extent: [u32; 3],
     /// The selected cluster numbers, x fastest; `next` and `end` are indices into them. `None`: `next` and `end` are cluster
     /// numbers.
@@ -558,6 +570,7 @@ impl ClusterIds {
     }
 }
 
+/// The position of a CTA, from which the values of special registers follow.
 struct CtaPosition {
     /// The position of the cluster in the grid.
     id: [u32; 3],
@@ -581,12 +594,14 @@ impl Cluster {
             id: [0; 3],
         }
     }
+    /// Returns whether all CTAs have ended.
     pub(crate) fn is_done(&self) -> bool {
         self.ctas.iter().all(Cta::is_done)
     }
 }
 
 impl Cta {
+    /// Returns whether all warps have ended.
     pub(crate) fn is_done(&self) -> bool {
         self.warps.iter().all(Warp::is_done)
     }

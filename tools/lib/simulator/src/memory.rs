@@ -10,6 +10,7 @@ const HEAP_BASE: u64 = 0x0500_0000_0000;
 /// Maximum distance in bytes between an out-of-bounds access and a region that the fault names in a note.
 const MAX_NOTE_DISTANCE: u64 = 1 << 28;
 
+/// A buffer, a module variable or a heap allocation.
 #[derive(Clone)]
 struct Region {
     base: u64,
@@ -19,7 +20,7 @@ struct Region {
     written: Option<Vec<bool>>,
 }
 
-/// Global memory.
+/// The global memory of a launch.
 #[derive(Clone, Default)]
 pub struct Global {
     /// Sorted by address.
@@ -31,10 +32,12 @@ pub struct Global {
 }
 
 impl Global {
+    /// Adds a region of memory at an address.
     pub fn add(&mut self, name: &str, base: u64, data: impl Into<Contents>) {
         let at = self.regions.partition_point(|region| region.base < base);
         self.regions.insert(at, Region { base, name: name.to_owned(), data: data.into(), written: None });
     }
+    /// Returns the contents of the region with this name.
     pub fn region(&self, name: &str) -> Option<&Contents> {
         self.regions.iter().find(|region| region.name == name).map(|region| &region.data)
     }
@@ -72,10 +75,12 @@ impl Global {
         Some(base)
     }
 
+    /// Reads bytes, which must be in one region.
     pub(crate) fn read(&mut self, address: u64, length: usize) -> Result<&[u8]> {
         let (region, offset) = self.locate(address, length)?;
         Ok(self.regions[region].data.bytes_mut(offset..offset + length))
     }
+    /// Writes bytes, which must be in one region.
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         self.bytes_mut(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
     }
@@ -106,6 +111,7 @@ impl Global {
         Ok((self.last_region, (address - self.regions[self.last_region].base) as usize))
     }
 
+    /// Returns the fault for an access outside all regions, with notes about the nearest regions.
     #[cold]
     fn out_of_bounds(&self, address: u64, length: usize, at: usize) -> Box<Fault> {
         let mut fault =

@@ -64,6 +64,7 @@ pub enum AccumulatorType {
 }
 
 impl AccumulatorType {
+    /// Returns the value of an accumulator's bits.
     pub(crate) fn value(self, bits: u64) -> f64 {
         match self {
             AccumulatorType::Float(ty) => decode(ty, bits),

@@ -1,5 +1,5 @@
-//! Mutation testing: each mutant is a valid program with up to three random edits. Each mutant is rejected, or it runs and ends. No
-//! mutant may panic, hang or exhaust memory.
+//! Robustness test of the simulator with mutated programs. A mutant is a valid PTX program with up to three random edits. The
+//! simulator must reject the mutant, or run it until it ends. It must not panic, hang or exhaust memory.
 //!
 //! `MUTANTS=folder cargo test -p simulator --release mutants` mutates all `.ptx` files of a folder.
 
@@ -8,6 +8,7 @@ use crate::machine::{Delivery, ExecutionMode, Machine, Options, Races};
 use crate::memory::Global;
 use std::time::{Duration, Instant};
 
+/// The valid programs from which the mutants come.
 const SEEDS: &[&str] = &[
     include_str!("../tests/seeds/many_instructions.ptx"),
     include_str!("../tests/seeds/warp_group.ptx"),
@@ -17,9 +18,10 @@ const SEEDS: &[&str] = &[
     include_str!("../tests/seeds/softmax_sm_120.ptx"),
 ];
 
-/// Time limit per mutant. The instruction limit of a mutant takes far less, even on a busy machine.
+/// Time limit per mutant. A mutant that reaches its instruction limit takes far less, even on a busy machine.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
+/// The state of a xorshift random number generator.
 struct Random(u64);
 
 impl Random {
@@ -110,6 +112,7 @@ fn token_kind(token: &str) -> &str {
     }
 }
 
+/// Returns the program with one to three random changes of its tokens.
 fn mutate(random: &mut Random, seed: &[String]) -> String {
     let mut tokens = seed.to_vec();
     for _ in 0..1 + random.below(3) {
@@ -160,7 +163,8 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
     let mut global = Global::default();
     global.add("data", 65536, (0..=255).cycle().take(1 << 16).collect::<Vec<u8>>());
     program.globals.iter().for_each(|variable| global.add(&variable.name, variable.address, variable.data.clone()));
-    // Every parameter is the data's address. A hidden one is a tensor map of the data: 16 by 14 words with tiles of 8 by 4.
+    // Every visible parameter is the address of the data. Every hidden parameter is a tensor map of the data: 16 by 14 words with
+    // tiles of 8 by 4.
     let mut params: Vec<u8> = 65536u64.to_le_bytes().into_iter().cycle().take(program.param_bytes as usize).collect();
     let map = [65536u64, 0x40112 | 4 << 32, 0, 0, 15 | 13 << 32, 0, 7 << 56, 3].map(u64::to_le_bytes).concat();
     for param in program.hidden_params() {
@@ -181,6 +185,7 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
     true
 }
 
+/// Runs `count` mutants of a program. A mutant must neither panic nor exceed the time limit. Returns the number of valid mutants.
 fn try_mutants(name: &str, start: usize, text: &str, count: usize) -> usize {
     let seed = split_into_tokens(text);
     let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ start as u64);

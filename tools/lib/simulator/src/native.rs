@@ -13,8 +13,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use target_info::Target;
 
-/// Limits for the callback, in seconds and KiB.
+/// CPU time limit of the process that executes the host object, in seconds.
 const TIME_LIMIT_SECONDS: u64 = 10;
+/// Memory limit of the process that executes the host object, in KiB.
 const MEMORY_LIMIT_KIB: u64 = 1 << 20;
 
 /// Layout of `__CUDA_TILEIR_CALLBACKS`: word 4 is the size of an entry, word 5 the entry table and word 6 the number of entries. An
@@ -42,6 +43,7 @@ int main(int count, char **arguments) {
 }
 "#;
 
+/// Returns the error for a host object whose callback cannot be executed.
 fn callback_failure(what: &str) -> Box<Diagnostic> {
     Diagnostic::io("SIM005", format!("the host object's callback failed: {what}"))
 }
@@ -87,6 +89,7 @@ fn parameter_offsets(program: &Program, target: &[String]) -> Vec<usize> {
         .collect()
 }
 
+/// Executes the callback of a kernel in a separate process. Returns the parameters that it filled.
 fn run_callback(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
     let io = |error: std::io::Error| callback_failure(&error.to_string());
     let folder = tempfile::Builder::new().prefix("tile-sim-").tempdir().map_err(io)?;

@@ -17,6 +17,7 @@ impl Op {
         self.for_each_operand(|slot| f.borrow_mut()(slot), |slot| f.borrow_mut()(slot));
     }
 
+    /// Calls `read` for each register slot that the op reads, and `write` for each slot that it writes.
     fn for_each_operand(&self, mut read: impl FnMut(RegSlot), mut write: impl FnMut(RegSlot)) {
         let mut reads = |slots: &[RegSlot]| slots.iter().for_each(|&slot| read(slot));
         let mut writes = |slots: &[RegSlot]| slots.iter().for_each(|&slot| write(slot));

@@ -10,6 +10,7 @@ use crate::machine::{ClusterIds, Machine};
 use crate::program::{Op, Program};
 use rayon::prelude::*;
 
+/// Maximum number of chunks of a grid.
 const MAX_CHUNKS: u64 = 16;
 /// Upper bound on the bytes of all copies of global memory.
 const MAX_COPIED_BYTES: u64 = 256 << 20;
@@ -26,6 +27,7 @@ pub(crate) fn split_grid(machine: &Machine, all: &ClusterIds) -> Option<Vec<Clus
     Some((0..chunks).map(|chunk| ClusterIds { next: start(chunk), end: start(chunk + 1), ..all.clone() }).collect())
 }
 
+/// Returns whether clusters can run in parallel: the program has no accesses whose result depends on the order of clusters.
 fn is_parallelizable(program: &Program) -> bool {
     const ORDERED_MODIFIERS: &[&str] = &["volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc", "gpu", "sys"];
     // The machine allocates per-CTA memory from one heap at the start of each CTA, so the addresses depend on the order of the

@@ -22,6 +22,7 @@ pub(crate) struct Pending {
     pub(crate) action: Action,
 }
 
+/// The effect of asynchronous work, which takes place when the work completes.
 pub(crate) enum Action {
     /// `cp.async` copies with the mbarrier arrival that follows them.
     Copies {

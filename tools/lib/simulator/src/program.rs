@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 /// Index of a register in a warp's register file.
 pub type RegSlot = u32;
 
+/// The decoded kernel.
 pub struct Program {
+    /// The name of the kernel.
     pub entry: String,
     pub code: Vec<Instr>,
     /// The distinct opcodes with their modifiers, for faults and statistics. `Instr::opcode` is an index into this table.
@@ -21,6 +23,7 @@ pub struct Program {
     pub register_bits: Vec<u8>,
     /// The slots that hold a constant, each with its value.
     pub constants: Vec<(RegSlot, u64)>,
+    /// The slots that hold a special register.
     pub specials: Vec<(RegSlot, Special)>,
     pub params: Vec<ParamField>,
     pub param_bytes: u32,
@@ -28,10 +31,11 @@ pub struct Program {
     pub local_bytes: u32,
     /// Module variables in global and constant memory.
     pub globals: Vec<GlobalVariable>,
-    /// Labels by instruction index.
+    /// The label at each instruction index that has one.
     pub labels: BTreeMap<u32, String>,
-    /// Threads per CTA, in total and along x, y and z.
+    /// Threads per CTA.
     pub cta_threads: u32,
+    /// Threads per CTA along x, y and z.
     pub block_dim: [u32; 3],
     pub dynamic_shared_bytes: u32,
     /// Bytes of private global memory per CTA.
@@ -42,17 +46,21 @@ pub struct Program {
     pub grid_of_clusters: bool,
 }
 
+/// An instruction.
 pub struct Instr {
     /// The predicate register, and whether it is negated.
     pub guard: Option<(RegSlot, bool)>,
     pub op: Op,
+    /// The line of the PTX text.
     pub line: u32,
     /// Index into `Program::opcodes`.
     pub opcode: u32,
 }
 
+/// A parameter of the kernel.
 #[derive(Debug)]
 pub struct ParamField {
+    /// The offset in parameter memory, in bytes.
     pub offset: u32,
     pub bytes: u32,
     /// Whether a launch does not provide this parameter, because the compiler added it: a tensor map, or the address of per-CTA
@@ -63,6 +71,7 @@ pub struct ParamField {
     pub ty: Option<ParamType>,
 }
 
+/// A global variable of the module, with its initial contents.
 #[derive(Debug)]
 pub struct GlobalVariable {
     pub name: String,
@@ -100,6 +109,7 @@ pub enum Special {
     CtaMemorySize,
 }
 
+/// The lanes of a `%lanemask` register, relative to the own lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneMask {
     Eq,
@@ -120,6 +130,7 @@ pub enum Space {
     Param,
 }
 
+/// An address operand: the value of a register plus an offset in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     pub base: RegSlot,
@@ -134,6 +145,7 @@ pub struct ElementConversion {
     pub sign_extended_bits: Option<u32>,
 }
 
+/// The operation of an atomic or a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomOp {
     Add,
@@ -148,6 +160,7 @@ pub enum AtomOp {
     Decrement,
 }
 
+/// The mode of `shfl.sync`, which determines the source lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShuffleMode {
     Up,
@@ -156,6 +169,7 @@ pub enum ShuffleMode {
     Index,
 }
 
+/// The mode of `vote.sync` and of `barrier.red`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VoteMode {
     All,
@@ -164,6 +178,7 @@ pub enum VoteMode {
     Ballot,
 }
 
+/// A decoded instruction. Operands are register slots.
 pub enum Op {
     /// An element-wise function. Slot 0 (zero) fills unused sources.
     Elementwise {
@@ -461,6 +476,7 @@ pub enum MatrixShape {
     M16n8,
 }
 
+/// `mma.sync`. N is 8 in all shapes.
 pub struct MmaOp {
     /// Whether an MMA of single bits combines them by XOR instead of AND before it counts bits.
     pub uses_xor: bool,
@@ -533,6 +549,7 @@ pub struct WgmmaOp {
     pub d_type: AccumulatorType,
     pub a_kind: MmaElement,
     pub b_kind: MmaElement,
+    /// The value of each bit pattern of an element of A, and of B. Empty for elements of more than 8 bits.
     pub a_table: Vec<f64>,
     pub b_table: Vec<f64>,
     pub element_bytes: u32,
@@ -540,10 +557,11 @@ pub struct WgmmaOp {
     pub negate_b: bool,
     pub transpose_a: bool,
     pub transpose_b: bool,
-    /// Registers that the MMA owns while it is in flight.
+    /// The accumulator and A registers, which the MMA owns while it is in flight.
     pub registers: Box<[RegSlot]>,
 }
 
+/// The location of the left operand of a `wgmma`. The shared-memory operand is a descriptor.
 pub enum WgmmaA {
     Shared(RegSlot),
     Registers(Box<[RegSlot]>),
@@ -553,14 +571,17 @@ impl WgmmaOp {
     pub(crate) fn registers(&self) -> &[RegSlot] {
         &self.registers
     }
+    /// Decodes an element of the left operand.
     pub(crate) fn a_value(&self, bits: u64) -> f64 {
         self.a_table.get(bits as usize).copied().unwrap_or_else(|| self.a_kind.value(bits))
     }
+    /// Decodes an element of the right operand.
     pub(crate) fn b_value(&self, bits: u64) -> f64 {
         self.b_table.get(bits as usize).copied().unwrap_or_else(|| self.b_kind.value(bits))
     }
 }
 
+/// Operand A or B of `mma.sync`.
 pub struct MmaOperand {
     pub slots: Box<[RegSlot]>,
     pub kind: MmaElement,
@@ -584,6 +605,7 @@ pub struct ScaleOp {
     pub count: usize,
 }
 
+/// The operation of an mbarrier instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierOp {
     Init,
@@ -635,6 +657,7 @@ pub enum Builtin {
     Free,
 }
 
+/// `barrier.sync`, `barrier.arrive` or `barrier.red`.
 #[derive(Clone, Copy, Debug)]
 pub struct BarrierOp {
     pub id: RegSlot,
@@ -658,6 +681,7 @@ impl Program {
             |param: &ParamField| param.ty.ok_or_else(|| Fault::unsupported(format!("the type of parameter '{}'", param.name)));
         self.visible_params().map(launch_type).collect()
     }
+    /// Returns the hidden parameters, which are tensor maps.
     pub fn hidden_params(&self) -> impl Iterator<Item = &ParamField> {
         self.params.iter().filter(|param| param.hidden)
     }

@@ -17,7 +17,7 @@ pub type MbarrierAddress = (u8, u32);
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     pub pc: u32,
-    /// The index of its first event. Its events end at the first event of the next instruction.
+    /// The index in `WarpTrace::events` of its first event. Its events end at the first event of the next record.
     pub first_event: u32,
 }
 
@@ -55,7 +55,7 @@ pub enum Event {
     Commit { bars: (u32, u32) },
 }
 
-/// The trace of one warp.
+/// The trace of one warp. A record refers to its events, and an event refers to lines and mbarriers, by index.
 #[derive(Clone, Debug, Default)]
 pub struct WarpTrace {
     pub records: Vec<Record>,
@@ -66,6 +66,7 @@ pub struct WarpTrace {
 }
 
 impl WarpTrace {
+    /// Returns the events of the instruction with this index in the trace.
     pub fn events_of(&self, index: usize) -> &[Event] {
         let end = self.records.get(index + 1).map_or(self.events.len(), |next| next.first_event as usize);
         &self.events[self.records[index].first_event as usize..end]
@@ -82,6 +83,7 @@ pub struct Recording {
     pub tmem_columns: (u32, u32),
 }
 
+/// A recording in progress.
 #[derive(Default)]
 pub(crate) struct Recorder {
     ctas: Vec<Vec<WarpTrace>>,
@@ -91,6 +93,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// Returns the trace of the warp that executes.
     fn trace(&mut self) -> &mut WarpTrace {
         &mut self.ctas[self.recording_warp.0][self.recording_warp.1]
     }
@@ -100,7 +103,8 @@ impl Recorder {
         let trace = self.trace();
         self.lengths_before = [trace.events.len(), trace.lines.len(), trace.bars.len()];
     }
-    /// Ends the instruction. If it has to wait, its events are discarded, because the warp executes it again.
+    /// Ends the instruction. If the warp has to wait (`executed` is false), discards the events, because the warp executes the
+    /// instruction again.
     pub(crate) fn end_instruction(&mut self, pc: u32, executed: bool) {
         let [events, lines, bars] = self.lengths_before;
         let trace = self.trace();
@@ -112,6 +116,7 @@ impl Recorder {
         trace.lines.truncate(lines);
         trace.bars.truncate(bars);
     }
+    /// Appends mbarriers to the warp's list. Returns their range in the list.
     fn add_mbarriers(&mut self, bars: impl Iterator<Item = (usize, u32)>) -> (u32, u32) {
         let trace = self.trace();
         let first = trace.bars.len() as u32;
@@ -138,6 +143,7 @@ impl Machine<'_> {
             recorder.begin_instruction(recorder.recording_warp.0, recorder.recording_warp.1);
         }
     }
+    /// Records an access to shared memory with its wavefronts.
     pub(crate) fn record_shared_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32, remote: bool) {
         self.record_event(|| Event::Shared {
             wavefronts: wavefronts(addresses, mask, bytes),
@@ -145,6 +151,7 @@ impl Machine<'_> {
             remote,
         });
     }
+    /// Records an access to global memory with its sectors and cache lines.
     pub(crate) fn record_global_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
         let Some(recorder) = &mut self.recorder else { return };
         let trace = recorder.trace();
@@ -193,6 +200,7 @@ impl Machine<'_> {
         let bars = recorder.add_mbarriers(bars.iter().copied());
         recorder.trace().events.push(Event::Bulk { to_shared, bytes, rows: count, lines, bars });
     }
+    /// Records a `tcgen05.commit` to these mbarriers.
     pub(crate) fn record_commit(&mut self, bars: &[(usize, u32)]) {
         if let Some(recorder) = &mut self.recorder {
             let bars = recorder.add_mbarriers(bars.iter().copied());
@@ -200,7 +208,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns the cluster numbers in launch order.
+    /// Returns the range of the cluster numbers of the grid. Cluster numbers are in launch order.
     pub fn clusters(&self) -> Result<Range<u64>> {
         let all = self.cluster_ids()?;
         Ok(0..all.end)
@@ -229,14 +237,16 @@ impl Machine<'_> {
         Ok(Recording { ctas: recorder.ctas, complete, tmem_columns: (columns, TMEM_COLUMNS as u32) })
     }
 
+    /// Runs a cluster alone until it ends, deadlocks or reaches the instruction limit. Returns whether it has ended.
     fn run_isolated(&mut self, cluster: &mut Cluster, limit: u64) -> Result<bool> {
         while self.warp_instructions < limit && self.run_time_slices(cluster)? {}
         Ok(cluster.is_done())
     }
 }
 
-/// Returns the shared-memory wavefronts of an access. If a lane accesses more than 4 bytes, hardware serves groups of lanes that
-/// access 128 bytes together. Each group takes as many wavefronts as the largest number of distinct 32-bit words in one bank.
+/// Returns the number of shared-memory wavefronts of an access. If a lane accesses more than 4 bytes, hardware serves the lanes in
+/// groups, each of which accesses 128 bytes. A group takes as many wavefronts as the largest number of distinct 32-bit words in a
+/// bank.
 pub(crate) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u32) -> u32 {
     let lanes_per_group = (128 / bytes.max(4)).clamp(1, 32) as usize;
     let mut total = 0;

@@ -1,4 +1,5 @@
-//! Shared memory of a CTA, with shadow state per byte and per 16-byte granule.
+//! Shared memory of a CTA. Shadow state per byte and per 16-byte granule finds reads of uninitialised bytes, missing proxy fences,
+//! and accesses that conflict with asynchronous work in flight.
 
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
@@ -7,6 +8,7 @@ use std::cell::RefCell;
 /// The granularity of write tracking, in bytes.
 const GRANULE_BYTES: u32 = 16;
 
+/// The shared memory of one CTA.
 pub(crate) struct Shared {
     data: Vec<u8>,
     /// Bitmap of written bytes.
@@ -19,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) first_unfenced: RefCell<Option<Box<Fault>>>,
 }
 
+/// The shadow state of 16 bytes.
 #[derive(Clone, Copy, Default)]
 struct Granule {
     /// The write count and the warp of the last generic-proxy write. Count 0: no such write needs a fence.
@@ -31,6 +34,7 @@ struct Granule {
 }
 
 impl Shared {
+    /// Returns the shared memory of a CTA, in which no byte is written yet.
     pub(crate) fn new(bytes: u32, lenient: bool) -> Shared {
         let granules = bytes.div_ceil(GRANULE_BYTES) as usize;
         Shared {
@@ -42,6 +46,7 @@ impl Shared {
             first_unfenced: RefCell::default(),
         }
     }
+    /// Reports an access outside the CTA's shared memory.
     fn check_bounds(&self, address: u32, length: u32) -> Result<()> {
         if u64::from(address) + u64::from(length) <= self.data.len() as u64 && address >= crate::decode::SHARED_START {
             return Ok(());
@@ -50,9 +55,11 @@ impl Shared {
         Err(Fault::new("SIM010", format!("an access of {length} bytes at shared address {address:#x} is out of bounds"))
             .note(format!("shared memory is from {start:#x} to {end:#x}")))
     }
+    /// Returns the granules that a range of bytes overlaps.
     fn granules_of(address: u32, length: u32) -> std::ops::Range<usize> {
         (address / GRANULE_BYTES) as usize..(address + length).div_ceil(GRANULE_BYTES) as usize
     }
+    /// Returns whether all bytes of a range have been written.
     fn all_written(&self, address: u32, length: u32) -> bool {
         if length <= 16 && address % 16 + length <= 16 {
             let bits = (1u64 << length) - 1;
@@ -60,6 +67,7 @@ impl Shared {
         }
         (address..address + length).all(|byte| self.written[byte as usize / 64] >> (byte % 64) & 1 == 1)
     }
+    /// Marks the bytes of a range as written.
     fn mark_written(&mut self, address: u32, length: u32) {
         if length <= 16 && address % 16 + length <= 16 {
             self.written[address as usize / 64] |= ((1u64 << length) - 1) << (address % 64);
@@ -70,7 +78,7 @@ impl Shared {
         }
     }
 
-    /// A read by a thread.
+    /// Returns the bytes that a thread reads. A read is a fault if an asynchronous write to the bytes is in flight.
     #[inline]
     pub(crate) fn read(&self, address: u32, length: u32) -> Result<&[u8]> {
         self.check_bounds(address, length)?;
@@ -86,7 +94,7 @@ impl Shared {
     pub(crate) fn is_undefined(&self, address: u32, length: u32) -> bool {
         !self.all_written(address, length)
     }
-    /// A write by a thread of a warp.
+    /// Writes bytes for a thread of a warp. A write is a fault if an asynchronous access to the bytes is in flight.
     #[inline]
     pub(crate) fn write(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
         let length = bytes.len() as u32;
@@ -106,7 +114,7 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// The write of a thread's `cp.async` copy at its completion.
+    /// Writes the bytes of a thread's `cp.async` copy when the copy completes.
     pub(crate) fn write_copy(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
         let length = bytes.len() as u32;
         self.check_bounds(address, length)?;
@@ -125,7 +133,8 @@ impl Shared {
         Ok(&mut self.data[address as usize..(address + length) as usize])
     }
 
-    /// A write by the async proxy, for example the data of a bulk copy. Later async-proxy accesses need no fence after it.
+    /// Writes bytes through the async proxy, for example the data of a bulk copy. Later async-proxy accesses need no fence after
+    /// this write.
     pub(crate) fn write_async(&mut self, address: u32, bytes: &[u8]) -> Result<()> {
         let length = bytes.len() as u32;
         self.check_bounds(address, length)?;
@@ -165,7 +174,8 @@ impl Shared {
         *self.first_unfenced.borrow_mut() = Some(fault.line(issuer.line));
         Ok(())
     }
-    /// A read by the async proxy.
+    /// Returns the bytes that asynchronous work reads. A read is a fault if a proxy fence is missing, or if an asynchronous write
+    /// to the bytes is in flight.
     pub(crate) fn read_async(&self, address: u32, length: u32, issuer: Actor, proxy_fence_times: &[u32]) -> Result<&[u8]> {
         self.check_bounds(address, length)?;
         for granule in &self.granules[Self::granules_of(address, length)] {
@@ -179,7 +189,7 @@ impl Shared {
         }
         Ok(&self.data[address as usize..(address + length) as usize])
     }
-    /// Returns the bytes with only a bounds check.
+    /// Returns bytes with only a bounds check, without the checks of a program's read.
     pub(crate) fn peek(&self, address: u32, length: u32) -> Result<&[u8]> {
         self.check_bounds(address, length)?;
         Ok(&self.data[address as usize..(address + length) as usize])

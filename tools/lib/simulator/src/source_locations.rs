@@ -26,6 +26,7 @@ pub struct SourceLocations<'a> {
 }
 
 impl<'a> SourceLocations<'a> {
+    /// Reads the `.file` and `.loc` directives of a PTX text.
     pub fn of(text: &'a str) -> SourceLocations<'a> {
         let mut locations = SourceLocations::default();
         for (number, line) in (1..).zip(text.lines().map(str::trim_start)) {

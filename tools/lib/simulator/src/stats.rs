@@ -18,6 +18,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
+    /// Adds the counts of other traffic.
     pub(crate) fn add(&mut self, other: &Traffic) {
         self.global_bytes += other.global_bytes;
         self.global_sectors += other.global_sectors;
@@ -57,6 +58,7 @@ impl Traffic {
     }
 }
 
+/// The JSON report of `tile-sim --stats`.
 #[derive(Serialize)]
 struct Report {
     kernel: String,
@@ -77,9 +79,10 @@ struct Conflicts {
     bank_conflicts: u64,
 }
 
+/// The counts of a loop.
 #[derive(Serialize)]
 struct Loop {
-    /// The label at its start.
+    /// The label at the start of the loop.
     label: String,
     first_line: u32,
     last_line: u32,
@@ -130,6 +133,7 @@ impl Machine<'_> {
         serde_json::to_string_pretty(&report).expect("counts are serialisable") + "\n"
     }
 
+    /// Returns the instructions with bank conflicts.
     fn conflicting_instructions(&self) -> Vec<Conflicts> {
         let instructions = self.program.code.iter().zip(&self.execution_counts).zip(&self.traffic);
         let conflicting = instructions.filter(|(_, traffic)| traffic.bank_conflicts > 0);
@@ -146,6 +150,7 @@ impl Machine<'_> {
         list
     }
 
+    /// Counts the executed instructions of a range of the code.
     fn count_range(&self, range: std::ops::Range<usize>) -> Counts {
         let mut counts_of_range = Counts::default();
         for pc in range {

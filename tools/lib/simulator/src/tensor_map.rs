@@ -4,8 +4,10 @@ use crate::fault::{Fault, Result};
 use crate::program::TensorMapField;
 use ptx::Type;
 
+/// A decoded tensor map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TensorMap {
+    /// The address of the tensor in global memory.
     pub(crate) address: u64,
     pub(crate) rank: usize,
     pub(crate) ty: Type,
@@ -21,7 +23,7 @@ pub(crate) struct TensorMap {
     pub(crate) tf32: bool,
 }
 
-/// The swizzle of tile rows in shared memory, which avoids bank conflicts. The pattern is a function of the address.
+/// The swizzle mode of a tile in shared memory: an XOR of address bits that avoids bank conflicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swizzle {
     None,
@@ -46,6 +48,7 @@ impl Swizzle {
 }
 
 impl TensorMap {
+    /// Decodes the 128 bytes of a tensor map. Reports invalid and unsupported maps.
     pub(crate) fn decode(bytes: &[u8]) -> Result<TensorMap> {
         let mut words = [0u64; 8];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {

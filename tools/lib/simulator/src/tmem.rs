@@ -2,18 +2,22 @@
 
 use crate::fault::{Fault, Result};
 
+/// Number of lanes of the tensor memory of an SM.
 pub(crate) const TMEM_LANES: usize = 128;
+/// Number of 32-bit columns of the tensor memory of an SM.
 pub(crate) const TMEM_COLUMNS: usize = 512;
 /// The smallest allocation in columns. Sizes are powers of two.
 const MIN_ALLOCATION: u32 = 32;
 
+/// The tensor memory of one CTA.
 pub(crate) struct Tmem {
-    /// By lane and column; empty before the first allocation.
+    /// The words in the order of lanes, then columns; empty before the first allocation.
     words: Vec<u32>,
-    /// Words that were written since their allocation.
+    /// For each word, whether it was written since its allocation.
     defined: Vec<bool>,
-    /// The allocation that owns a column, numbered from 1; 0 means none.
+    /// For each column, the number of the allocation that owns it, from 1; 0 means none.
     owner: Vec<u32>,
+    /// Number of allocations so far.
     allocations: u32,
     /// Peak number of allocated columns.
     pub(crate) peak: u32,
@@ -42,7 +46,7 @@ impl Default for Tmem {
 }
 
 impl Tmem {
-    /// Allocates columns and returns the first; `None` if no free run is large enough.
+    /// Allocates columns and returns the first column; `None` if no free range of columns is large enough.
     pub(crate) fn allocate(&mut self, columns: u32) -> Result<Option<u32>> {
         if !columns.is_power_of_two() || !(MIN_ALLOCATION..=TMEM_COLUMNS as u32).contains(&columns) {
             return Err(Fault::new(
@@ -64,6 +68,7 @@ impl Tmem {
         self.defined.chunks_exact_mut(TMEM_COLUMNS).for_each(|lane| lane[start..start + size].fill(false));
         Ok(Some(start as u32))
     }
+    /// Frees an allocation. Reports columns that are not one allocation.
     pub(crate) fn free(&mut self, address: u32, columns: u32) -> Result<()> {
         let (start, size) = ((address & 0xffff) as usize, columns as usize);
         let owner = self.owner.get(start).copied().unwrap_or(0);
@@ -76,6 +81,7 @@ impl Tmem {
         self.owner[start..start + size].fill(0);
         Ok(())
     }
+    /// Returns whether any column is allocated.
     pub(crate) fn is_allocated(&self) -> bool {
         self.owner.iter().any(|&owner| owner != 0)
     }
@@ -103,6 +109,7 @@ impl Tmem {
         let groups = self.stores_in_flight[column];
         lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
     }
+    /// Reads a word. Reports a word whose column is not allocated.
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
         Ok(self.words[self.cell_index(lane, column)?])
     }
@@ -110,6 +117,7 @@ impl Tmem {
     pub(crate) fn is_defined(&self, lane: usize, column: u32) -> bool {
         self.defined.get(lane * TMEM_COLUMNS + column as usize).copied().unwrap_or(false)
     }
+    /// Writes a word and marks it as defined.
     pub(crate) fn write(&mut self, lane: usize, column: u32, value: u32) -> Result<()> {
         let cell = self.cell_index(lane, column)?;
         self.words[cell] = value;

@@ -1,9 +1,9 @@
 //! Happens-before analysis of tensor-memory accesses.
 //!
 //! A warp's access is ordered before another warp's access if three steps separate them: `tcgen05.fence::before_thread_sync` by the
-//! first, a barrier, and `::after_thread_sync` by the second. MMA accesses are ordered by a wait for a barrier at which a later
-//! `tcgen05.commit` arrives, followed by a fence. Loads by the warp that issued the MMA need this order too. MMAs and TMEM copies
-//! of one warp are pipelined and complete in order.
+//! first warp, a barrier, and `tcgen05.fence::after_thread_sync` by the second warp. An MMA's accesses are ordered before a warp's
+//! access if the warp waits for an mbarrier at which a later `tcgen05.commit` arrives, and then executes a fence. Loads by the warp
+//! that issued the MMA need this order too. MMAs and TMEM copies of one warp complete in order.
 //!
 //! Time is counted in fences and commits. A cell is a column of sixteen lanes.
 
@@ -12,27 +12,31 @@ use crate::happens_before::{Actor, HappensBefore};
 use crate::tmem::{TMEM_COLUMNS, TMEM_LANES};
 use std::ops::Range;
 
+/// Number of groups of sixteen TMEM lanes.
 const LANE_GROUPS: usize = TMEM_LANES / 16;
 /// Bit mask of all lane groups.
 pub(crate) const ALL_LANE_GROUPS: u8 = u8::MAX;
 /// Limit on the cells of loads in flight per warp.
 const MAX_OPEN_LOADS: usize = 1 << 16;
 
+/// The state of the analysis for one cluster.
 #[derive(Default)]
 pub(crate) struct TmemHappensBefore {
     /// The cells of each CTA, by column and lane group.
     cells: Vec<Vec<Cell>>,
-    /// For each warp: the number of its `before_thread_sync` fences, the number of its commits, and the fence counts of all warps
-    /// that its vector clock had at its last `after_thread_sync` fence.
+    /// For each warp, the number of its `before_thread_sync` fences.
     fence_counts: Vec<u32>,
+    /// For each warp, the number of its commits.
     commit_counts: Vec<u32>,
+    /// For each warp, the fence counts of all warps that its vector clock had at its last `after_thread_sync` fence.
     fence_snapshots: Vec<Vec<u32>>,
-    /// For each warp: the commit counts of all warps that its vector clock had at its last `after_thread_sync` fence.
+    /// For each warp, the commit counts of all warps that its vector clock had at its last `after_thread_sync` fence.
     completed_commits: Vec<Vec<u32>>,
     /// The cells (CTA and index) of each warp's loads that no `tcgen05.wait::ld` has covered.
     open_loads: Vec<Vec<(usize, usize)>>,
 }
 
+/// The last accesses to one TMEM column of one lane group.
 #[derive(Clone, Default)]
 struct Cell {
     write: Option<Access>,
@@ -61,6 +65,7 @@ pub(crate) enum TmemAccessKind {
 }
 
 impl TmemHappensBefore {
+    /// Returns the initial state for a cluster of `ctas` CTAs with `warp_count` warps in all.
     pub(crate) fn new(warp_count: usize, ctas: usize) -> TmemHappensBefore {
         TmemHappensBefore {
             cells: vec![Vec::new(); ctas],
@@ -84,7 +89,7 @@ impl HappensBefore {
         cells[columns.start as usize * LANE_GROUPS..columns.end as usize * LANE_GROUPS].fill(Cell::default());
     }
 
-    /// `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
+    /// Executes `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
     pub(crate) fn tensor_fence(&mut self, actor: Actor, before: bool) {
         if self.warp_count == 0 {
             return;
@@ -109,7 +114,7 @@ impl HappensBefore {
         self.tmem.commit_counts[id] += 1;
         self.tmem.commit_counts[id]
     }
-    /// A warp has waited for its loads.
+    /// Records that a warp has waited for its loads: later fences order them.
     pub(crate) fn complete_tmem_loads(&mut self, actor: Actor) {
         if self.warp_count == 0 {
             return;
@@ -191,6 +196,7 @@ impl HappensBefore {
         Ok(())
     }
 
+    /// Reports an access that is not ordered after an earlier access to the same column.
     fn report_unordered(&mut self, actor: Actor, access_kind: TmemAccessKind, column: u32, access: Access) -> Result<()> {
         let what = match access_kind {
             TmemAccessKind::Load => "reads",

@@ -7,10 +7,10 @@ use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
 use crate::program::{Program, RegSlot};
 use std::collections::BTreeSet;
 
-/// Backward branches after which a diverged group yields to the other groups of its warp.
+/// Number of backward branches after which a split lets the other splits of its warp run.
 const MAX_BACKWARD_BRANCHES: u32 = 4096;
 
-/// A warp split, also called a group of lanes: the lanes of a diverged warp that are at the same instruction.
+/// A warp split: the lanes of a diverged warp that are at the same instruction. A converged warp has one split.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     pub(crate) pc: u32,
@@ -31,7 +31,7 @@ pub(crate) struct ArrivalToken {
     pub(crate) whole_warp: bool,
 }
 
-/// The reason why a group of lanes waits.
+/// The reason why a warp split waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// These lanes have not reached the instruction yet.
@@ -76,8 +76,10 @@ impl std::fmt::Display for Wait {
     }
 }
 
+/// The state of a warp.
 #[derive(Default)]
 pub(crate) struct Warp {
+    /// The index of the warp in its CTA.
     pub(crate) index: usize,
     pub(crate) regs: Vec<Lanes>,
     /// For each register, the lanes whose value is undefined.
@@ -92,11 +94,13 @@ pub(crate) struct Warp {
     pub(crate) tensor_stores: Vec<TmemTransfer>,
     /// Destination registers of `tcgen05.ld` that no `tcgen05.wait::ld` has covered.
     pub(crate) tensor_loads: BTreeSet<RegSlot>,
-    /// Registers that asynchronous work owns, and their number.
+    /// For each register, whether asynchronous work owns it.
     in_flight: Vec<bool>,
+    /// Number of registers that asynchronous work owns.
     in_flight_count: usize,
-    /// Registers computed or loaded since the last `wgmma.fence`. Before the first fence, these are all registers that hold no
-    /// constant. Copies inherit the state of their source, because compilers move copies and constants across fences.
+    /// For each register, whether an instruction computed or loaded it since the last `wgmma.fence`. Before the first fence, this
+    /// holds for all registers without a constant. A copy inherits the state of its source, because compilers move copies and
+    /// constants across fences.
     unfenced: Vec<bool>,
     /// Whether the warp has executed a `wgmma.fence`.
     pub(crate) has_fenced: bool,
@@ -107,6 +111,7 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
+    /// Returns a warp at the start of the program. `threads` is the number of its threads.
     pub(crate) fn new(program: &Program, index: usize, threads: u32, special: impl Fn(crate::program::Special) -> Lanes) -> Warp {
         let mut warp = Warp {
             index,
@@ -137,18 +142,20 @@ impl Warp {
         self.unfenced.fill(false);
     }
 
+    /// Returns the lanes that have not exited.
     pub(crate) fn live_lanes(&self) -> u32 {
         self.splits.iter().fold(0, |mask, split| mask | split.mask)
     }
+    /// Returns whether all lanes have exited.
     pub(crate) fn is_done(&self) -> bool {
         self.splits.is_empty()
     }
-    /// Picks the runnable group with the lowest instruction index, so that diverged groups reconverge.
+    /// Picks the runnable split with the lowest instruction index, so that diverged lanes reconverge.
     pub(crate) fn pick_split(&self) -> Option<usize> {
         let runnable = self.splits.iter().enumerate().filter(|(_, split)| split.wait.is_none());
         runnable.min_by_key(|(_, split)| (split.backward_branches / MAX_BACKWARD_BRANCHES, split.pc)).map(|(index, _)| index)
     }
-    /// Moves the taken lanes of a group to another instruction.
+    /// Moves the `taken` lanes of a split to the target of a branch.
     pub(crate) fn branch_lanes(&mut self, index: usize, target: u32, taken: u32) {
         let split = &mut self.splits[index];
         if taken == 0 {
@@ -172,7 +179,7 @@ impl Warp {
             backward_branches,
         });
     }
-    /// Removes lanes that executed `exit` from a group. Other lanes of the group continue with the next instruction.
+    /// Removes lanes that executed `exit` from a split. The other lanes of the split continue with the next instruction.
     pub(crate) fn exit_lanes(&mut self, index: usize, lanes: u32) {
         self.splits[index].mask &= !lanes;
         if self.splits[index].mask == 0 {
@@ -181,7 +188,7 @@ impl Warp {
             self.splits[index].pc += 1;
         }
     }
-    /// Merges groups that have reached the same instruction.
+    /// Merges splits that have reached the same instruction.
     pub(crate) fn merge_splits(&mut self) {
         let mut index = 0;
         while index < self.splits.len() {
@@ -202,22 +209,26 @@ impl Warp {
 
     // Registers.
 
+    /// Returns whether an asynchronous op may still write any register.
     pub(crate) fn any_in_flight(&self) -> bool {
         self.in_flight_count > 0
     }
+    /// Returns whether an asynchronous op may still write a register.
     pub(crate) fn is_in_flight(&self, slot: RegSlot) -> bool {
         self.in_flight[slot as usize]
     }
+    /// Sets whether an asynchronous op may still write a register.
     pub(crate) fn set_in_flight(&mut self, slot: RegSlot, in_flight: bool) {
         let was_in_flight = std::mem::replace(&mut self.in_flight[slot as usize], in_flight);
         self.in_flight_count = self.in_flight_count + usize::from(in_flight) - usize::from(was_in_flight);
     }
 
-    /// `wgmma.fence`: MMAs may use the registers written so far.
+    /// Executes `wgmma.fence`: MMAs may use the registers written so far.
     pub(crate) fn fence_registers(&mut self) {
         self.unfenced.fill(false);
         self.has_fenced = true;
     }
+    /// Returns whether an instruction computed or loaded a register since the last `wgmma.fence`.
     pub(crate) fn is_unfenced(&self, slot: RegSlot) -> bool {
         self.unfenced[slot as usize]
     }
@@ -226,10 +237,12 @@ impl Warp {
         self.unfenced[slot as usize] = unfenced && !self.assumed_defined;
     }
 
+    /// Returns the value of a register in each lane.
     #[inline]
     pub(crate) fn read(&self, slot: RegSlot) -> &Lanes {
         &self.regs[slot as usize]
     }
+    /// Writes a register in the lanes of `mask`.
     #[inline]
     pub(crate) fn write_lanes(&mut self, slot: RegSlot, mask: u32, values: &Lanes) {
         let register = &mut self.regs[slot as usize];

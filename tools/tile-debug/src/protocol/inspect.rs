@@ -1,4 +1,5 @@
-//! Requests about a stopped kernel: frames, scopes, variables and their elements, expressions, sources, and breakpoint locations.
+//! Answers requests about a stopped kernel: frames, scopes, variables and their elements, expressions and sources. Also sets
+//! breakpoints and watches.
 
 use super::wire::Request;
 use super::{Editor, Handle};
@@ -43,12 +44,13 @@ impl Editor<'_> {
         }
     }
 
-    /// Stores an object for later requests, and returns its reference.
+    /// Stores an object that the editor may expand later, and returns its `variablesReference`.
     fn add_handle(&mut self, handle: Handle) -> usize {
         self.handles.push(handle);
         self.handles.len()
     }
 
+    /// Returns the visible frames that the request selects, innermost first.
     fn stack_trace(&mut self, request: &Request, scene: &Scene<'_>) -> Value {
         let op = self.debuggee.listing.op_text(scene.stop.row);
         let frames: Vec<Value> = match scene.frames() {
@@ -65,7 +67,8 @@ impl Editor<'_> {
         json!({"stackFrames": requested_frames, "totalFrames": total})
     }
 
-    /// The protocol's source object: a path if the file exists, else a reference with which the editor requests the text.
+    /// Returns the protocol's source object. It has a path if the file exists, else a reference with which the editor requests the
+    /// text.
     fn source_of(&self, file: usize) -> Value {
         let source_file = &self.debuggee.files[file];
         match &source_file.path_and_lines {
@@ -77,6 +80,7 @@ impl Editor<'_> {
         }
     }
 
+    /// Returns the text of a source file.
     pub(super) fn source(&self, request: &Request) -> Result<Value, String> {
         let number = request.arguments["source"]["sourceReference"].as_u64().or(request.arguments["sourceReference"].as_u64());
         let file = number.and_then(|number| self.debuggee.files.get((number as usize).checked_sub(1)?));
@@ -87,6 +91,7 @@ impl Editor<'_> {
         }
     }
 
+    /// Returns the children of a handle: variables, values, buffers, or the elements of a tile or array.
     fn variables(&mut self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         let number = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
         let handle = number.checked_sub(1).and_then(|index| self.handles.get(index));
@@ -126,7 +131,7 @@ impl Editor<'_> {
         Ok(json!({"variables": variables}))
     }
 
-    /// A variable of the protocol. A client can expand a variable that has elements.
+    /// Returns the protocol's variable object. A client can expand a variable that has elements.
     fn variable_json(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
         let (ty, shown) = match &datum {
             Datum::Tile(tile) => values::type_and_elements(tile, scene),
@@ -149,6 +154,7 @@ impl Editor<'_> {
         variable
     }
 
+    /// Sets the line breakpoints of a file. They replace the file's breakpoints of the previous request.
     pub(super) fn set_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
         let source = &request.arguments["source"];
         let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();

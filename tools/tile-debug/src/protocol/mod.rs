@@ -1,7 +1,7 @@
 //! The editor front end: the Debug Adapter Protocol on standard input and output. [`wire`] reads and writes messages, and
 //! [`inspect`] answers requests about a stopped kernel. This module implements the session and the requests that resume the kernel.
 //!
-//! The protocol shows a tile block as a thread. Only the tile block of the current stop exists as a thread.
+//! The front end presents the tile block of the current stop as the only thread of the program.
 
 mod inspect;
 mod wire;
@@ -41,6 +41,7 @@ struct Arguments {
     stop_at_end: bool,
 }
 
+// Parses the options that the launch request has as text. A doc comment would become the text of `--help`.
 #[derive(Parser)]
 struct CommandLine {
     #[command(flatten)]
@@ -48,6 +49,7 @@ struct CommandLine {
 }
 
 impl Arguments {
+    /// Converts the arguments to command-line options of `tile-debug`.
     fn options(&self) -> Result<Options> {
         let mut command_arguments = vec!["tile-debug".to_string()];
         let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -84,6 +86,7 @@ pub(crate) fn serve(session: &mut Session) -> Result<()> {
     }
 }
 
+/// Returns the response to `initialize`: the optional features of the protocol that the debugger supports.
 fn capabilities() -> Value {
     let filter = |keyword: &str, label: &str| json!({"filter": keyword, "label": label, "default": true});
     let mut filters: Vec<Value> = FAULTS.iter().map(|(_, keyword, label)| filter(keyword, label)).collect();
@@ -106,7 +109,7 @@ fn capabilities() -> Value {
     })
 }
 
-/// Debugs one program until the editor disconnects. The caller sends an error as the response to the launch request.
+/// Debugs one program until the editor disconnects. If it fails, the caller sends the error as the response to the launch request.
 fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, request: &Request) -> Result<()> {
     let arguments: Arguments = serde_json::from_value(request.arguments.clone())
         .map_err(|error| Diagnostic::usage("DBG005", format!("the arguments of '{}': {error}", request.command)))?;
@@ -138,20 +141,26 @@ fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, r
 
 /// An object that an editor can expand. Its `variablesReference` in the protocol is its index in [`Editor::handles`] plus one.
 enum Handle {
+    /// The source variables.
     Variables,
+    /// The values in scope, by number.
     Values,
+    /// The buffers of the launch.
     Memory,
+    /// The elements of a tile or array along its first dimension.
     Elements(Datum),
 }
 
+/// The state of the editor front end for one debugged program.
 struct Editor<'a> {
     debuggee: &'a Debuggee<'a>,
     wire: &'a mut Wire,
     requests: &'a Receiver<Request>,
     /// The handles of the current stop.
     handles: Vec<Handle>,
-    /// The tile block that the editor shows as a thread.
+    /// The linear index of the tile block that the editor shows as a thread.
     thread: Option<u64>,
+    /// Whether the debugger stops at the end of the kernel, so that the editor can step back.
     stops_at_end: bool,
     /// Whether the editor requested a stop at the first op.
     stops_at_entry: bool,
@@ -208,6 +217,7 @@ impl Editor<'_> {
         }
     }
 
+    /// Returns the name under which the editor shows a tile block. `block` is its linear index.
     fn block_name(&self, block: u64) -> String {
         let [x, y, _] = self.debuggee.call.grid.map(u64::from);
         format!("tile block [{}, {}, {}]", block % x, block / x % y, block / x / y)

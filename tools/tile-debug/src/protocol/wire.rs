@@ -1,9 +1,10 @@
-//! Wire format of the Debug Adapter Protocol: JSON messages after a `Content-Length` header.
+//! Reads and writes messages of the Debug Adapter Protocol: JSON after a `Content-Length` header.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 
+/// A request that the editor sent.
 #[derive(serde::Deserialize)]
 pub(super) struct Request {
     pub(super) seq: i64,
@@ -24,7 +25,7 @@ pub(super) struct Wire {
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 impl Wire {
-    /// Reads requests on a separate thread, so that an editor can pause a running kernel.
+    /// Starts a thread that reads requests, so that an editor can pause a running kernel. Returns the channel of the requests.
     pub(super) fn open() -> (Wire, Receiver<Request>) {
         let (sender, requests) = channel();
         std::thread::spawn(move || {
@@ -38,6 +39,7 @@ impl Wire {
         (Wire { last_sent: 0, last_answered: -1 }, requests)
     }
 
+    /// Sends the response to a request that succeeded.
     pub(super) fn respond(&mut self, request: &Request, body: Value) {
         self.last_answered = request.seq;
         self.send(
@@ -45,6 +47,7 @@ impl Wire {
         );
     }
 
+    /// Sends the response to a request that failed. The editor shows the message to the user.
     pub(super) fn respond_error(&mut self, request: &Request, message: &str) {
         self.last_answered = request.seq;
         let message = message.trim();
@@ -53,14 +56,17 @@ impl Wire {
             "message": message, "body": {"error": error}}));
     }
 
+    /// Sends an event.
     pub(super) fn event(&mut self, name: &str, body: Value) {
         self.send(json!({"type": "event", "event": name, "body": body}));
     }
 
+    /// Returns whether the last response that was sent answers this request.
     pub(super) fn has_response(&self, request: &Request) -> bool {
         self.last_answered == request.seq
     }
 
+    /// Sends a message with the next sequence number.
     fn send(&mut self, mut message: Value) {
         self.last_sent += 1;
         message["seq"] = json!(self.last_sent);

@@ -1,31 +1,36 @@
-//! A stand-in for the CUDA driver's library. Its device memory is host memory, and each launch adds two arrays.
+//! A stand-in for the CUDA driver's library, for tests without a GPU. Its device memory is host memory, and each launch adds two
+//! arrays.
 //!
-//! It checks that a program uses the interface correctly: the program creates each object before it uses it, and does not use it
-//! after its release. Copies stay within their allocations. A launch has the grid, CTA size and parameters that the test expects.
+//! The library checks that the program creates each object before it uses the object, and does not use the object after its
+//! release. It also checks that copies stay within their allocations, and that a launch has the CTA size and the parameters of the
+//! test kernel.
 //!
-//! It writes a line per call to the file that `STAND_IN_LOG` names. An invalid call returns an error, and its line contains
-//! `WRONG`.
-//! `STAND_IN_FAIL` names a function whose calls always fail.
+//! The library writes a line per call to the file that the environment variable `STAND_IN_LOG` names. An invalid call returns an
+//! error, and its line contains `WRONG`. All calls of the function that `STAND_IN_FAIL` names fail.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::Write;
 use std::sync::Mutex;
 
+/// `CUDA_ERROR_INVALID_VALUE`. This constant and the next three are status codes of the CUDA driver API (`CUresult`).
 const INVALID_VALUE: c_int = 1;
 const NOT_INITIALIZED: c_int = 3;
 const INVALID_CONTEXT: c_int = 201;
 const INVALID_HANDLE: c_int = 400;
 
+/// The state of the driver.
 #[derive(Default)]
 struct State {
     initialised: bool,
-    /// How often the program has retained the primary context.
+    /// The number of references to the primary context that the program has retained and not released.
     context_references: u32,
     context_is_current: bool,
+    /// The contents of each allocation, by address.
     memory: BTreeMap<u64, Vec<u8>>,
+    /// The handles of the loaded modules.
     modules: Vec<u64>,
-    /// The events. Each has the number of launches before its last recording, or `None` before the first one.
+    /// The events. An event has the number of launches before its last recording, or `None` if it was never recorded.
     events: BTreeMap<u64, Option<u64>>,
     next_handle: u64,
     launch_count: u64,
@@ -57,6 +62,7 @@ fn execute_and_log(name: &str, arguments: String, implementation: impl FnOnce(&m
 }
 
 impl State {
+    /// Returns a new handle or address. Handles are so far apart that allocations do not overlap.
     fn new_handle(&mut self) -> u64 {
         self.next_handle += 0x100_0000;
         self.next_handle
@@ -207,7 +213,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int
             return Err(INVALID_VALUE);
         }
         let start = state.new_handle();
-        // New memory is not zero, so that a missing copy or memset changes the result.
+        // New memory has a non-zero pattern, so that a missing copy or memset changes the result.
         state.memory.insert(start, vec![0xcd; bytes]);
         unsafe { *address = start };
         Ok(String::new())
@@ -316,7 +322,7 @@ pub extern "C" fn cuEventSynchronize(event: *mut c_void) -> c_int {
     })
 }
 
-/// Each launch takes half a millisecond.
+/// Returns the time between two events. Each launch between them counts as half a millisecond.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut c_void, end: *mut c_void) -> c_int {
     execute_and_log("cuEventElapsedTime", String::new(), |state| {

@@ -1,11 +1,13 @@
-//! AArch64 code of the host object.
+//! Emits the AArch64 code of the host object. The comment after an instruction word is its assembly text.
 
 use super::{MULTIPROCESSOR_COUNT, MachineCode, QUERY_OFFSET, Reference, Table};
 use crate::maps::{KernelMaps, Param};
 use object::elf::{R_AARCH64_ADD_ABS_LO12_NC, R_AARCH64_ADR_PREL_PG_HI21};
 use tensormap::Expr;
 
+/// The instruction `ret`.
 const RET: u32 = 0xd65f_03c0;
+/// The instruction `mov w0, #0`. Bits 5 to 20 are the immediate.
 const MOV_W0: u32 = 0x5280_0000;
 
 /// Emits the function of [`super::x86_64::fill`] for AArch64. The address of the parameters is in x3.
@@ -56,7 +58,7 @@ pub(super) fn on_pre_load(bytes: Vec<u8>) -> MachineCode {
     code
 }
 
-/// The code that fills the tensor maps, as far as it is emitted, and the parameters that it reads.
+/// A function under construction that fills tensor maps, and the parameters that it reads.
 struct Filler<'a> {
     bytes: Vec<u8>,
     params: &'a [Param],
@@ -108,7 +110,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Emits code that computes `a` into x1 and `b` into x0, and then the instructions of the operation.
+    /// Emits code that computes `a` into x1 and `b` into x0, followed by the instructions of the operation.
     fn emit_binary(&mut self, a: &Expr, b: &Expr, operation: &[u32]) {
         self.emit_expr(a);
         self.emit_word(0xf81f_0fe0); // str x0, [sp, #-16]!
@@ -117,7 +119,7 @@ impl Filler<'_> {
         operation.iter().for_each(|word| self.emit_word(*word));
     }
 
-    /// Emits code that loads a constant into a register, 16 bits at a time.
+    /// Emits `movz` and `movk`, which load a constant into a register, 16 bits at a time.
     fn load_constant(&mut self, register: u32, value: u64) {
         self.emit_word(0xd280_0000 | (value as u32 & 0xffff) << 5 | register); // movz
         for part in (1..4u32).filter(|part| value >> (16 * part) & 0xffff != 0) {
@@ -136,7 +138,7 @@ impl MachineCode {
         self.bytes.extend(word.to_le_bytes());
     }
 
-    /// Emits `adrp` and `add`, which compute the address of a table into a register.
+    /// Emits `adrp` and `add`, which load the address of a table into a register. The linker fills in the address.
     fn load_table_address(&mut self, register: u32, table: Table) {
         for (kind, word) in [
             (R_AARCH64_ADR_PREL_PG_HI21, 0x9000_0000 | register),

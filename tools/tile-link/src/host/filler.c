@@ -1,4 +1,5 @@
-/* Calls functions of the host object: reads a kernel index and a parameter bank, calls the kernel's function, and writes the bank. */
+/* Calls functions of the host object. For each kernel index and parameter bank in the input, it calls the kernel's function, which
+ * fills the tensor maps in the bank, and writes the bank. `CALL` is the calling convention. */
 #include <stdint.h>
 #include <stdio.h>
 extern uint64_t __CUDA_TILEIR_CALLBACKS[9];

@@ -1,4 +1,5 @@
-/* Simulates the driver: calls the functions of the linked host object and checks their results. */
+/* Simulates the driver: calls the functions of the linked host object and checks their results. The exit code is the number of the
+ * failed check, or 0. `CALL` is the calling convention. */
 #include <stdint.h>
 #include <string.h>
 extern uint64_t __CUDA_TILEIR_CALLBACKS[9];

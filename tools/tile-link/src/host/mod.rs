@@ -1,10 +1,11 @@
-//! The host object that ptxas embeds in the cubin and the CUDA driver loads with it.
+//! Writes the host object, an object file with CPU code. ptxas embeds the host object in the cubin, and the CUDA driver loads it
+//! with the cubin.
 //!
 //! The object contains a table of the module's kernels and a pre-load function. For each kernel, the table refers to a function
-//! that the driver calls when the kernel's arguments change. The function fills the hidden parameters with tensor maps; for a
-//! kernel without tensor maps it does nothing. The layout of the tables was observed in the output of NVIDIA's tileiras.
+//! that the driver calls when the kernel's arguments change. The function fills the hidden parameters with tensor maps. For a
+//! kernel without tensor maps, it does nothing. The layout of the tables was observed in the output of NVIDIA's compiler tileiras.
 //!
-//! The code is position independent. It uses only kinds of relocations that occur in NVIDIA's objects.
+//! The code is position independent, and uses only kinds of relocations that occur in NVIDIA's objects.
 
 mod aarch64;
 #[cfg(test)]
@@ -19,27 +20,27 @@ use object::{
     SymbolFlags, SymbolKind, SymbolScope, elf,
 };
 
-/// The processor of the host.
+/// The architecture of the host's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Machine {
     X86_64,
     Aarch64,
 }
 
-/// The calling convention of the host system. For the functions here, AArch64 has the same convention on both systems.
+/// The calling convention of the host system. On AArch64, the functions of the host object are the same for both conventions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Convention {
     SystemV,
     Windows,
 }
 
-/// Machine code, and its references to the two tables.
+/// Machine code under construction, and its references to the two tables.
 struct MachineCode {
     bytes: Vec<u8>,
     references: Vec<Reference>,
 }
 
-/// A place in the code where the linker writes the address of a table, or the distance to it.
+/// A relocation: a place in the code where the linker writes the address of a table, or the distance to it.
 struct Reference {
     /// Offset of the place in the code, in bytes.
     offset: u64,
@@ -48,29 +49,29 @@ struct Reference {
     addend: i64,
 }
 
-/// One of the two tables.
+/// A table of the host object to which the code refers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
-    /// The table in the object file: its version, the kernels and their functions.
+    /// The module's table in the object file: a version, and a pointer to the kernels' entries.
     Callbacks,
-    /// The copy of that table which the pre-load function fills and passes to the driver.
+    /// The copy of the module's table that the pre-load function fills and passes to the driver.
     PreLoad,
 }
 
-/// The flag of sections of the large code model on x86-64.
+/// The ELF flag of sections of the large code model on x86-64.
 const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
 /// Size of the module's table, in bytes.
 const TABLE_BYTES: u64 = 72;
-/// Size of a kernel's entry in the table of entries, in bytes. The address of the kernel's name is at offset 0.
+/// Size of a kernel's entry, in bytes. The address of the kernel's name is at offset 0.
 const ENTRY_BYTES: u64 = 64;
-/// Offset of the function's address in an entry, in bytes.
+/// Offset of the address of the kernel's function in an entry, in bytes.
 const ENTRY_FUNCTION: u64 = 0x28;
 /// Offset of the device-attribute query in the driver's table of functions, in bytes.
 const QUERY_OFFSET: u8 = 0x30;
 /// The number of the device attribute that counts the SMs (`CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`).
 const MULTIPROCESSOR_COUNT: u8 = 16;
 
-/// Writes the host object. `maps` has an element per kernel; it may be empty if no kernel has maps.
+/// Returns the bytes of the host object. `maps` has an element per kernel, or is empty if no kernel has tensor maps.
 pub(crate) fn write_host_object(machine: Machine, convention: Convention, kernels: &[String], maps: &[KernelMaps]) -> Vec<u8> {
     let mut writer = Writer::new(machine);
     let no_maps = KernelMaps::default();
@@ -134,21 +135,21 @@ pub(crate) fn write_host_object(machine: Machine, convention: Convention, kernel
     writer.into_bytes()
 }
 
-/// Returns the table with zeros for addresses. The other words are the table's version, the size and number of entries, and the
-/// revision of the functions.
+/// Returns the module's table with zeros in place of addresses. The other words are the table's version, the size and the number of
+/// entries, and the revision of the function interface.
 fn table_words(kernels: usize) -> Vec<u8> {
     let words: [u64; 9] = [2, 0, 0, 0, ENTRY_BYTES, 0, kernels as u64, 2, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Writes an object file for the system's linker, with the fatbin in the section in which the CUDA runtime searches for it. The
-/// format is ELF, or COFF for Windows.
+/// Returns the bytes of an object file for the system's linker. The fatbin is in the section in which the CUDA runtime searches for
+/// it. The format is ELF, or COFF for Windows.
 pub(crate) fn write_fatbin_object(machine: Machine, convention: Convention, fatbin: &[u8]) -> Vec<u8> {
     let (format, section_names) = match convention {
         Convention::SystemV => (BinaryFormat::Elf, [".nv_fatbin", ".nvFatBinSegment"]),
         Convention::Windows => (BinaryFormat::Coff, [".nv_fatb", ".nvFatBi"]),
     };
-    let mut writer = Writer::of(machine, format);
+    let mut writer = Writer::with_format(machine, format);
     let data = writer.object.add_section(Vec::new(), section_names[0].into(), SectionKind::ReadOnlyData);
     writer.object.append_section_data(data, fatbin, 8);
     let size = fatbin.len() as u64;
@@ -167,11 +168,13 @@ struct Writer {
 }
 
 impl Writer {
+    /// Starts an ELF object.
     fn new(machine: Machine) -> Writer {
-        Writer::of(machine, BinaryFormat::Elf)
+        Writer::with_format(machine, BinaryFormat::Elf)
     }
 
-    fn of(machine: Machine, format: BinaryFormat) -> Writer {
+    /// Starts an object of the given format. An ELF object gets an empty section that requests a stack without execute permission.
+    fn with_format(machine: Machine, format: BinaryFormat) -> Writer {
         let architecture = match machine {
             Machine::X86_64 => Architecture::X86_64,
             Machine::Aarch64 => Architecture::Aarch64,
@@ -204,7 +207,7 @@ impl Writer {
         (section, sizes, code)
     }
 
-    /// Adds a section for constants.
+    /// Adds a section for read-only data.
     fn read_only_section(&mut self) -> SectionId {
         match self.machine {
             Machine::X86_64 => self.add_section(b".lrodata", SectionKind::ReadOnlyData, elf::SHF_ALLOC | SHF_X86_64_LARGE),
@@ -212,7 +215,7 @@ impl Writer {
         }
     }
 
-    /// Adds zero-initialised memory with a symbol.
+    /// Adds zero-initialised memory of `size` bytes, and a symbol for it.
     fn zeroed_symbol(&mut self, name: &str, size: u64) -> SymbolId {
         let flags = elf::SHF_ALLOC | elf::SHF_WRITE;
         let section = match self.machine {
@@ -223,6 +226,7 @@ impl Writer {
         self.add_symbol(name, section, 0, size, SymbolKind::Data, SymbolScope::Compilation)
     }
 
+    /// Adds an empty section to an ELF object.
     fn add_section(&mut self, name: &[u8], kind: SectionKind, sh_flags: elf::SectionFlags) -> SectionId {
         let section = self.object.add_section(Vec::new(), name.to_vec(), kind);
         let sh_type = if kind == SectionKind::UninitializedData { elf::SHT_NOBITS } else { elf::SHT_PROGBITS };
@@ -230,6 +234,7 @@ impl Writer {
         section
     }
 
+    /// Adds a symbol for the `size` bytes at offset `at` of a section.
     fn add_symbol(&mut self, name: &str, section: SectionId, at: u64, size: u64, kind: SymbolKind, scope: SymbolScope) -> SymbolId {
         self.object.add_symbol(Symbol {
             name: name.into(),
@@ -251,6 +256,7 @@ impl Writer {
         self.object.add_relocation(section, relocation).expect("sections of this file take relocations");
     }
 
+    /// Adds a relocation of the given ELF type.
     fn relocate(&mut self, section: SectionId, offset: u64, symbol: SymbolId, r_type: RelocationType, addend: i64) {
         let relocation = Relocation { offset, symbol, addend, flags: RelocationFlags::Elf { r_type } };
         self.object.add_relocation(section, relocation).expect("sections of this file take relocations");

@@ -1,4 +1,4 @@
-//! Tests of the object format that the driver and linkers require, and of the functions in the objects.
+//! Tests of the host object: the format that the driver and linkers require, and the functions that fill the tensor maps.
 
 use super::*;
 use crate::maps::{KernelMaps, Param};
@@ -87,7 +87,7 @@ impl Random {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A random expression for an extent or a stride. It may refer to parameter `index`.
+    /// Returns a random expression for an extent or a stride. The expression may refer to parameter `index`.
     fn random_expr(&mut self, index: u32) -> Expr {
         let param = || Box::new(Expr::Param(index));
         let small = Expr::Const(self.below(9) as i64);
@@ -102,6 +102,7 @@ impl Random {
         }
     }
 
+    /// Returns a random tensor map. Its extents and strides depend on the parameters.
     fn random_map(&mut self, params: u32) -> Map {
         let rank = 1 + self.below(5) as usize;
         let element = self.one_of(&DataType::ALL);
@@ -122,7 +123,7 @@ impl Random {
         }
     }
 
-    /// A kernel with 5 to 12 parameters of random sizes, and two maps after them.
+    /// Returns a kernel with 5 to 12 parameters of random sizes, and two tensor maps after the parameters.
     fn random_kernel(&mut self) -> KernelMaps {
         let mut params = vec![Param { at: 0, bytes: 8 }];
         let mut end = 8;
@@ -137,8 +138,8 @@ impl Random {
         KernelMaps { params, maps }
     }
 
-    /// Arguments for which many maps can be encoded: small numbers, the largest number of the parameter's size, or random positive
-    /// numbers.
+    /// Returns random arguments: small numbers, the largest number of the parameter's size, or positive numbers. Many maps can be
+    /// encoded for such arguments.
     fn random_arguments(&mut self, maps: &KernelMaps) -> Vec<i64> {
         let random_argument = |random: &mut Random, param: &Param| {
             let value = match random.below(4) {
@@ -156,9 +157,10 @@ impl Random {
     }
 }
 
+/// Size of the parameter bank in `filler.c`, in bytes.
 const BANK_BYTES: usize = 1024;
 
-/// The contents of the parameter bank before a call of the function.
+/// Returns the contents of the parameter bank before a call of the kernel's function.
 fn initial_bank(maps: &KernelMaps, arguments: &[i64]) -> Vec<u8> {
     let mut bytes = vec![0xa5; BANK_BYTES];
     for (param, value) in maps.params.iter().zip(arguments) {
@@ -167,8 +169,8 @@ fn initial_bank(maps: &KernelMaps, arguments: &[i64]) -> Vec<u8> {
     bytes
 }
 
-/// The expected contents of the bank after the call: the first half of each map is written, and no other byte changes. `None` if a
-/// map cannot be encoded.
+/// Returns the expected contents of the bank after the call, or `None` if a map cannot be encoded. The call writes the first half
+/// of each map and changes no other byte.
 fn filled_bank(maps: &KernelMaps, arguments: &[i64]) -> Option<Vec<u8>> {
     let mut bytes = initial_bank(maps, arguments);
     for (at, map) in &maps.maps {
@@ -198,7 +200,7 @@ fn launch_cases() -> (Vec<KernelMaps>, Vec<(usize, Vec<i64>)>) {
     (kernels, cases)
 }
 
-/// Checks that the functions fill the maps with the bytes of [`Map::encode`], for 10,000 sets of arguments.
+/// Checks that the x86-64 functions fill the maps with the bytes of [`Map::encode`], for 10,000 sets of arguments.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn x86_64_functions_fill_the_maps_as_the_encoder_does() {
@@ -234,7 +236,8 @@ fn x86_64_functions_fill_the_maps_as_the_encoder_does() {
     }
 }
 
-/// Checks the functions for AArch64 in the same way. An interpreter executes the emitted instructions.
+/// Checks that the AArch64 functions fill the maps with the bytes of [`Map::encode`]. An interpreter executes the emitted
+/// instructions.
 #[test]
 fn aarch64_functions_fill_the_maps_as_the_encoder_does() {
     let (kernels, cases) = launch_cases();
@@ -246,8 +249,8 @@ fn aarch64_functions_fill_the_maps_as_the_encoder_does() {
     }
 }
 
-/// Interprets the AArch64 code of a function, for a call with the address of `memory` in x3. It knows only the instructions that
-/// `aarch64::fill` emits, and assumes that x3 is the base of each load and store.
+/// Interprets the AArch64 code of a function, for a call with the address of `memory` in x3. The interpreter supports only the
+/// instructions that `aarch64::fill` emits, and requires that x3 is the base of each load and store of `memory`.
 fn interpret(code: &[u8], memory: &mut [u8]) {
     let mut x = [0u64; 32];
     let mut stack: Vec<u64> = Vec::new();
@@ -297,7 +300,7 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
             _ if word >> 24 == 0xaa => x[d] = register(n) | register(m),
             _ if word >> 24 == 0xeb && d == 31 => (compared_left, compared_right) = (register(n), register(m)),
             _ if word >> 24 == 0xf1 && d == 31 => (compared_left, compared_right) = (register(n), field(10, 12) as u64),
-            // csel, or csinc, to which cset is an alias.
+            // `csel`, or `csinc`, of which `cset` is an alias.
             _ if word >> 21 == 0x4d4 => {
                 let condition = match field(12, 4) {
                     0b1010 => compared_left as i64 >= compared_right as i64,
@@ -310,7 +313,7 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
                 x[d] = if condition { register(n) } else { register(m) + increment };
             }
             _ if word >> 21 == 0x4d6 && field(10, 6) == 2 => x[d] = register(n) / register(m),
-            // ubfm: a right shift if the last bit is bit 63, otherwise a left shift.
+            // `ubfm`: a right shift if the last bit is bit 63, otherwise a left shift.
             _ if word >> 22 == 0x34d => {
                 let (first, last) = (field(16, 6), field(10, 6));
                 x[d] = if last == 63 { register(n) >> first } else { register(n) << (63 - last) };

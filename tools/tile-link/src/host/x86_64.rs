@@ -1,12 +1,12 @@
-//! x86-64 code of the host object, for both calling conventions.
+//! Emits the x86-64 code of the host object, for both calling conventions. The comment after code bytes is their assembly text.
 
 use super::{Convention, MULTIPROCESSOR_COUNT, MachineCode, QUERY_OFFSET, Reference, Table};
 use crate::maps::{KernelMaps, Param};
 use object::elf::R_X86_64_PC64;
 use tensormap::Expr;
 
-/// Emits `int on_arguments_change(_, _, _, params)`, which fills the maps in the parameter bytes and returns 0. The code is padded
-/// to a multiple of 16 bytes.
+/// Emits the function `int on_arguments_change(_, _, _, params)` of a kernel. It fills the tensor maps in the parameter bytes and
+/// returns 0. Padding extends the code to a multiple of 16 bytes.
 pub(super) fn fill(maps: &KernelMaps, convention: Convention) -> Vec<u8> {
     let mut code = Filler { bytes: Vec::new(), params: &maps.params };
     if !maps.maps.is_empty() {
@@ -86,7 +86,7 @@ fn query_call(convention: Convention) -> Vec<u8> {
     bytes
 }
 
-/// The code that fills the tensor maps, as far as it is emitted, and the parameters that it reads.
+/// A function under construction that fills tensor maps, and the parameters that it reads.
 struct Filler<'a> {
     bytes: Vec<u8>,
     params: &'a [Param],
@@ -136,7 +136,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Emits code that computes `a` into rax and `b` into rcx, and then the instructions of the operation.
+    /// Emits code that computes `a` into rax and `b` into rcx, followed by the instructions of the operation.
     fn emit_binary(&mut self, a: &Expr, b: &Expr, operation: &[u8]) {
         self.emit_expr(a);
         self.push(&[0x50]); // push rax

@@ -8,6 +8,7 @@ use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
 impl Converter<'_> {
+    /// Converts an elementwise op. Returns `None` for other ops.
     pub(super) fn elementwise_op(&self, op: &Op, results: &[Value]) -> Option<Core> {
         self.unary_op(op)
             .or_else(|| self.binary_op(op))

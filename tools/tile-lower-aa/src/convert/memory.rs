@@ -10,6 +10,7 @@ use tileir::types::Dictionary;
 use tileir::{Attribute, Op};
 
 impl Converter<'_> {
+    /// Converts a memory access, a reduction, a scan or an MMA. Returns `None` for other ops.
     pub(super) fn memory_op(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
         if let Some(op) = self.reduction_or_mma(op)? {
             return Ok(Some(op));
@@ -186,7 +187,7 @@ impl Converter<'_> {
         identities.iter().map(bits).collect()
     }
 
-    /// Hints for one access, by target name. The target is unknown at this stage.
+    /// The hints for one access, each with its target name. `.aa` has no target, so the conversion keeps the hints of all targets.
     fn access_hints(&self, hints: Option<&Dictionary>) -> Vec<AccessHint> {
         let hint = |(target, entries): &(tileir::StringId, Attribute)| AccessHint {
             target: self.module.string(*target).into(),

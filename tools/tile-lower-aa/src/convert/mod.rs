@@ -1,7 +1,7 @@
 //! Converts `.tile` to `.aa` (TileAA) op by op: memory becomes explicit, without optimisation.
 //!
-//! Regions wait in a worklist instead of a recursion, which could overflow the stack: the input decides the nesting depth. Types
-//! follow from the source types and the [`provenance`] of pointers, so an op can be converted before its regions.
+//! A worklist of regions replaces recursion. Reason: the input decides the nesting depth, so recursion could overflow the stack.
+//! Types follow from the source types and the [`provenance`] of pointers, so an op can be converted before its regions.
 
 mod arithmetic;
 mod memory;
@@ -80,10 +80,13 @@ fn dense_constant(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense 
 /// The state of a function's conversion.
 struct Converter<'a> {
     module: &'a Module,
+    /// The function to convert.
     source: &'a tileir::Function,
+    /// The address space and alias scope of each pointer of the source function.
     provenance: Provenance,
+    /// The new function.
     out: tileaa::Function,
-    /// The new value of each old value.
+    /// For each value of the source function, the corresponding value of the new function; `None` before its conversion.
     value_map: Vec<Option<Value>>,
     /// Source regions that are not yet converted, each with its new region.
     pending_regions: Vec<(Region, Region)>,
@@ -171,7 +174,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Converts ops that become one op per grid axis.
+    /// Converts an op with a result per grid axis to one op per axis.
     fn convert_per_axis(&mut self, kind: &Op, results: &[Value]) -> Result<()> {
         for (axis, &result) in results.iter().enumerate() {
             let axis = axis as u32;
@@ -186,13 +189,13 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Appends a core op at the insertion point and returns its results.
+    /// Appends a core op to the current block and returns its results.
     fn append_core(&mut self, core: Core, types: impl IntoIterator<Item = tileaa::Type>) -> Vec<Value> {
         let op = self.out.body.append(self.block, core.into(), types, self.loc);
         self.out.body.ops[op].results.to_vec()
     }
 
-    /// The new value of an old value.
+    /// The value of the new function that corresponds to a value of the source function.
     fn new_value(&self, old: Value) -> Value {
         self.value_map[old.0 as usize].expect("the verifier checks that definitions dominate uses")
     }
@@ -203,7 +206,7 @@ impl<'a> Converter<'a> {
         old.map(|value| self.new_value(value))
     }
 
-    /// The new type of an old value.
+    /// The type in the new function of a value of the source function.
     fn new_type(&self, old: Value) -> Result<tileaa::Type> {
         let base = self.base_of(old);
         let (space, alias_scope) =

@@ -35,6 +35,7 @@ struct Origin {
     alias_scope: OriginLattice<u32>,
 }
 
+/// The origin of a pointer before the analysis.
 const UNKNOWN_ORIGIN: Origin = Origin { space: OriginLattice::Nothing, alias_scope: OriginLattice::Nothing };
 
 /// The origin of each pointer of a function.
@@ -43,6 +44,7 @@ pub(super) struct Provenance {
 }
 
 impl Provenance {
+    /// Analyses the pointers of a function.
     pub(super) fn of(module: &Module, function: &Function) -> Provenance {
         let mut analysis = PointerAnalysis {
             module,
@@ -71,9 +73,10 @@ impl Provenance {
         Provenance { origins: analysis.origins }
     }
 
+    /// The address space of a pointer.
     pub(super) fn space(&self, value: Value) -> Space {
         match self.origins[value.0 as usize].space {
-            // A pointer without reachable definition is never dereferenced.
+            // No definition reaches this pointer, so the program never dereferences it, and any space is valid.
             OriginLattice::Nothing => Space::Global,
             OriginLattice::One(space) => space,
             OriginLattice::Several => Space::Generic,
@@ -110,8 +113,11 @@ struct PointerAnalysis<'a> {
 /// a `loop`, `yield` to the innermost `if`.
 #[derive(Clone, Copy, Default)]
 struct EnclosingOps {
+    /// The innermost loop, which receives the operands of `continue`.
     innermost_loop: Option<OpId>,
+    /// The innermost loop if it is a `loop`, which receives the operands of `break`.
     break_target: Option<OpId>,
+    /// The innermost `if`, which receives the operands of `yield`.
     yield_target: Option<OpId>,
 }
 
@@ -136,6 +142,7 @@ impl<'a> PointerAnalysis<'a> {
         self.alias_scope_count
     }
 
+    /// Sets the origin of a pointer whose object is known.
     fn seed_origin(&mut self, value: Value, space: Space, alias_scope: u32) {
         self.origins[value.0 as usize] = Origin { space: OriginLattice::One(space), alias_scope: OriginLattice::One(alias_scope) };
     }
@@ -167,11 +174,13 @@ impl<'a> PointerAnalysis<'a> {
         }
     }
 
+    /// The arguments of a region's block; empty for a region without a block.
     fn region_args(&self, region: Region) -> Vec<Value> {
         let body = &self.function.body;
         body.regions[region].blocks.first().map_or(Vec::new(), |block| body.blocks[*block].args.clone())
     }
 
+    /// Records the edges and origins that an op adds. `enclosing` are the ops to which its terminators forward values.
     fn visit_op(&mut self, op: OpId, enclosing: EnclosingOps) {
         let function = self.function;
         let node = &function.body.ops[op];

@@ -5,6 +5,7 @@ use core_dialect::core_ops::{Core, Fact};
 use tileir::{Attribute, Op};
 
 impl Converter<'_> {
+    /// Converts an op that rearranges elements, or an `assume`. Returns `None` for other ops.
     pub(super) fn shape_op(&self, op: &Op) -> Option<Core> {
         Some(match op {
             Op::Iota {} => Core::Iota {},
@@ -28,6 +29,7 @@ impl Converter<'_> {
     }
 }
 
+/// The fact that an `assume` op states with a predicate.
 fn assumed_fact(predicate: &Attribute) -> Fact {
     match predicate {
         Attribute::DivBy { divisor, every, along } => Fact::DivBy { divisor: *divisor, every: *every, along: *along },

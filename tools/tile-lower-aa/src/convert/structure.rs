@@ -5,6 +5,7 @@ use core_dialect::core_ops::Core;
 use tileir::Op;
 
 impl Converter<'_> {
+    /// Converts an op of one of these kinds. Returns `None` for other ops.
     pub(super) fn structure_op(&mut self, op: &Op) -> Option<Core> {
         self.control_flow_op(op).or_else(|| self.token_or_message_op(op)).or_else(|| self.view_or_address_op(op))
     }

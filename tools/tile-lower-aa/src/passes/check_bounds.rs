@@ -34,6 +34,7 @@ pub(super) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
+/// The state of checking one function.
 struct Checker<'a> {
     edit: Edit<'a>,
     arrays: Arrays,
@@ -41,6 +42,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    /// Inserts the checks of an op, if the op is a memory access.
     fn check_access(&mut self, op: OpId) {
         match self.edit.resolved_op(op) {
             Op::Load { ptr, mask, .. } => self.check_pointers(op, "load", ptr, mask),
@@ -173,6 +175,7 @@ impl OpBuilder<'_, '_> {
     fn i64_constant(&mut self, number: i64) -> Value {
         self.splat_constant(Scalar::I64, number as u64, &Shape::new())
     }
+    /// Creates a binary op on i64 tiles.
     fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value) -> Value {
         let ty = self.edit.ty(lhs).clone();
         self.edit.insert(self.op, Core::Binary { kind, lhs, rhs }, ty)
@@ -186,6 +189,7 @@ impl OpBuilder<'_, '_> {
         }
         self.edit.insert(self.op, Core::Broadcast { x }, tile_type(Scalar::I64, shape))
     }
+    /// Converts pointers to i64 addresses.
     fn pointers_to_integers(&mut self, x: Value, shape: &Shape) -> Value {
         self.edit.insert(self.op, Core::PtrToInt { x }, tile_type(Scalar::I64, shape))
     }
@@ -199,6 +203,7 @@ impl OpBuilder<'_, '_> {
             }
         }
     }
+    /// Creates an i64 value with a number that is known at kernel entry.
     fn materialize_number(&mut self, number: EntryNumber) -> Value {
         match number {
             EntryNumber::Constant(number) => self.i64_constant(number as i64),
@@ -234,6 +239,7 @@ impl OpBuilder<'_, '_> {
         let empty = self.compare(Predicate::LessThanOrEqual, smallest_size, zero, &Shape::new());
         self.select(empty, zero, bytes, &Shape::new())
     }
+    /// Inserts an op that stops the kernel unless each element of `index` is at least 0 and less than `extent`.
     fn insert_check(&mut self, index: Value, extent: Value, message: String) {
         self.edit.insert_effect(self.op, Core::CheckIndex { index, extent, message });
     }

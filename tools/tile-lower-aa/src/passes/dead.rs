@@ -43,6 +43,7 @@ fn has_effect(kind: &Op) -> bool {
     }
 }
 
+/// An op or value that the analysis has found live.
 enum WorkItem {
     Op(OpId),
     Value(Value),
@@ -56,6 +57,7 @@ struct Liveness<'a> {
     values: Vec<bool>,
     /// The terminators that forward values to each op.
     terminators: Vec<Vec<OpId>>,
+    /// The live ops and values whose sources are not marked yet.
     work: Vec<WorkItem>,
 }
 
@@ -70,6 +72,7 @@ impl<'a> Liveness<'a> {
         Liveness { function, nesting, ops, values, terminators, work: Vec::new() }
     }
 
+    /// Marks everything that ops with effects need.
     fn propagate(&mut self) {
         let order = self.function.body.walk(self.function.region);
         let effects = order.into_iter().filter(|op| has_effect(&self.function.body.ops[*op].kind));

@@ -11,16 +11,18 @@ use core_dialect::tile::Dense;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
 
+/// A function and the edits that a pass has recorded for it.
 pub(super) struct Edit<'a> {
     pub(super) function: &'a mut Function,
     /// The replacement of each value, or the value itself.
     replacements: Vec<Value>,
-    /// The new ops before each op.
+    /// The new ops to insert, by the op before which they go.
     inserted: BTreeMap<OpId, Vec<OpId>>,
-    /// The removed ops. `Some` is a block whose ops, without the terminator, replace the op.
+    /// The ops to remove. For `Some`, the ops of the block, without its terminator, replace the removed op.
     removed: BTreeMap<OpId, Option<Block>>,
     /// The use count of each value at the start of the pass.
     use_counts: Vec<u32>,
+    /// The number of recorded edits.
     pub(super) changes: usize,
 }
 

@@ -30,6 +30,7 @@ pub(super) struct Extent {
 pub(super) struct Arrays {
     /// The parameter from which each value's pointers are derived.
     roots: Vec<Option<Value>>,
+    /// The known extents of each parameter's array.
     extents: BTreeMap<Value, Vec<Extent>>,
 }
 
@@ -47,7 +48,7 @@ impl Arrays {
         Arrays { roots: compute_roots(function), extents }
     }
 
-    /// The parameter from which a pointer is derived, if it is unique.
+    /// The parameter from which a pointer is derived. `None` if the parameter is unknown or depends on control flow.
     pub(super) fn root_of(&self, pointer: Value) -> Option<Value> {
         self.roots.get(pointer.0 as usize).copied().flatten()
     }
@@ -164,7 +165,7 @@ fn compute_roots(function: &Function) -> Vec<Option<Value>> {
 fn continue_receivers(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let body = &function.body;
     let mut receivers = BTreeMap::new();
-    // The walk visits an outer loop first, so an inner loop overwrites the entries of its `continue`s.
+    // The walk visits an outer loop before its inner loops, so an inner loop overwrites the entries of its own `continue` ops.
     for op in body.walk(function.region) {
         let (region, skipped) = match &body.ops[op].kind {
             Op::Core(Core::For { body, .. }) => (*body, 1),

@@ -1,7 +1,7 @@
 //! Purpose: use value ranges to fold comparisons, to replace signed by unsigned arithmetic, and to narrow 64-bit arithmetic to 32
 //! bits.
 //! Requires: `.aa`.
-//! Establishes: nothing that later passes rely on.
+//! Establishes: no property that a later pass requires.
 //! Preserves: values.
 //! See also: LLVM's `CorrelatedValuePropagation`.
 
@@ -31,20 +31,22 @@ pub(super) fn run(function: &mut Function) -> usize {
 }
 
 impl Ranges {
-    fn of(&self, value: Value) -> (i64, i64) {
+    /// The range of a value: its smallest and its largest possible number.
+    fn range(&self, value: Value) -> (i64, i64) {
         self.0.get(value.0 as usize).copied().unwrap_or((i64::MIN, i64::MAX))
     }
     fn is_not_negative(&self, value: Value) -> bool {
-        self.of(value).0 >= 0
+        self.range(value).0 >= 0
     }
 }
 
+/// Folds or narrows a core op by the ranges of its operands and result.
 fn fold_by_ranges(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
     match core {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => {
             let signed_order_holds = signedness == Signedness::Signed || ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
             if let Some(outcome) =
-                signed_order_holds.then(|| comparison_outcome(predicate, ranges.of(lhs), ranges.of(rhs))).flatten()
+                signed_order_holds.then(|| comparison_outcome(predicate, ranges.range(lhs), ranges.range(rhs))).flatten()
             {
                 edit.replace_op(op, Core::Constant { value: Dense::Splat(outcome.into()) });
             } else {
@@ -92,7 +94,7 @@ fn fold_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary,
             edit.replace_op(op, Core::Binary { kind, lhs, rhs });
         }
         Binary::MinI { signedness } | Binary::MaxI { signedness } if signedness == Signedness::Signed || both_non_negative => {
-            let (l, r) = (ranges.of(lhs), ranges.of(rhs));
+            let (l, r) = (ranges.range(lhs), ranges.range(rhs));
             let is_min = matches!(kind, Binary::MinI { .. }) != common::fault_injected("aa.extreme");
             let chosen = if l.1 <= r.0 {
                 Some(if is_min { lhs } else { rhs })
@@ -174,7 +176,7 @@ fn narrow_compare(edit: &mut Edit<'_>, op: OpId, predicate: Predicate, signednes
 /// Narrows a sum, difference or product if the result fits 32 bits.
 fn narrow_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
     let result = edit.function.body.result(op);
-    let (low, high) = ranges.of(result);
+    let (low, high) = ranges.range(result);
     let i32_range = full_range(Elem::Scalar(Scalar::I32));
     if low < i32_range.0 || high > i32_range.1 {
         return;

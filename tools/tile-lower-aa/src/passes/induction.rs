@@ -32,7 +32,9 @@ pub(super) fn run(function: &mut Function) -> usize {
 
 /// A secondary induction variable: a loop-carried value to which every iteration adds the same number.
 struct InductionVariable {
+    /// The block argument with the value of the current iteration.
     arg: Value,
+    /// The value in the first iteration.
     init: Value,
     increment: Increment,
 }
@@ -123,10 +125,10 @@ fn replace_by_affine_function(edit: &mut Edit<'_>, block: Block, [lower, step]: 
     edit.replace_uses(variable.arg, value);
 }
 
-/// The new arithmetic may wrap, as the additions that it replaces may.
+/// The overflow flag of the new arithmetic. The arithmetic may wrap, because the additions that it replaces may wrap.
 const MAY_WRAP: Overflow = Overflow::None;
 
-/// The progress of a loop: its induction variable minus its lower bound.
+/// Generates arithmetic from the progress of a loop: `value` is the loop's induction variable minus its lower bound.
 struct LoopProgress<'a, 'b> {
     edit: &'a mut Edit<'b>,
     /// The first op of an iteration, before which new ops are inserted.

@@ -1,7 +1,7 @@
 //! Purpose: apply elementwise ops before broadcasts of their operands instead of after them.
 //! Requires: `.aa`.
-//! Establishes: index and mask arithmetic of 2-D accesses uses vectors instead of full tiles, as each element depends on one
-//! coordinate.
+//! Establishes: index and mask arithmetic of 2-D accesses uses 1-D tiles instead of 2-D tiles. Reason: each element of such a tile
+//! depends on one coordinate only.
 //! Preserves: values.
 //! See also: Triton's `ReorderBroadcast`.
 

@@ -36,6 +36,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     changed
 }
 
+/// How a block leaves the current iteration of its loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exit {
     Continues,

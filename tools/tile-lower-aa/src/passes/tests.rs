@@ -1,4 +1,4 @@
-//! Unit tests: small functions before and after all passes.
+//! Tests of the passes: each test runs all passes on a small function and checks lines of the result.
 
 use super::PASSES;
 use base::{File, Payload};

@@ -25,7 +25,7 @@ use tileaa::{Function, Op};
 use tileas::MmaAtom;
 use value_forms::{Flow, Form, Forms};
 
-/// Maximum loads and stores. Reason: all pairs are compared.
+/// Maximum loads and stores of a function. Reason: the token-order check compares all pairs of accesses.
 const MAX_ACCESSES: usize = 256;
 /// Maximum work of all CTAs of a cluster, in halves of the work of one CTA without a cluster.
 const MAX_WORK: u128 = 3;
@@ -106,8 +106,8 @@ fn divide_tile_block(
     Ok(rewrite::run(&forms, &flow, PartAssignment::ByRank))
 }
 
-/// The forms of all values if every store is divided into parts that may execute in any order, or the reason why the function
-/// cannot be divided.
+/// Returns the forms of all values if every store is divided into parts that may execute in any order. Returns the reason if the
+/// function cannot be divided.
 pub(crate) fn divided_forms<'a>(
     function: &'a Function,
     target: Target,
@@ -182,8 +182,9 @@ struct WorkEstimator {
 }
 
 impl WorkEstimator {
-    /// Log2 of the assumed iterations of a loop, and its limit for nested loops.
+    /// Log2 of the assumed iterations of a loop.
     const LOOP_ITERATIONS_LOG2: u32 = 4;
+    /// Maximum log2 of the assumed executions of an op in nested loops. Reason: the work of an op, shifted by it, must fit `u128`.
     const MAX_ITERATIONS_LOG2: u32 = 40;
 
     fn of(function: &Function, target: Target) -> WorkEstimator {
@@ -198,7 +199,7 @@ impl WorkEstimator {
                     Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP_ITERATIONS_LOG2,
                     _ => depth,
                 };
-                // Bodies of reductions belong to their op.
+                // The body of a reduction counts as work of the reduction, so only ops of the core dialect are entered.
                 if kind.core().is_some() {
                     blocks.extend(kind.regions().into_iter().map(|region| (body.block_of(region), inner)));
                 }
@@ -243,7 +244,7 @@ impl WorkEstimator {
                 [elements / rows * rows.max(self.min_rows) * depth, 0, 0]
             }
             Op::LoadView { .. } | Op::Load { .. } => [0, elements * u128::from(elem.bytes()), 0],
-            // Rematerialized at each use.
+            // Each use rematerializes these values, so they count as no work.
             Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. } | Core::Reshape { .. }) => Work::default(),
             _ => [0, 0, elements],
         }
@@ -324,7 +325,7 @@ impl WorkEstimator {
         };
         function.body.ops.values().filter_map(bytes).max().unwrap_or(0)
     }
-    /// Bytes of a CTA for an accumulator: all of tensor memory, or half of the registers.
+    /// The bytes that a CTA has for an accumulator: all of tensor memory, or half of the registers.
     fn accumulator_capacity(&self) -> u64 {
         const WORD: u32 = 4;
         let limits = self.target;

@@ -1,5 +1,6 @@
 //! Emits a function whose stores are divided: every value in all forms that its users need. A CTA of a cluster computes the part
-//! that its rank selects. Without a cluster, a CTA computes all parts in turn between any two loops and conditions.
+//! that its rank selects. Without a cluster, one CTA computes all parts. Its straight-line code between two loops or conditions
+//! computes one part after the other.
 
 use super::value_forms::{Flow, Form, Forms, operand_forms};
 use crate::tile_slicing::{PartBuilder, index_limit};
@@ -53,6 +54,7 @@ pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) ->
     base::text::compact(&rewriter.to)
 }
 
+/// Writes the new function, which computes the parts of one CTA.
 struct ClusterRewriter<'a> {
     from: &'a Function,
     forms: &'a Forms<'a>,
@@ -99,7 +101,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// Emits an op in the forms that its users need: one part, and together with the first part the full value.
+    /// Emits an op in the forms that its users need: part `part` and, only if `part` is 0, the full value.
     fn emit_op(&mut self, op: OpId, part: usize, to: Block) {
         let (from, forms) = (self.from, self.forms);
         let node = &from.body.ops[op];
@@ -330,6 +332,7 @@ impl ClusterRewriter<'_> {
         let forms = receivers.iter().flat_map(|receiver| self.forms.emitted_forms(*receiver).map(|form| (*receiver, form)));
         forms.flat_map(|(receiver, form)| parts(form).map(move |part| (receiver, form, part))).collect()
     }
+    /// The new values for `values`, each in every form that the value in the same place of `receivers` needs.
     fn values_in_forms(&self, receivers: &[Value], values: &[Value]) -> Vec<Value> {
         let pairs = receivers.iter().zip(values);
         let slots = pairs.flat_map(|(receiver, value)| {
@@ -376,7 +379,7 @@ impl ClusterRewriter<'_> {
     }
 }
 
-/// Full values have one entry for all parts.
+/// The key of a value in `new_values`. A full value has the same key for all parts.
 fn value_key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
     (value, form, if form == Form::Whole { 0 } else { part })
 }

@@ -24,6 +24,7 @@ pub(crate) enum Form {
     PartIndex,
 }
 
+/// The form that an op needs of each operand, in operand order.
 type OperandForms = SmallVec<[Form; 4]>;
 
 /// Minimum width of a tile index in bits, so that the indices of parts fit it: 32 bits cover all of memory.
@@ -33,7 +34,7 @@ const MIN_INDEX_BITS: u32 = 32;
 #[derive(Clone)]
 pub(crate) struct Forms<'a> {
     pub(crate) function: &'a Function,
-    /// The number of parts.
+    /// The number of parts into which each store is divided.
     pub(crate) parts: u32,
     flow: &'a Flow,
     /// The forms of each value, by value id.
@@ -70,11 +71,13 @@ impl<'a> Forms<'a> {
         forms
     }
 
+    /// The forms that users need of a value.
     pub(crate) fn of(&self, value: Value) -> &BTreeSet<Form> {
         &self.forms_by_value[value.0 as usize]
     }
 
-    /// The forms in which a value crosses blocks. The tile index of a part is derived from the full index where users need it.
+    /// The forms in which an op or a block argument produces a value. A part's tile index is not among them: the rewriter computes
+    /// it from the full tile index.
     pub(crate) fn emitted_forms(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
         self.of(value).iter().copied().filter(|form| *form != Form::PartIndex)
     }
@@ -97,6 +100,7 @@ impl<'a> Forms<'a> {
         }
     }
 
+    /// Propagates the queued forms from values to the operands and sources that compute them.
     fn propagate(&mut self) {
         while let Some((value, form)) = self.worklist.pop() {
             if form == Form::PartIndex {

@@ -8,6 +8,7 @@ use core_dialect::core_ops::Core;
 use tileas::Type;
 
 impl Converter<'_> {
+    /// Converts an op with regions. Its results get their assigned layouts.
     pub(super) fn convert_region_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let results = self.from.body.ops[op].results.clone();

@@ -16,7 +16,7 @@ use tileas::mma_sync_atoms::Operand;
 use tileas::wgmma_atoms::{self, Matrix};
 use tileas::{Buffer, Layout, MmaAtom, MmaOperand, Op};
 
-/// Maximum FMA dots after a dot whose operands are stored to shared memory before that dot.
+/// Maximum following FMA dots whose operands are stored to shared memory before the first dot.
 const MAX_FOLLOWING_DOTS: usize = 3;
 /// Maximum bytes of the operands of a dot and its following dots, so that other buffers still fit shared memory.
 const MAX_SHARED_BYTES: usize = 48 << 10;
@@ -24,6 +24,7 @@ const MAX_SHARED_BYTES: usize = 48 << 10;
 const MAX_FMA_UNROLL: u32 = 4;
 
 impl Converter<'_> {
+    /// Converts an MMA to the selected instruction, with its operands in the layouts or buffers that the instruction needs.
     pub(super) fn convert_mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let (lhs, rhs, acc) = match kind {
             tileaa::Op::Mma { lhs, rhs, acc, .. } | tileaa::Op::MmaScaled { lhs, rhs, acc, .. } => (*lhs, *rhs, *acc),
@@ -84,8 +85,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Stores the operands of the FMA dots that directly follow a dot and share operands with it. They are stored before the first
-    /// dot, so that no op stands between the dots and threads read common operands once.
+    /// Stores the operands of the FMA dots that directly follow a dot and share operands with it. The stores precede the first dot.
+    /// Reason: with no op between the dots, threads read common operands once.
     fn store_operands_of_following(&mut self, first: OpId) -> Result<()> {
         for op in self.following_mmas(first) {
             let [lhs, rhs, _] = operands::mma_operands(self.from, op);
@@ -136,7 +137,7 @@ impl Converter<'_> {
         matches!(definition, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// The induction variable and lower bound of the loop that carries a value with a zero init.
+    /// If a loop carries a value whose init is zero, the induction variable and the lower bound of this loop.
     fn zero_at_first(&self, value: Value) -> Option<(Value, Value)> {
         let body = &self.from.body;
         let Def::Argument { block, index } = body.values[value].def else { return None };
@@ -185,7 +186,7 @@ impl Converter<'_> {
         let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let store_dim = super::relayout::innermost_dim(&assigned_layout, &shape).max(shape.len() - 2);
         let other_dim = 2 * shape.len() - 3 - store_dim;
-        // `None` for a dimension whose rows are too short for a matrix descriptor, for example eight columns.
+        // The result is `None` if rows along `inner` are too short for a matrix descriptor, for example eight columns.
         let wavefronts = |inner: usize| Some(self.store_wavefronts(&wgmma_atoms::operand_buffer(elem, &shape, inner)?, layout));
         let candidates = [store_dim, other_dim].into_iter().filter_map(|inner| Some((wavefronts(inner)?, inner)));
         let inner = candidates.min_by_key(|(wavefronts, _)| *wavefronts).filter(|_| transposes).map_or(k_dim, |(_, inner)| inner);
@@ -217,7 +218,8 @@ impl Converter<'_> {
             || conversion_wavefronts + self.store_wavefronts(&info, layout) < self.store_wavefronts(&info, assigned_layout)
     }
 
-    /// The scope that defines a tile; for a slice, which each use extracts, the scope of its source.
+    /// The index of the innermost scope that defines a value on which a tile depends: the tile itself or, for a slice that each use
+    /// extracts, its source and indices.
     fn computed_at(&mut self, value: Value) -> usize {
         let current_scope = self.scopes.len() - 1;
         if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {

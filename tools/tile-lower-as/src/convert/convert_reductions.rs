@@ -11,6 +11,7 @@ use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
 
 impl Converter<'_> {
+    /// Converts a reduction in three steps: within the registers of a thread, within the lanes of a warp, and across warps.
     pub(super) fn convert_reduce(&mut self, op: OpId, operands: &[Value], dim: u32, body: Region) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let shape = self.elem_shape(operands[0]).1;
@@ -39,6 +40,7 @@ impl Converter<'_> {
         self.drop_dim(op, state)
     }
 
+    /// Converts a scan. Its operands get the layout of the result.
     pub(super) fn convert_scan(&mut self, op: OpId, operands: &[Value], dim: u32, reverse: bool, body: Region) -> Result<()> {
         let node = &self.from.body.ops[op];
         let layout = self.assigned_layouts.or_default(self.from, node.results[0]);
@@ -52,6 +54,7 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// Reduces the elements in the registers of each thread.
     fn reduce_registers(&mut self, state: &mut PartialReduction, body: Region) -> Result<()> {
         let build_op = |operands, dim, body| Op::ReduceRegisters { operands, dim, body };
         self.reduce_step(state, body, |bits| bits.register.clear_dim(), build_op)

@@ -1,5 +1,5 @@
-//! Converts `tcgen05` MMAs. A TMEM buffer holds their accumulator until threads load it. Until then, the i1 `zero_init` stands for
-//! the accumulator's value: true while no MMA has written it.
+//! Converts `tcgen05` MMAs. A TMEM buffer holds the accumulator until threads load it. Until that load, the i1 value `zero_init`
+//! replaces the accumulator in the IR: it is true while no MMA has written the buffer.
 
 use super::Converter;
 use crate::mma_selection::MmaSelection;
@@ -19,6 +19,7 @@ use tileas::{Buffer, BufferInfo, Layout, MmaAtom, MmaOperand, Op, Space, Type};
 pub(super) const PREDICATE: Type = Type::Scalar(Elem::Scalar(Scalar::I1));
 
 impl Converter<'_> {
+    /// Converts a `tcgen05` MMA. The new op has no result: it updates the TMEM buffer of its accumulator.
     pub(super) fn tcgen05_mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let (signed_lhs, signed_rhs, scales) = match kind {
             tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
@@ -67,7 +68,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Scales rows of an accumulator in tensor memory: at the scaling op, or right before the next MMA.
+    /// Converts an op that scales rows of an accumulator in tensor memory. If scaling is late, the next MMA emits the scaling.
     pub(super) fn scale_accumulator(&mut self, op: OpId) -> Result<()> {
         let result = self.from.body.result(op);
         let accumulator = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.mmas.is_accumulator(*value));
@@ -85,8 +86,8 @@ impl Converter<'_> {
         own_block.ops.iter().any(|op| operands::is_mma(self.from, *op) && operands::mma_operands(self.from, *op)[2] == result)
     }
 
-    /// Scales rows of an accumulator in tensor memory. The accumulator is materialized from then on, because zero times NaN or
-    /// infinity is not zero.
+    /// Emits the op that scales rows of an accumulator in tensor memory. It returns a `zero_init` of false, because the scaled
+    /// accumulator may differ from zero: zero times NaN or infinity is NaN.
     fn emit_scale(&mut self, op: OpId, zero_init: Value) -> Result<Value> {
         let (chain, factors) = self.mmas.chain_of_scale(op).expect("the op scales an accumulator");
         let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
@@ -99,7 +100,7 @@ impl Converter<'_> {
         Ok(self.predicate_constant(false, loc))
     }
 
-    /// A left operand that threads store to tensor memory.
+    /// Stores a left operand to tensor memory, from which the MMA reads it.
     pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
         let (elem, shape) = self.elem_shape(value);
         let info = tileas::tensor_memory::left_operand_buffer(elem, &shape).expect("the plan checks the operand's shape");
@@ -111,7 +112,7 @@ impl Converter<'_> {
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// The scales of an operand, which threads store to tensor memory with all replicas that the instruction reads.
+    /// Stores the scales of an operand to tensor memory, with all replicas that the instruction reads.
     fn scales_in_tensor_memory(&mut self, value: Value, operand: Operand, layout: &Layout) -> Result<MmaOperand> {
         let ((elem, shape), loc) = (self.elem_shape(value), self.loc_of(value));
         let info = tileas::tensor_memory::scale_buffer(elem, &shape, operand).expect("the plan checks the shape of the scales");
@@ -152,7 +153,7 @@ impl Converter<'_> {
         buffer
     }
 
-    /// The `zero_init` predicate of an accumulator. Values outside all chains are constant zeros.
+    /// The `zero_init` predicate of an accumulator. It is constant true for a value outside all chains, because that value is zero.
     pub(super) fn zero_init_predicate(&mut self, accumulators: Value) -> Value {
         match self.mmas.is_accumulator(accumulators).then(|| self.recall(accumulators, None)).flatten() {
             Some(zero_init) => zero_init,
@@ -170,12 +171,13 @@ impl Converter<'_> {
         self.load_accumulator(chain, result, 0);
     }
 
+    /// Loads the slice that an `extract` takes from the accumulator of a chain.
     pub(super) fn load_accumulator_slice(&mut self, op: OpId) {
         let chain = self.mmas.chain_of_slice(op).expect("the op extracts a slice of an accumulator");
         self.load_accumulator(chain, self.from.body.result(op), tcgen05_selection::slice_start(self.from, op));
     }
 
-    /// Loads a value from a chain's accumulator, starting at a column, or zeros if no MMA has executed.
+    /// Loads `result` from a chain's accumulator, starting at column `from`. The result is zero if no MMA has executed.
     fn load_accumulator(&mut self, chain: &Chain, result: Value, from: u32) {
         let zero_init = if chain.always_executes { None } else { Some(self.zero_init_predicate(chain.result)) };
         let buffer = self.buffer_of_chain(chain);

@@ -9,6 +9,7 @@ use core_dialect::core_ops::Core;
 use tileas::{Layout, Type};
 
 impl Converter<'_> {
+    /// Converts an op of the core dialect.
     pub(super) fn convert_core(&mut self, op: OpId, core: &Core) -> Result<()> {
         match core {
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.convert_region_op(op, core),

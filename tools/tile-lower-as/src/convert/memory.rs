@@ -1,4 +1,4 @@
-//! Converts memory accesses. A tile is stored from, or loaded to, the layout of the access's atom.
+//! Converts memory accesses. Stores first convert the tile to the planned layout of the access; loads have the assigned layout.
 
 use super::Converter;
 use super::relayout::ReadBackAtoms;
@@ -14,6 +14,7 @@ use tileaa::ops::AccessHint;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, MapId, Op, Type};
 
 impl Converter<'_> {
+    /// Converts a load, store or reduction through a view: to a planned copy or TMA store, or to an access by threads.
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         if self.copies.get(op).is_some() {
             return self.copy_view(op, kind);
@@ -70,6 +71,7 @@ impl Converter<'_> {
         self.emit_access(op, new)
     }
 
+    /// Converts a multicast load or store. An access without a plan is an error, because `multimem` has no suitable instruction.
     pub(super) fn multicast_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let Some(AccessPlan { vector_bits, layout, .. }) = self.accesses.get(op).cloned() else {
@@ -142,13 +144,13 @@ impl Converter<'_> {
         AccessHint::of(hints, self.envelope.target?, valid_latency)
     }
 
-    /// The id of a tensor map, which the function gets if it has no equal map.
+    /// The id of a tensor map. Adds the map to the function unless the function has an equal one.
     fn map_id(&mut self, map: &Map) -> MapId {
         let existing_map = self.attrs.maps.iter().find(|(_, map_of_id)| *map_of_id == map).map(|(id, _)| id);
         existing_map.unwrap_or_else(|| self.attrs.maps.push(map.clone()))
     }
 
-    /// Emits a TMA store from a buffer that threads fill.
+    /// Emits a store of the tile to a buffer by threads, and the TMA store from this buffer to global memory.
     fn store_by_tma(&mut self, op: OpId, kind: &tileaa::Op, store: &TmaStore) -> Result<()> {
         let (tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. }
         | tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, .. }) = kind
@@ -171,7 +173,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The buffer of a TMA store. Stores of one block and component with equal buffers share one.
+    /// The buffer of a TMA store. TMA stores of the same block and component share a buffer if their buffers are equal.
     fn tma_store_buffer(&mut self, info: &BufferInfo) -> Buffer {
         let current_place = (self.component, self.block);
         let existing_buffer =
@@ -228,6 +230,7 @@ impl Converter<'_> {
         }
     }
 
+    /// Converts an access through a tile of pointers: to a planned copy, or to an access by threads.
     pub(super) fn pointer_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         if self.copies.get(op).is_some() {
             return self.copy_pointers(op, kind);
@@ -298,6 +301,7 @@ impl Converter<'_> {
         self.tile_in_layout(value, &layout)
     }
 
+    /// The new value of `value`: a tile in `layout`, or a scalar without layout.
     fn in_layout(&mut self, value: Value, layout: Option<&tileas::Layout>) -> Result<Value> {
         match layout {
             Some(layout) => self.tile_in_layout(value, layout),
@@ -305,8 +309,8 @@ impl Converter<'_> {
         }
     }
 
-    /// The new index of a view access. Each row of a gathered tile has its own index, which every thread that accesses the row must
-    /// hold.
+    /// The new index of a view access. A gather has an index tile with one element per row. Each thread must hold the elements of
+    /// the rows that it accesses.
     fn view_index(&mut self, view: Value, index: &[Value], layout: &tileas::Layout) -> Result<Vec<Value>> {
         let tileaa::Type::View(view) = self.from.body.ty(view) else { unreachable!("the verifier checks that views are views") };
         let strides = tileas::layout::Strides::of(&view.tile);
@@ -320,7 +324,7 @@ impl Converter<'_> {
         index.iter().enumerate().map(convert_index).collect()
     }
 
-    /// Emits an access with register results.
+    /// Emits an access whose results are in registers, not in a buffer.
     fn emit_access(&mut self, op: OpId, new: Op) -> Result<()> {
         let by_one_thread = new.effects().is_computed_by_one_thread();
         let results = self.result_types(op)?;
@@ -332,7 +336,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Broadcasts a result that one thread computed. If an op uses the result, other warps read it from a buffer.
+    /// Broadcasts a result that one thread computed: this thread stores it to a buffer, and all warps load it. Does nothing if no
+    /// op uses the result.
     pub(super) fn broadcast_result(&mut self, op: OpId, value: Value) -> Value {
         let node = &self.from.body.ops[op];
         let ty = self.to.ty(value).clone();

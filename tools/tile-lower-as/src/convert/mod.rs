@@ -1,7 +1,7 @@
 //! Purpose: rewrite a function from `.aa` to `.as` as its [`LoweringPlan`] specifies.
 //! Requires: a complete plan.
-//! Establishes: a value with an assigned layout is emitted once, at the op that defines it. Other values are rematerialized at each
-//! use in the layout that the use needs ([`Converter::tile_in_layout`]). Layout conversions of a value are cached until their
+//! Establishes: a value with an assigned layout is emitted once, at its defining op. Other tiles are rematerialized at each use, in
+//! the layout that the use needs ([`Converter::tile_in_layout`]). Layout conversions of a value are cached until their
 //! region ends.
 //! Preserves: the order of effects.
 //! See also: Triton's `ConvertTritonToTritonGPU` and `ConvertLayoutOp`.
@@ -33,7 +33,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
 
-/// Returns the new function, and the origins of its buffers.
+/// Converts a function. Returns the new function, and for each of its buffers the `.aa` op from which it originates.
 pub(crate) fn convert(
     function: &tileaa::Function,
     plan: &LoweringPlan,
@@ -112,12 +112,12 @@ struct Converter<'a> {
     block: Block,
     /// The open regions, outermost first.
     scopes: Vec<Scope>,
-    /// Tiles in buffers, from which each use reads them.
+    /// For each copied tile without an assigned layout, the buffer from which each use reads it.
     buffered: BTreeMap<Value, Buffer>,
     buffer_origins: BufferOrigins,
     /// The TMEM buffers of accumulators, by the first MMA of their chain.
     accumulators: BTreeMap<OpId, Buffer>,
-    /// The component of the current op.
+    /// The index of the current op's component: the compute role that executes the op.
     component: usize,
     /// The ops after the current op.
     following_ops: &'a [OpId],
@@ -129,6 +129,7 @@ struct Converter<'a> {
 }
 
 impl Converter<'_> {
+    /// Converts the ops of a block in order.
     fn convert_ops(&mut self, block: Block) -> Result<()> {
         let ops = &self.from.body.blocks[block].ops;
         for (at, &op) in ops.iter().enumerate() {
@@ -138,6 +139,7 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// Converts one op, and records the new values of its results.
     fn convert_op(&mut self, op: OpId) -> Result<()> {
         use tileaa::Op;
         let kind = &self.from.body.ops[op].kind;
@@ -164,10 +166,12 @@ impl Converter<'_> {
             .at_loc(&self.envelope.debug, node.loc)
     }
 
+    /// Appends an op to the insertion block. Returns its results.
     fn emit(&mut self, op: impl Into<tileas::Op>, results: impl IntoIterator<Item = Type>, loc: Loc) -> SmallVec<[Value; 2]> {
         let op = self.to.append(self.block, op.into(), results, loc);
         self.to.ops[op].results.clone()
     }
+    /// Appends an op with one result to the insertion block. Returns this result.
     fn emit_one(&mut self, op: impl Into<tileas::Op>, result: Type, loc: Loc) -> Value {
         self.emit(op, [result], loc)[0]
     }
@@ -181,6 +185,7 @@ impl Converter<'_> {
         self.scopes.iter().rev().find_map(|scope| scope.new_values.get(&(old, layout)).copied())
     }
 
+    /// Returns whether an old value is a tile with at least one dimension.
     fn is_tile(&self, value: Value) -> bool {
         self.from.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty())
     }
@@ -189,6 +194,7 @@ impl Converter<'_> {
         let (elem, shape) = self.from.body.ty(value).tile().expect("a tile or scalar");
         (elem, shape.clone())
     }
+    /// Returns the type of a tile with this layout. A tile without dimensions becomes a scalar.
     fn tile_type(&mut self, elem: Elem, shape: &Shape, layout: Layout) -> Type {
         if shape.is_empty() {
             return Type::Scalar(elem);
@@ -223,7 +229,7 @@ impl Converter<'_> {
         Ok(self.recall(value, None).expect("scalars are emitted at their op"))
     }
 
-    /// The new value: a tile in its assigned layout, or a value that is no tile.
+    /// The new value of an old value. A tile is in its assigned layout.
     fn in_assigned_layout(&mut self, value: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.non_tile(value);
@@ -237,7 +243,7 @@ impl Converter<'_> {
         self.tile_read_with(value, layout, ReadBackAtoms::Any)
     }
 
-    /// As [`Converter::tile_in_layout`], with the atoms that may read the tile back from shared memory.
+    /// Like [`Converter::tile_in_layout`]. If a conversion passes through shared memory, only `atoms` may read the tile back.
     fn tile_read_with(&mut self, value: Value, layout: &Layout, atoms: ReadBackAtoms) -> Result<Value> {
         let id = self.module.layout_id(layout.clone());
         if let Some(new) = self.recall(value, Some(id)) {
@@ -282,7 +288,8 @@ impl Converter<'_> {
         new
     }
 
-    /// The outermost scope for code that depends on a value of scope `computed_at`: outside all loops that do not change it.
+    /// The index of the scope for code that depends on a value of scope `computed_at`: outside all loops that do not change the
+    /// value.
     fn before_loops(&self, computed_at: usize) -> usize {
         let loops = self.scopes[computed_at + 1..].iter().rev().take_while(|scope| scope.is_repeated).count();
         self.scopes.len() - 1 - loops

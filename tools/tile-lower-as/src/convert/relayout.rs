@@ -1,5 +1,5 @@
-//! Converts tiles between layouts: by renaming registers if possible, by warp shuffles if few suffice, else through shared memory,
-//! in slices if the tile is large. See also: Triton's `ConvertLayoutOp` lowering.
+//! Converts tiles between layouts: by renaming registers if possible, by warp shuffles if few suffice, otherwise through shared
+//! memory. A large tile passes through shared memory in halves. See also: Triton's `ConvertLayoutOp` lowering.
 
 use super::Converter;
 use crate::layout_assignment::cat_result;
@@ -14,12 +14,12 @@ use tileas::budget;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Space, Type};
 
-/// A layout conversion may use the fraction 1/SMEM_DIVISOR of shared memory. Larger tiles are converted in halves.
+/// A layout conversion may use the fraction `1 / SMEM_DIVISOR` of shared memory. A larger tile is converted in halves.
 const SMEM_DIVISOR: u32 = 2;
 
 /// Maximum words of a thread for which shuffles cost less than shared memory with its barriers.
 const MAX_SHUFFLED_WORDS: usize = 4;
-/// The higher maximum if threads read slices of the tile separately ([`ReadBackAtoms::Vectors`]).
+/// [`MAX_SHUFFLED_WORDS`] for a tile of which threads use slices only ([`ReadBackAtoms::Vectors`]).
 const MAX_SHUFFLED_WORDS_OF_SLICES: usize = 16;
 
 /// The atoms with which threads read a tile back from shared memory during a layout conversion.
@@ -68,9 +68,8 @@ impl Converter<'_> {
     }
 
     /// Whether to rematerialize a tile in the requested layout, because a conversion of its operand takes fewer wavefronts than a
-    /// conversion of the tile. The rematerialization adds no work, because the operand must have no other use, and the requested
-    /// layout must not repeat elements. Loop-invariant values are not rematerialized, because each iteration would compute them
-    /// again.
+    /// conversion of the tile. To add no work, the operand must have no other use, and the layout must not repeat elements. The
+    /// tile must not be loop-invariant, because each iteration would compute it again.
     pub(super) fn pays_to_rematerialize(&self, value: Value, assigned_layout: &Layout, layout: &Layout) -> bool {
         let scope = self.scopes.last().expect("a function is open");
         let only_here = |value: Value| self.use_counts[value.0 as usize] == 1;
@@ -104,8 +103,8 @@ impl Converter<'_> {
         false
     }
 
-    /// For a tile too large for one exchange: the bit of the linear element index whose halves are in the same threads in both
-    /// layouts.
+    /// For a tile that is too large for one exchange, a bit of the linear element index that splits it into halves. In both
+    /// layouts, a register bit selects the half, so each thread holds elements of both halves.
     fn bit_to_halve(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
         let max_bytes = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / SMEM_DIVISOR;
@@ -113,7 +112,7 @@ impl Converter<'_> {
         (bytes > max_bytes).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
 
-    /// Reshapes the tile so that the bit is a dimension of extent 2, and converts the two slices along this dimension separately.
+    /// Converts a tile in two halves: reshapes it so that `bit` is a dimension of extent 2, and converts each slice along it.
     fn convert_by_halves(&mut self, value: Value, to: &Layout, bit: u32, atoms: ReadBackAtoms, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
@@ -168,7 +167,7 @@ impl Converter<'_> {
     }
 }
 
-/// The shape with the bit as a dimension, the shape of either half, and the index of the new dimension.
+/// The tile's shape with `bit` as a dimension of extent 2, the shape of a half, and the index of the new dimension.
 fn halved_shapes(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     let strides = Strides::of(shape);
     let split_dim = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
@@ -188,7 +187,7 @@ fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
     })
 }
 
-/// The layout with registers that are contiguous along a dimension first, for vector accesses.
+/// The layout with its registers reordered: elements that are contiguous along `dim` come first, so that vectors can access them.
 pub(crate) fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
     let contiguous: Vec<u32> =
         Strides::of(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();

@@ -18,6 +18,7 @@ use tileas::{Layout, Op, Type};
 const I32: Elem = Elem::Scalar(Scalar::I32);
 
 impl Converter<'_> {
+    /// Converts `extract`, `insert`, `cat` and `reinterpret`. A slice at an unknown index goes through a buffer in shared memory.
     pub(super) fn shape_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let node = &self.from.body.ops[op];
         let (result, loc) = (node.results[0], node.loc);
@@ -76,7 +77,7 @@ impl Converter<'_> {
         values.iter().map(|value| self.non_tile(*value)).collect()
     }
 
-    /// The layout of a slice that is inserted at constant indices of a tile, if that is a selection of registers.
+    /// The layout that a slice needs so that its insertion at constant indices only selects registers. `None` if there is none.
     fn inserted_slice_layout(&self, slice: Value, indices: &[Value], assigned_layout: &Layout, whole: &Shape) -> Option<Layout> {
         let part = self.elem_shape(slice).1;
         slices::has_constant_indices(self.from, indices, whole, &part)
@@ -94,7 +95,8 @@ impl Converter<'_> {
         Ok(buffer)
     }
 
-    /// For each element of a slice in this layout, its linear index in the full tile. `indices` count slices, not elements.
+    /// A tile with, for each element of a slice, the linear index of this element in the full tile. `indices` count slices, not
+    /// elements.
     fn slice_index(&mut self, indices: &[Value], whole: &Shape, slice: &Shape, layout: &Layout, loc: Loc) -> Result<Value> {
         let strides = Strides::of(whole);
         let ty = self.tile_type(I32, slice, layout.clone());
@@ -129,7 +131,7 @@ impl Converter<'_> {
     fn integer_op(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: Type, loc: Loc) -> Value {
         self.emit_one(Core::Binary { kind, lhs, rhs }, ty, loc)
     }
-    /// A tile of which each element is this scalar.
+    /// Broadcasts a scalar to a tile.
     fn splat_scalar(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
         let unit_shape: Shape = shape.iter().map(|_| 1).collect();
         let uniform = Layout::uniform(layout.warp.len());

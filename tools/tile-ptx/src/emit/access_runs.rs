@@ -76,6 +76,7 @@ impl<'c> Emitter<'c, '_> {
         if i == 0 { ptr } else { self.ir.element_ptr(self.ir.memory_type(elem), ptr, self.ir.const64(i as u64)) }
     }
 
+    /// Emits a load with a memory order and scope as inline assembly.
     fn emit_ordered_load(&self, elem: Elem, ptr: PointerValue<'c>, order: Order) -> Val<'c> {
         let (ir, bits) = (self.ir, elem.bytes() * 8);
         let text = format!("ld{}{}.b{bits} $0, [$1];", order_qualifiers(order), space_suffix(ptr));
@@ -86,6 +87,7 @@ impl<'c> Emitter<'c, '_> {
         self.register_form(elem, self.value_of_bits(word, ir.memory_type(elem)))
     }
 
+    /// Emits a store with a memory order and scope as inline assembly.
     fn emit_ordered_store(&self, elem: Elem, ptr: PointerValue<'c>, value: Val<'c>, order: Order) {
         let (ir, bits) = (self.ir, elem.bytes() * 8);
         let text = format!("st{}{}.b{bits} [$0], $1;", order_qualifiers(order), space_suffix(ptr));

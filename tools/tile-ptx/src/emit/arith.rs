@@ -27,6 +27,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Emits a unary op, register by register.
     pub(super) fn emit_unary(&mut self, kind: Unary, x: Value, result: Value) -> Result<()> {
         let elem = self.elem(result);
         self.map_registers([x], result, |e, [x]| match kind {
@@ -41,11 +42,13 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
+    /// Emits a binary op, register by register.
     pub(super) fn emit_binary(&mut self, kind: Binary, lhs: Value, rhs: Value, result: Value) -> Result<()> {
         let elem = self.elem(result);
         self.map_registers([lhs, rhs], result, |e, [a, b]| e.binary_on_registers(kind, elem, a, b))
     }
 
+    /// Emits a binary op on two registers.
     fn binary_on_registers(&self, kind: Binary, elem: Elem, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>> {
         let ir = self.ir;
         if let Binary::PowI = kind {
@@ -125,6 +128,7 @@ impl<'c> Emitter<'c, '_> {
         ir.select(is_too_large, ty.const_zero().into(), shifted.into()).into_int_value()
     }
 
+    /// Emits a float op on two registers.
     fn binary_float(&self, kind: Binary, elem: Elem, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
         let ir = self.ir;
         let expect_float = |result: std::result::Result<FloatValue<'c>, _>| -> Val<'c> {
@@ -176,6 +180,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.ir.asm(Some(self.ir.elem_type(elem)), &text, &constraints, args, false).expect("the instruction has a result"))
     }
 
+    /// Emits a float division with a rounding mode.
     fn divide_float(&self, elem: Elem, rounding: Rounding, ftz: bool, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
         let scalar = elem.carrier();
         let rounds_to_nearest = matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full);
@@ -216,6 +221,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
 
+    /// Emits a fused multiply-add, register by register.
     pub(super) fn emit_fma(&mut self, kind: Fma, operands: [Value; 3], result: Value) -> Result<()> {
         let elem = self.elem(result);
         self.map_registers(operands, result, |e, args| {
@@ -226,6 +232,7 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
+    /// Emits a comparison, register by register.
     pub(super) fn emit_compare(&mut self, kind: Compare, lhs: Value, rhs: Value, result: Value) {
         let compared = self.map_registers([lhs, rhs], result, |e, [a, b]| {
             Ok(match kind {
@@ -243,6 +250,7 @@ impl<'c> Emitter<'c, '_> {
         compared.expect("comparisons exist for every type");
     }
 
+    /// Emits a selection, register by register.
     pub(super) fn emit_select(&mut self, cond: Value, yes: Value, no: Value, result: Value) {
         let selected = self.map_registers([cond, yes, no], result, |e, [cond, yes, no]| {
             Ok(e.ir.select(cond.into_int_value(), if common::fault_injected("ptx.select") { no } else { yes }, no))
@@ -251,6 +259,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
+/// Returns the PTX modifier of a rounding mode, without the dot.
 pub(super) fn rounding_suffix(rounding: Rounding) -> &'static str {
     match rounding {
         Rounding::Zero | Rounding::NearestIntToZero => "rz",
@@ -261,6 +270,7 @@ pub(super) fn rounding_suffix(rounding: Rounding) -> &'static str {
     }
 }
 
+/// Converts a comparison predicate to that of LLVM's `fcmp`.
 fn float_predicate(predicate: Predicate, ordered: bool) -> FloatPredicate {
     match (predicate, ordered) {
         (Predicate::Equal, true) => FloatPredicate::OEQ,
@@ -278,6 +288,7 @@ fn float_predicate(predicate: Predicate, ordered: bool) -> FloatPredicate {
     }
 }
 
+/// Converts a comparison predicate to that of LLVM's `icmp`.
 fn int_predicate(predicate: Predicate, signed: bool) -> IntPredicate {
     match (predicate, signed) {
         (Predicate::Equal, _) => IntPredicate::EQ,

@@ -14,6 +14,7 @@ use numerics::Scalar;
 use target_info::Feature;
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits an atomic read-modify-write or compare-and-swap of each element. One thread executes it for each element.
     pub(super) fn emit_atomic(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         let (ptr, values, mask, order, mode) = match program {
             tileas::Op::AtomicRmw { ptr, value, mask, order, mode, .. } => (*ptr, vec![*value], *mask, *order, Some(*mode)),

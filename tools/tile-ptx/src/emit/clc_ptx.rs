@@ -42,6 +42,7 @@ struct Reader {
 const TO_EMPTY: u32 = RESPONSE_STAGES * PipelineInfo::BARRIER_BYTES;
 
 impl<'c> Emitter<'c, '_> {
+    /// Sets `result` to the index of the current tile block along an axis. `iteration` identifies the loop.
     pub(super) fn clc_block_id(&mut self, iteration: Value, axis: u32, result: Value) {
         let tile_block = self
             .clc_tile_block
@@ -50,6 +51,7 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, vec![tile_block.index[axis as usize].into()]);
     }
 
+    /// Emits a persistent loop that gets its next tile block by cluster launch control.
     pub(super) fn emit_clc_loop(&mut self, init: &[Value], body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
         let body_block = self.function.body.block_of(body);

@@ -60,6 +60,7 @@ struct ValuePhis<'c> {
 /// Number of bits of a word.
 const WORD_BITS: u32 = 32;
 
+/// Returns whether a register holds an LLVM constant.
 fn is_constant(register: Val) -> bool {
     match register {
         Val::IntValue(value) => value.is_const(),
@@ -91,6 +92,7 @@ impl<'c> PhiBlock<'c> {
 }
 
 impl<'c> ValuePhis<'c> {
+    /// Returns the registers of the value. Unpacks the words of a packed value.
     fn registers(&self, ir: &Ir<'c>) -> Vec<Val<'c>> {
         let phis = self.phis.iter().map(|phi| phi.as_basic_value());
         match self.packed_elem {
@@ -101,6 +103,7 @@ impl<'c> ValuePhis<'c> {
 }
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits an `if`, a `for` or a `loop` with its regions.
     pub(super) fn emit_structured_op(&mut self, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::If { cond, then, otherwise } => self.emit_if(*cond, *then, *otherwise, results),
@@ -115,6 +118,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Returns whether a loop encloses the current position.
     pub(super) fn is_in_loop(&self) -> bool {
         self.frames.iter().any(|frame| !matches!(frame.kind, FrameKind::If))
     }
@@ -129,6 +133,7 @@ impl<'c> Emitter<'c, '_> {
         PhiBlock { block, value_phis }
     }
 
+    /// Creates the phis of a value at the current block. Narrow elements share 32-bit words.
     fn value_phis(&self, value: Value) -> ValuePhis<'c> {
         if self.ty(value).elem().is_none() {
             // Tokens do not exist at run time.
@@ -174,6 +179,7 @@ impl<'c> Emitter<'c, '_> {
         values.iter().map(registers_of).collect()
     }
 
+    /// Emits an `if`: a conditional branch and a join block with the results.
     fn emit_if(&mut self, cond: Value, then: Region, otherwise: Region, results: &[Value]) -> Result<()> {
         let join = self.block_with_phis(results, "join");
         let (yes, no) = (self.ir.append_block(self.kernel, "then"), self.ir.append_block(self.kernel, "else"));
@@ -361,6 +367,7 @@ impl<'c> Emitter<'c, '_> {
         init
     }
 
+    /// Emits a `loop`, which only a `break` leaves.
     fn emit_loop(&mut self, init: &[Value], body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
         let body_block = self.function.body.block_of(body);

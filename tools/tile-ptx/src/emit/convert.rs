@@ -33,6 +33,7 @@ pub(super) fn is_convertible(scalar: Scalar) -> bool {
 }
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits a conversion of a tile, two registers at a time.
     pub(super) fn emit_convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {
         let (from, to) = (self.elem(x).carrier(), self.elem(result).carrier());
         if !is_convertible(from) || !is_convertible(to) {
@@ -81,6 +82,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Extends or truncates an integer.
     fn resize(&self, x: Val<'c>, to: Scalar, signedness: Signedness) -> IntValue<'c> {
         self.ir.resize(x.into_int_value(), self.ir.scalar_type(to).into_int_type(), signedness == Signedness::Signed)
     }
@@ -233,6 +235,7 @@ impl<'c> Emitter<'c, '_> {
         ir.select(is_nan, ir.const32(0x7fff_ffff).into(), rounded.into()).into_int_value()
     }
 
+    /// Emits a conversion from f32 to TF32.
     fn to_tf32(&self, x: FloatValue<'c>, rounding: Rounding) -> Val<'c> {
         let ir = self.ir;
         let mode = match rounding {
@@ -246,6 +249,7 @@ impl<'c> Emitter<'c, '_> {
         ir.bitcast(bits, ir.f32())
     }
 
+    /// Emits a conversion from an integer to a float.
     fn int_to_float(
         &self,
         x: IntValue<'c>,
@@ -281,6 +285,7 @@ impl<'c> Emitter<'c, '_> {
         self.set_sticky_bit(truncated, self.ir.icmp(IntPredicate::NE, round_trip, x))
     }
 
+    /// Emits a conversion of a float to i1: whether the number is not zero.
     fn float_to_bool(&self, x: Val<'c>, from: Scalar) -> IntValue<'c> {
         let ir = self.ir;
         match ToBool::of(from) {

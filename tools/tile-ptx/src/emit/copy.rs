@@ -13,6 +13,7 @@ use tileas::layout::apply;
 use tileas::{Buffer, CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits the `cp.async` instructions of a copy from a view to a shared-memory buffer.
     pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, versioned, .. } = program else {
             unreachable!("called for copies only")
@@ -58,6 +59,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Emits the `cp.async` instructions of a copy from a tile of pointers to a shared-memory buffer.
     pub(super) fn copy_pointers(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::Copy { ptr, mask, buffer, order, atom: CopyAtom::Async { bytes }, .. } = program else {
             return Err(self.unsupported(op));
@@ -137,9 +139,11 @@ impl<'c> Emitter<'c, '_> {
         self.ir.select(is_a_smaller, a.into(), b.into()).into_int_value()
     }
 
+    /// Emits `cp.async.commit_group`.
     pub(super) fn copy_commit(&self) {
         self.ir.asm(None, "cp.async.commit_group;", "", &[], true);
     }
+    /// Emits the wait until at most `pending` groups of copies are in flight.
     pub(super) fn copy_wait(&self, pending: u32) {
         self.ir.asm(
             None,

@@ -12,6 +12,7 @@ use sched::{Fill, Op, PipelineInfo};
 use tileas::tensor_memory::CTA_PAIR;
 
 impl<'c> Emitter<'c, '_> {
+    /// Returns whether two CTAs execute the kernel as a pair.
     fn is_cta_pair(&self) -> bool {
         self.function.attrs.program.cta_pair
     }
@@ -22,6 +23,7 @@ impl<'c> Emitter<'c, '_> {
         if self.is_cta_pair() { CTA_PAIR } else { 1 }
     }
 
+    /// Emits the rank of the CTA in its cluster.
     pub(super) fn cluster_rank(&self) -> IntValue<'c> {
         self.ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]).into_int_value()
     }

@@ -65,6 +65,7 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
+    /// Returns a read of a tile by `ldmatrix` that has not loaded anything yet.
     fn new_matrix_read(&self, result: Value, buffer: Buffer, kind: MatrixKind) -> MatrixRead<'c> {
         let rows = self.matrix_rows(result, buffer, kind);
         let kind = match kind {
@@ -142,6 +143,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Computes the row addresses with which `ldmatrix` or `stmatrix` accesses a tile.
     fn matrix_rows(&self, tile: Value, buffer: Buffer, kind: MatrixKind) -> MatrixRows<'c> {
         let layout = self.layout(tile);
         let info = &self.function.attrs.program.buffers[buffer];
@@ -212,6 +214,7 @@ impl<'c> Emitter<'c, '_> {
         words
     }
 
+    /// Emits one `ldmatrix` instruction. Returns the loaded words.
     fn load_matrices(&self, read: &MatrixRead<'c>, instruction: usize) -> Vec<Val<'c>> {
         let (ir, rows) = (self.ir, &read.rows);
         let (at, fixed) = self.matrix_row_address(rows, instruction);
@@ -270,6 +273,7 @@ fn split_word_number(number: usize, pair_bit: usize) -> [usize; 2] {
     [number >> (pair_bit - 2) & 1, number >> (3 - pair_bit) & 1]
 }
 
+/// Returns the number of elements of a 32-bit word.
 fn elements_of_word(elem: Elem) -> usize {
     (4 / elem.bytes()) as usize
 }

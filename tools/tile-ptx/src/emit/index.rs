@@ -11,8 +11,8 @@ use tileas::Layout;
 use tileas::layout::{Strides, apply};
 
 impl<'c> Emitter<'c, '_> {
-    /// The thread's part of an element number. `map` is a linear function of element numbers, such as a coordinate, that is applied
-    /// to it.
+    /// The part of an element number that the thread determines; the register determines the other part. `map` is a linear function
+    /// of element numbers, such as a coordinate, and the result is the thread's part of `map` of the element number.
     pub(super) fn thread_part(&self, layout: &Layout, map: impl Fn(u32) -> u32) -> IntValue<'c> {
         let bases: Vec<u32> = layout.lane.iter().chain(&layout.warp).map(|basis| map(*basis)).collect();
         self.xor_of_bases(self.thread_index, &bases)
@@ -62,6 +62,7 @@ impl<'c> Emitter<'c, '_> {
         (0..shape.len()).map(|dim| self.thread_part(layout, |basis| strides.coordinate(basis, dim))).collect()
     }
 
+    /// Emits the linear index of each element that the thread holds.
     pub(super) fn emit_iota(&mut self, result: Value) {
         let layout = self.layout(result);
         let elem = self.elem(result);
@@ -94,6 +95,7 @@ impl<'c> Emitter<'c, '_> {
         )
     }
 
+    /// Emits the coordinate along `dim` of each element that the thread holds.
     pub(super) fn emit_coordinate(&mut self, dim: usize, result: Value) {
         let (ir, layout) = (self.ir, self.layout(result));
         let strides = Strides::of(self.ty(result).shape());

@@ -127,6 +127,7 @@ struct LoopMma {
 }
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits an MMA with the instruction family of its atom.
     pub(super) fn emit_mma(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         let tileas::Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom, .. } = program else {
             unreachable!("called for MMA ops only")
@@ -153,6 +154,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Returns the PTX name of an `mma.sync` instruction.
     fn instruction_name(&self, atom: &SyncAtom, [lhs, rhs, acc]: [Value; 3], is_signed: [bool; 2]) -> String {
         if atom.widens_to_f16 {
             return "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32".into();
@@ -163,6 +165,7 @@ impl<'c> Emitter<'c, '_> {
         format!("mma.sync.aligned.m{}n{}k{}.row.col.{acc}.{a}.{b}.{acc}", atom.rows, atom.n, atom.k)
     }
 
+    /// Returns the PTX name of a block-scaled `mma.sync` instruction.
     fn scaled_instruction_name(&self, atom: &SyncAtom, operands: [Value; 2], scale: Value) -> String {
         // Bytes hold pairs of 4-bit floats.
         let is_packed = self.elem(operands[0]).carrier() == Scalar::I8;
@@ -284,6 +287,7 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
+    /// Emits one `mma.sync` instruction. Returns the accumulator registers.
     fn emit_sync_atom(
         &self,
         atom: &SyncAtom,
@@ -436,7 +440,7 @@ impl<'c> Emitter<'c, '_> {
             let mut remaining_accumulators = &mut next_accumulators[..];
             for mma in &mmas {
                 let (of_mma, remaining_mmas) = remaining_accumulators.split_at_mut(self.get(mma.acc).len());
-                self.fma_step(mma, step, &mut operand_loads, of_mma)?;
+                self.multiply_add_step(mma, step, &mut operand_loads, of_mma)?;
                 remaining_accumulators = remaining_mmas;
             }
         }
@@ -500,7 +504,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Emits one K step of an MMA of the loop.
-    fn fma_step(
+    fn multiply_add_step(
         &self,
         loop_mma: &LoopMma,
         step: u32,

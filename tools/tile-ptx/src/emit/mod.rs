@@ -132,6 +132,7 @@ pub(crate) struct Emitter<'c, 'a> {
 }
 
 impl<'c, 'a> Emitter<'c, 'a> {
+    /// Prepares the emission of a function into an LLVM kernel.
     pub(crate) fn new(
         ir: &'a Ir<'c>,
         module: &'a sched::Module,
@@ -222,12 +223,14 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.current_stages = stages.map(|(buffer, stage)| (buffer, self.scalar_value(stage).into_int_value())).collect();
     }
 
+    /// Emits multiply-add MMAs in one common loop along K.
     fn emit_batched_mmas(&mut self, ops: &[OpId]) -> Result<()> {
         ops.iter().try_for_each(|op| self.add_to_size_estimate(*op))?;
         self.set_current_stages(ops);
         self.emit_smem_mmas(ops)
     }
 
+    /// Emits an op.
     pub(super) fn emit_op(&mut self, op: OpId) -> Result<()> {
         self.add_to_size_estimate(op)?;
         let node = &self.function.body.ops[op];
@@ -294,6 +297,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         }
     }
 
+    /// Emits an op of the core dialect.
     fn emit_core_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::Constant { value } => self.emit_constant(value, results[0]),
@@ -358,6 +362,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         Ok(())
     }
 
+    /// Emits an op of the `.as` dialect.
     fn emit_tileas_op(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         use tileas::Op;
         match program {
@@ -425,9 +430,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
         Diagnostic::unsupported("PX902", format!("Incompatibility with architecture '{}': {what}", self.target))
     }
 
+    /// Returns the type of a value.
     pub(crate) fn ty(&self, value: Value) -> &'a Type {
         self.function.body.ty(value)
     }
+    /// Returns the element type of a scalar or tile.
     pub(crate) fn elem(&self, value: Value) -> Elem {
         self.ty(value).elem().expect("a scalar or tile")
     }
@@ -454,10 +461,12 @@ impl<'c, 'a> Emitter<'c, 'a> {
     pub(crate) fn set(&mut self, value: Value, registers: Vec<Val<'c>>) {
         self.lowered_values[value.0 as usize] = Some(Lowered::Registers(registers));
     }
+    /// Marks a value as a token, which has no registers.
     pub(crate) fn set_token(&mut self, value: Value) {
         self.lowered_values[value.0 as usize] = Some(Lowered::Token);
     }
 
+    /// Emits a constant tile. A constant with different elements becomes a table in memory.
     fn emit_constant(&mut self, value: &core_dialect::tile::Dense, result: Value) {
         let elem = self.elem(result);
         let layout = self.layout(result);
@@ -483,11 +492,12 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[])
     }
 
-    /// Emits a barrier for all threads that execute the current code: the CTA or the warp role.
+    /// Emits a barrier for all threads that execute the current code: the threads of the CTA or of the warp role.
     pub(crate) fn barrier_of_current_threads(&self) {
         self.emit_barrier(self.warp_role.map_or(0, sched::WarpRole::barrier_id), self.warp_count * 32);
     }
 
+    /// Emits a barrier for `threads` threads. `id` is the number of the named barrier.
     pub(crate) fn emit_barrier(&self, id: u32, threads: u32) {
         let is_whole_cta = threads == self.function.attrs.program.warps * 32 && id == 0;
         if is_whole_cta {

@@ -28,6 +28,7 @@ struct WordFormat {
 }
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits a load from or a store to multicast memory, with `multimem` instructions.
     pub(super) fn emit_multicast(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::MulticastLoad { view, index, order, in_bounds, reduction, .. } => {
@@ -52,6 +53,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Emits a memory fence for the scope of the access.
     fn emit_fence(&self, semantics: &str, order: Order) {
         let scope = match order.scope {
             Some(MemoryScope::TileBlock) => "cta",
@@ -90,6 +92,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(if is_representative.is_some() { self.broadcast_in_warp(&layout, format.elem, registers) } else { registers })
     }
 
+    /// Emits `multimem.ld_reduce`, which loads a word from the memory of each device and reduces the words.
     fn load_reduce(&self, format: &WordFormat, name: &str, ptr: PointerValue<'c>) -> Vec<Val<'c>> {
         let (results, constraint) = (vec![self.ir.memory_type(format.elem); format.elements_per_word], format.constraint);
         let operands = if format.elements_per_word == 1 { "$0, [$1]" } else { "{$0, $1}, [$2]" };
@@ -98,6 +101,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm_many(&results, &text, &constraints, &[ptr.into()], true)
     }
 
+    /// Emits the stores or reductions of a tile to multicast memory.
     fn multicast_store(&self, op: OpId, window: &Window<'c>, tile: Value, reduction: Option<MulticastReduction>) -> Result<()> {
         let layout = self.layout(tile);
         let format = self.word_format(op, self.elem(tile))?;
@@ -136,6 +140,7 @@ impl<'c> Emitter<'c, '_> {
         self.emit_word_instruction(format, &format!("red.relaxed.sys{}.{name}", space_suffix(ptr)), ptr, &values);
     }
 
+    /// Emits the store of a word. `second_inside` is the predicate that the second element is inside the tensor.
     fn store_word(&self, format: &WordFormat, ptr: PointerValue<'c>, values: &[Val<'c>], second_inside: Option<IntValue<'c>>) {
         let space = space_suffix(ptr);
         let store_full_word = |e: &Self| {
@@ -156,6 +161,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Emits a `multimem` instruction that writes a word.
     fn emit_word_instruction(&self, format: &WordFormat, instruction: &str, ptr: PointerValue<'c>, values: &[Val<'c>]) {
         let operands = if format.elements_per_word == 1 { "$1" } else { "{$1, $2}" };
         let args: Vec<Val<'c>> = std::iter::once(ptr.into()).chain(values.iter().copied()).collect();
@@ -163,6 +169,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, &format!("multimem.{instruction} [$0], {operands};"), &constraints, &args, true);
     }
 
+    /// Returns the word format of an element type, or an error if `multimem` does not support the type.
     fn word_format(&self, op: OpId, elem: Elem) -> Result<WordFormat> {
         let (elements_per_word, type_suffix, constraint) = match elem.scalar() {
             Some(Scalar::I32) => (1, "u32", "r"),

@@ -16,6 +16,7 @@ pub(super) struct VectorUses {
 }
 
 impl VectorUses {
+    /// Finds the values whose users all access neighbouring registers as vectors.
     pub(super) fn of(function: &sched::Function) -> VectorUses {
         let body = &function.body;
         let mut only_vector_uses = vec![true; body.values.len()];

@@ -9,6 +9,7 @@ use core_dialect::tile::{Elem, Space};
 use tileas::CopyAtom;
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits pointer arithmetic and conversions between pointers and integers.
     pub(super) fn emit_pointer_op(&mut self, core: &Core, result: Value) {
         let ir = self.ir;
         let registers: Vec<Val<'c>> = match core {
@@ -34,6 +35,7 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
+    /// Emits a load or a store through a tile of pointers.
     pub(super) fn pointer_access(&mut self, program: &tileas::Op, results: &[Value]) {
         match program {
             tileas::Op::Load { ptr, mask, other, order, atom, .. } => {
@@ -87,6 +89,7 @@ pub(super) fn vector_width(atom: CopyAtom) -> usize {
     }
 }
 
+/// Returns the LLVM address space of pointers in a space.
 fn llvm_address_space(space: Space) -> u16 {
     match space {
         Space::Global => crate::ir::GLOBAL,

@@ -18,6 +18,7 @@ use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits one step of a reduction: over the registers of a thread, or over the lanes of a warp.
     pub(super) fn emit_reduction(&mut self, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::ReduceRegisters { operands, dim, body } => self.reduce_registers(operands, *dim, *body, results),

@@ -15,6 +15,7 @@ use tileas::layout::{Strides, solve};
 use tileas::renaming::source_element;
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits a reshape or another op that only changes the coordinates of elements.
     pub(super) fn emit_renaming(&mut self, op: OpId, core: &Core, result: Value) -> Result<()> {
         let operand = base::ir::Operation::operands(core)[0];
         let (from_shape, to_shape) = (self.ty(operand).shape().to_vec(), self.ty(result).shape().to_vec());
@@ -27,6 +28,7 @@ impl<'c> Emitter<'c, '_> {
         self.rename_registers(op, operand, result, source_element(core, &from_shape, &to_shape))
     }
 
+    /// Emits a layout conversion within threads or within warps.
     pub(super) fn convert_layout(&mut self, op: OpId, operand: Value, route: Route, result: Value) -> Result<()> {
         if route == Route::Registers {
             return self.rename_registers(op, operand, result, |element| element);
@@ -115,6 +117,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Returns the error for an op whose layouts would move elements between threads.
     fn error_moves_between_threads(&self, op: OpId, from: Value, to: Value) -> Box<Diagnostic> {
         let name = base::ir::Operation::mnemonic(&self.function.body.ops[op].kind);
         Diagnostic::invalid("PX005", format!("'{name}' of {from} to {to} would move elements between threads"))

@@ -11,6 +11,7 @@ use tileas::layout::{apply, solve};
 use tileas::{Buffer, CopyAtom, Layout};
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits a load from or a store to a shared-memory buffer, according to its atom.
     pub(super) fn shared_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::SharedStore { x, buffer, atom: CopyAtom::Vector { vector_bits }, .. } => {
@@ -37,6 +38,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Emits vector stores of a tile to a shared-memory buffer.
     fn shared_store(&mut self, x: Value, buffer: Buffer, vector_bits: u32) {
         let (elem, layout) = (self.elem(x), self.layout(x));
         let width = 1usize << vector_bits;
@@ -52,6 +54,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
+    /// Emits vector loads of a tile from a shared-memory buffer.
     fn shared_load(&mut self, buffer: Buffer, vector_bits: u32, result: Value) {
         let (elem, layout) = (self.elem(result), self.layout(result));
         let width = 1usize << vector_bits;
@@ -65,6 +68,7 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
+    /// Emits loads of single elements at computed indices.
     pub(super) fn shared_gather(&mut self, buffer: Buffer, index: Value, result: Value) {
         let elem = self.elem(result);
         let ty = self.ir.memory_type(elem);
@@ -76,6 +80,7 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
+    /// Emits stores of single elements to computed indices.
     pub(super) fn shared_scatter(&mut self, x: Value, buffer: Buffer, index: Value) {
         let (elem, layout) = (self.elem(x), self.layout(x));
         self.emit_guarded(self.is_representative(&layout), &[], |e| {

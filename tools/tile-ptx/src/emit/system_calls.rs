@@ -251,6 +251,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
+    /// Emits a loop that acquires the lock.
     fn wait_for_lock(&self) {
         let ir = self.ir;
         self.repeat_until(|e| ir.icmp(IntPredicate::EQ, e.exchange_lock(MemoryOrdering::Acquire, 1), ir.const32(0)));
@@ -284,6 +285,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Emits the calls that print the pieces of a format with their arguments.
     fn emit_print_pieces(&self, format: &str, args: &[Value], staging_memory: &BTreeMap<Value, PointerValue<'c>>) {
         let mut args = args.iter().map(|arg| (arg, staging_memory.get(arg)));
         for piece in split_format(format) {
@@ -378,6 +380,7 @@ impl<'c> Emitter<'c, '_> {
         global.as_pointer_value()
     }
 
+    /// Emits the stores that copy a tile to a staging buffer in row-major order.
     fn fill_staging_buffer(&self, tile: Value, buffer: PointerValue<'c>) {
         let (ir, layout, elem) = (self.ir, self.layout(tile), self.elem(tile));
         let thread_part = self.thread_part(&layout, |basis| basis);

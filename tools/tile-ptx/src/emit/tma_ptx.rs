@@ -16,10 +16,9 @@ use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::{Buffer, MapId, Type, tma_tiles};
 
-/// Suffix of a copy from global to shared memory; an mbarrier counts the bytes. The destination before it is `shared::cta`, unless
-/// the copy involves another CTA too. Reason: with `shared::cluster` on sm_120, `ptxas` reports an external call in the kernel, and
-/// ignores its
-/// `setmaxnreg` (C7506).
+/// Suffix in the name of a copy from global to shared memory; an mbarrier counts the bytes. The destination state space precedes
+/// the suffix. It is `shared::cta`, unless the copy involves another CTA. Reason: with `shared::cluster` on sm_120, `ptxas` reports
+/// an external call in the kernel (message C7506), and ignores the kernel's `setmaxnreg`.
 const LOAD_SUFFIX: &str = "global.tile.mbarrier::complete_tx::bytes";
 /// State spaces of a copy from shared to global memory.
 const STORE_SPACES: &str = "global.shared::cta";
@@ -47,6 +46,7 @@ pub(super) fn operand_names(first: usize, count: usize) -> String {
 }
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits the TMA copies of a tile from global memory to a buffer of a pipeline. One lane of one warp issues them.
     pub(super) fn tma_load(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else { unreachable!("called for TMA loads only") };
         let Some((pipeline, info)) = self.function.attrs.pipeline_of(*buffer) else { return Err(self.unsupported(op)) };

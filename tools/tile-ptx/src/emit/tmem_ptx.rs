@@ -32,11 +32,11 @@ const DESCRIPTOR_UNIT_BITS: u32 = 4;
 pub(super) const ADDRESS_BITS: u32 = 0x3fff;
 /// Maximum number of registers that one load or store instruction moves.
 const MAX_INSTRUCTION_REGISTERS: u32 = 128;
-/// The position of the bits in the address of scales that select the first scale in a word.
+/// In the TMEM address of scales, the position of the two bits that select the byte of the first scale in a 32-bit word.
 const SCALE_BYTE_SHIFT: u32 = 30;
 /// Maximum number of accumulator words that a thread rescales at a time.
 const WORDS_PER_RESCALE: u32 = 16;
-/// Number of the registers of a thread at launch that ptxas needs for other purposes than the moved words.
+/// Number of registers of a thread that ptxas needs for other values than the words that a load or store moves: an estimate.
 const RESERVED_REGISTERS: u32 = 24;
 
 /// An MMA operand: the descriptor or TMEM address of its start, and the memory layout from which the offsets of its parts follow.
@@ -47,6 +47,7 @@ struct MmaOperandStart<'c> {
     transposed: bool,
 }
 
+/// The memory of an MMA operand, with its layout.
 enum OperandMemory {
     Shared(Matrix),
     Tensor(BufferInfo),
@@ -61,7 +62,7 @@ struct MmaScales<'a> {
 
 impl MmaScales<'_> {
     /// The TMEM positions of the scales of A and B for an instruction at this row, column and K step.
-    fn scale_spots(&self, [row, column]: [u32; 2], step: u32) -> [TmemPosition; 2] {
+    fn scale_positions(&self, [row, column]: [u32; 2], step: u32) -> [TmemPosition; 2] {
         let block = step / self.block_elements;
         let elements = [row * self.a_scales.shape[2] + block, block * self.b_scales.shape[2] + column];
         let spot =
@@ -152,6 +153,7 @@ impl<'c> Emitter<'c, '_> {
         self.tmem_base = self.emit_tmem_base_load();
     }
 
+    /// Emits the load of the TMEM base address, which `tcgen05.alloc` has written to shared memory.
     fn emit_tmem_base_load(&self) -> Option<IntValue<'c>> {
         let tensor = self.function.attrs.tensor?;
         let base = self.shared_base.expect("the TMEM base address is in shared memory");
@@ -173,6 +175,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
+    /// Emits the predicate that the thread is in warp 0.
     fn is_first_warp(&self) -> IntValue<'c> {
         self.ir.icmp(IntPredicate::ULT, self.thread_index, self.ir.const32(32))
     }
@@ -182,9 +185,10 @@ impl<'c> Emitter<'c, '_> {
         self.function.body.walk(region).into_iter().any(|op| self.op_accesses_tmem(op))
     }
 
+    /// Returns whether an op accesses a buffer in tensor memory.
     fn op_accesses_tmem(&self, op: OpId) -> bool {
-        let is_there = |access: &BufferAccess| self.function.attrs.program.buffers[access.buffer].space == Space::Tensor;
-        self.function.body.ops[op].kind.effects().buffers.iter().any(is_there)
+        let is_in_tmem = |access: &BufferAccess| self.function.attrs.program.buffers[access.buffer].space == Space::Tensor;
+        self.function.body.ops[op].kind.effects().buffers.iter().any(is_in_tmem)
     }
 
     /// Emits a fence between TMEM accesses and barriers. With `before`, it orders this thread's earlier accesses before the
@@ -210,6 +214,7 @@ impl<'c> Emitter<'c, '_> {
 
     // MMAs.
 
+    /// Emits a `tcgen05.mma` for each step along K.
     pub(super) fn tcgen05_mma(&mut self, op: OpId, program: &tileas::Op, atom: &TensorAtom) -> Result<()> {
         let tileas::Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = program else {
             unreachable!("called for MMA ops only")
@@ -265,7 +270,7 @@ impl<'c> Emitter<'c, '_> {
                         let a = with_offset("a", &a_register_type[1..], "$1", a_offset);
                         let a = if in_memory { a.to_string() } else { format!("[{a}]") };
                         let scale_operands = mma_scales.as_ref().map_or(String::new(), |scales| {
-                            let [a_spot, b_spot] = scales.scale_spots([row, column], step);
+                            let [a_spot, b_spot] = scales.scale_positions([row, column], step);
                             let word_parts = [a_spot.part, b_spot.part];
                             let descriptor = descriptor | TensorAtom::scales_descriptor(scales.a_scales.elem.carrier(), word_parts);
                             let [sa, sb] = [a_spot, b_spot].map(|spot| (spot.column | spot.part << SCALE_BYTE_SHIFT).cast_signed());
@@ -294,6 +299,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Returns the descriptor or the TMEM address at which an operand starts.
     fn mma_operand_start(&self, place: &MmaOperand, buffer: Buffer, operand: Operand) -> MmaOperandStart<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
@@ -314,6 +320,7 @@ impl<'c> Emitter<'c, '_> {
 
     // Loads and stores.
 
+    /// Emits the `tcgen05.ld` instructions that load a slice of a buffer.
     pub(super) fn tmem_load(&mut self, buffer: Buffer, from: u32, atom: &LaneAtom, result: Value) {
         let ir = self.ir;
         let (elem, layout) = (self.elem(result), self.layout(result));
@@ -325,7 +332,7 @@ impl<'c> Emitter<'c, '_> {
         let lane_split = lane_split_operand(info, &slice, atom, &layout);
         // A batch is a group of instructions with one wait; its words need at most `MAX_INSTRUCTION_REGISTERS` registers.
         for batch in tmem_moves.chunks((MAX_INSTRUCTION_REGISTERS as usize / tmem_moves[0].words.len().max(1)).max(1)) {
-            let batch_words: Vec<u32> = batch.iter().flat_map(|one| one.words.iter().copied()).collect();
+            let batch_words: Vec<u32> = batch.iter().flat_map(|tmem_move| tmem_move.words.iter().copied()).collect();
             let mut text = String::new();
             let mut first_result = 0;
             for TmemMove { tmem_offset, words: instruction_words } in batch {
@@ -363,6 +370,7 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
+    /// Emits the `tcgen05.st` instructions that store a tile to a slice of a buffer.
     pub(super) fn tmem_store(&mut self, x: Value, buffer: Buffer, from: u32, atom: &LaneAtom) {
         let ir = self.ir;
         let (elem, layout) = (self.elem(x), self.layout(x));

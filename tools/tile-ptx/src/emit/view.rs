@@ -16,6 +16,7 @@ use tileas::layout::{Strides, apply};
 use tileas::{CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits an op that creates a memref or a view, or reads its shape. A memref or view is a pointer with sizes and strides.
     pub(super) fn view_value(&mut self, core: &Core, results: &[Value]) {
         let ir = self.ir;
         match core {
@@ -70,6 +71,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Emits a load, a store or a reduction through a view.
     pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, versioned, .. } => {
@@ -103,6 +105,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Emits the loads of a tile from a window, `width` elements at a time. Returns the registers.
     fn load_window(&mut self, window: &Window<'c>, tile: Value, width: usize, order: Order) -> Vec<Val<'c>> {
         let (elem, layout) = (self.elem(tile), &self.layout(tile));
         let otherwise = vec![self.padding_value(elem, window.padding); width];
@@ -122,6 +125,7 @@ impl<'c> Emitter<'c, '_> {
         if is_representative.is_some() { self.broadcast_in_warp(layout, elem, registers) } else { registers }
     }
 
+    /// Emits the stores of a tile to a window, `width` elements at a time.
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let is_representative = self.is_representative(&layout);
@@ -137,6 +141,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
+    /// Emits the atomic reductions of a tile into a window.
     fn reduce_window(&self, op: OpId, window: &Window<'c>, tile: Value, order: Order, mode: AtomicMode) -> Result<()> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
@@ -322,6 +327,7 @@ impl<'c> Emitter<'c, '_> {
         self.padding_value(elem, window.padding)
     }
 
+    /// Returns the value of elements outside the tensor.
     fn padding_value(&self, elem: Elem, padding: Option<Padding>) -> Val<'c> {
         let encode = |value: f64| float::encode(elem.carrier(), value, Rounding::NearestEven, OverflowResult::Ieee);
         let bits = match padding {
@@ -336,9 +342,9 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The access of a thread to a tile in memory, without the parts of the registers.
+/// A thread's access to a tile in memory: the parts of the addresses and coordinates that all registers of the thread share.
 pub(super) struct Window<'c> {
-    /// The address of the thread's part.
+    /// The address to which each register adds its offset.
     base: PointerValue<'c>,
     elem: Elem,
     /// The positions of coordinates in the tile's element numbers.

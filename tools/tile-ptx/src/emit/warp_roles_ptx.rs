@@ -188,6 +188,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Returns the 32-bit address at which the kernel's shared memory starts.
     pub(super) fn shared_address(&self) -> IntValue<'c> {
         self.shared_base.expect("a function with pipelines has shared memory")
     }
@@ -223,6 +224,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
+    /// Emits the wait for a phase of the full or the empty mbarrier of a pipeline stage.
     fn wait_for_phase(&self, info: &PipelineInfo, stage: Option<Value>, phase: Value, side: Side) {
         let ir = self.ir;
         let (address, offset) = self.pipeline_barrier(info, stage, side);
@@ -314,8 +316,8 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
     }
 
-    /// Emits the release of a stage for whose consumers other CTAs wait too. With multicast, all CTAs receive an arrival; in a CTA
-    /// pair, only the leading CTA receives one.
+    /// Emits the release of a stage that other CTAs fill too. With multicast, all these CTAs receive an arrival. In a CTA pair,
+    /// only the leading CTA receives an arrival.
     fn signal_ctas(&self, info: &PipelineInfo, (address, offset): (IntValue<'c>, u32)) {
         let (ir, of_cta_pair) = (self.ir, self.function.attrs.is_of_cta_pair(info));
         let ctas = if of_cta_pair { 1 } else { self.function.attrs.releasing_ctas(info) };

@@ -30,6 +30,7 @@ struct SharedOperand<'c> {
 }
 
 impl<'c> Emitter<'c, '_> {
+    /// Emits an MMA as one block of inline assembly with a `wgmma` for each step along K.
     pub(super) fn emit_wgmma(&mut self, op: OpId, program: &tileas::Op, atom: &GroupAtom, result: Value) -> Result<()> {
         let tileas::Op::Mma { in_flight, lhs, rhs, acc: MmaOperand::Registers(acc), zero_init, signed_lhs, signed_rhs, .. } =
             program
@@ -212,6 +213,7 @@ struct WgmmaSequence {
 }
 
 impl WgmmaSequence {
+    /// Starts the assembly text with its registers and a fence.
     fn new(kind: String, atom: &GroupAtom, accumulator_words: usize, left_words: usize, left_is_shared: bool) -> WgmmaSequence {
         let text = "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\twgmma.fence.sync.aligned;\n\t".to_string();
         let signs = if atom.acc.is_int() { "" } else { ", 1, 1" };
@@ -276,6 +278,7 @@ impl WgmmaSequence {
         name.to_string()
     }
 
+    /// Ends the assembly text. Without `in_flight`, the text also waits for the MMAs.
     fn end(&mut self, in_flight: bool) {
         self.text += "wgmma.commit_group.sync.aligned;\n\t";
         self.text += if in_flight { "}" } else { "wgmma.wait_group.sync.aligned 0;\n\t}" };

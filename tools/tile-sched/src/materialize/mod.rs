@@ -60,7 +60,9 @@ impl PipelinedLoops {
 /// The part of a pipelined loop that a `for` op executes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopPart {
+    /// The iterations in which every copy has an iteration to fetch.
     Steady,
+    /// The remaining iterations, without the copies of the largest distance.
     Epilogue,
     /// The full loop: a condition before each copy tests whether the copy's iteration exists.
     Full,
@@ -124,10 +126,10 @@ fn enclosing_ops(function: &Function, for_op: OpId) -> Vec<OpId> {
 /// A copy and its prefetch distance.
 struct Copy {
     op: OpId,
-    /// Its prefetch distance in iterations.
+    /// The prefetch distance in iterations.
     ahead: u32,
     buffer: Buffer,
-    /// The ops that compute its address, or `None` if the copy is not moved to another iteration.
+    /// The ops that compute the address of the copy, or `None` if the copy is not moved to another iteration.
     slice: Option<Vec<OpId>>,
 }
 
@@ -135,7 +137,7 @@ struct Copy {
 struct PipelinePlan {
     /// The ops of an iteration in the order of the schedule.
     order: Vec<OpId>,
-    /// The copies that threads issue, in that order.
+    /// The copies that threads issue, in the order of the schedule.
     copies: Vec<Copy>,
     /// The TMA copies, and the groups in which they fill pipelines.
     tma_copies: Vec<Copy>,
@@ -208,6 +210,7 @@ impl PipelinePlan {
         PipelinePlan { copies, tma_copies, groups, memory_used_before, signalled_by, fills_during, order, emitted_once, in_flight }
     }
 
+    /// The largest prefetch distance of the loop's copies, in iterations.
     fn max_ahead(&self) -> u32 {
         self.copies.iter().chain(&self.tma_copies).map(|copy| copy.ahead).max().unwrap_or(0)
     }
@@ -225,8 +228,10 @@ impl PipelinePlan {
     }
 }
 
+/// The new value of each old value.
 type ValueMap = BTreeMap<Value, Value>;
 
+/// Rewrites one scheduled loop.
 struct LoopRewriter<'a> {
     body: &'a mut Body<Op, Type>,
     /// The ops of the block being written.
@@ -276,6 +281,7 @@ struct LoopFrame {
 }
 
 impl LoopRewriter<'_> {
+    /// Replaces a loop by its prologue, its parts, and the waits and releases after it.
     fn rewrite_loop(&mut self, for_op: OpId) {
         let Some(Core::For { lower, upper, step, init, unsigned, body: region }) = self.body.ops[for_op].kind.core().cloned()
         else {
@@ -327,6 +333,7 @@ impl LoopRewriter<'_> {
         self.rewritten.insert(for_op, out);
     }
 
+    /// The block of an op, and its index in the block.
     fn place_of(&self, op: OpId) -> (base::Block, usize) {
         let place =
             self.body.blocks.iter().find_map(|(block, node)| Some((block, node.ops.iter().position(|other| *other == op)?)));
@@ -443,7 +450,7 @@ impl LoopRewriter<'_> {
         let mut continued: Vec<Value> =
             self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
         for stage_cursor in &stage_cursors {
-            // If the multi-stage buffer has no stage to spare, the stage just read is the next one to fill.
+            // If the multi-stage buffer has no stage to spare, the next stage to fill is the stage that this iteration reads.
             let next_fill_stage = if stage_cursor.depth == stage_cursor.ahead + 1 {
                 stage_cursor.read_stage
             } else {
@@ -548,6 +555,7 @@ impl LoopRewriter<'_> {
         ready.extend(copies);
     }
 
+    /// Returns the cursor of the stage that a copy fills.
     fn stage_cursor<'r>(&self, stage_cursors: &'r [StageCursor], copy: &Copy) -> &'r StageCursor {
         let depth = self.depths[&copy.buffer];
         stage_cursors
@@ -556,7 +564,8 @@ impl LoopRewriter<'_> {
             .expect("every prefetched copy has a stage cursor")
     }
 
-    /// Leaves the MMA just written in flight, and waits for the same MMA of the previous iteration.
+    /// Leaves the last emitted op, which is an MMA, in flight. Emits a wait for the same MMA of the previous iteration, which read
+    /// the buffers `reads`.
     fn leave_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
         let pending = self.plan.in_flight.len() as u32 + u32::from(common::fault_injected("sched.flight"));
@@ -565,6 +574,7 @@ impl LoopRewriter<'_> {
         self.pipelined_loops.iterations.insert(wait, -1);
     }
 
+    /// Marks the last emitted op, which is an MMA, as in flight. Returns the MMA.
     fn set_in_flight(&mut self) -> OpId {
         let mma = *self.out.last().expect("an MMA was written");
         if let Op::Core(tileas::Op::Mma { in_flight, .. }) = &mut self.body.ops[mma].kind {
@@ -573,6 +583,7 @@ impl LoopRewriter<'_> {
         mma
     }
 
+    /// Emits a copy at its position in an iteration. If the copy runs ahead, it fetches data for a later iteration.
     fn emit_scheduled_copy(
         &mut self,
         frame: &LoopFrame,
@@ -615,7 +626,7 @@ impl LoopRewriter<'_> {
         self.emit_if(exists, fetch);
     }
 
-    /// Emits the condition that the iteration at this distance after the current one exists.
+    /// Emits the condition that the loop has an iteration at `distance` after the current iteration.
     fn emit_iteration_exists(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
         let remaining = self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
@@ -644,6 +655,7 @@ impl LoopRewriter<'_> {
         map
     }
 
+    /// Emits the op of a copy, with operands that `map` replaces.
     fn emit_copy_op(&mut self, copy: &Copy, stage: Option<Value>, iteration: i32, map: &ValueMap) {
         let mut kind = self.body.ops[copy.op].kind.clone();
         drop_token(&mut kind);
@@ -682,6 +694,7 @@ impl LoopRewriter<'_> {
         self.out.push(new);
     }
 
+    /// Copies a region with its ops. `map` receives the new values.
     fn clone_region(&mut self, region: Region, map: &mut ValueMap) -> Region {
         let old = self.body.blocks[self.body.block_of(region)].clone();
         let outer = std::mem::take(&mut self.out);
@@ -697,6 +710,7 @@ impl LoopRewriter<'_> {
         region
     }
 
+    /// The buffer accesses of an op and of the ops in its regions.
     fn touches_of(&self, op: OpId) -> Vec<Touch> {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region)).collect::<Vec<_>>();
         std::iter::once(op).chain(inner).flat_map(|op| touches(&self.body.ops[op].kind)).collect()
@@ -716,6 +730,7 @@ impl LoopRewriter<'_> {
         self.append_core(Core::If { cond, then, otherwise }, Vec::new());
     }
 
+    /// Emits the end of a group of asynchronous copies.
     fn emit_copy_commit(&mut self) {
         self.append_op(Op::CopyCommit {}, []);
     }

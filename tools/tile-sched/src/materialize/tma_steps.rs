@@ -25,9 +25,9 @@ use tileas::Buffer;
 use tileas::effects::Proxy;
 
 impl LoopRewriter<'_> {
-    /// Makes the memory of the stages available to TMA: waits until all threads have finished their earlier accesses to the memory,
-    /// and makes these accesses visible to the async proxy. If there is a producer warp, the threads signal the producer instead of
-    /// waiting.
+    /// Emits the ops that make the memory of the stages available to TMA. A fence makes earlier accesses to the memory visible to
+    /// the async proxy, and a barrier waits for them in all threads. If there is a producer warp, a signal to it replaces the
+    /// barrier.
     pub(super) fn acquire_memory(&mut self) {
         if self.plan.memory_used_before {
             self.append_op(Op::AsyncFence {}, []);
@@ -45,7 +45,7 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// The loop's pipelines, each represented by the first group that fills it.
+    /// The loop's pipelines, each as the index of the first group that fills it.
     fn pipelines(&self) -> Vec<usize> {
         let groups = &self.plan.groups;
         let is_first = |at: &usize| groups[..*at].iter().all(|group| group.pipeline != groups[*at].pipeline);
@@ -86,6 +86,7 @@ impl LoopRewriter<'_> {
         ends.into_iter().map(|at| self.emit_advanced(positions[at], 1, plan.groups[at].depth)).collect()
     }
 
+    /// Emits the constants of a position: `place` is its stage and phase.
     pub(super) fn emit_position(&mut self, place: [u32; 2]) -> StagePhase {
         let [stage, phase] = place.map(|value| self.i32_constant(value));
         StagePhase { stage, phase }
@@ -116,8 +117,8 @@ impl LoopRewriter<'_> {
         position_values.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect()
     }
 
-    /// Makes the enclosing ops forward the positions at which the loop ends. A terminator that control reaches without the loop
-    /// forwards the positions with which its block starts.
+    /// Makes the enclosing ops forward the positions at which the loop ends. A terminator that control can reach without executing
+    /// the loop forwards the positions with which its block starts.
     pub(super) fn forward_positions(&mut self, for_op: OpId, position_values: &[Value]) {
         let nesting = RegionNesting::of(self.body, self.region);
         let blocks = self.body.op_blocks();
@@ -162,8 +163,8 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Makes a later loop that fills the same stages start at the position where this loop ends. The later loop has already been
-    /// written.
+    /// Makes a later loop that fills the same stages start at the position where this loop ends. The rewriter has already written
+    /// the later loop.
     pub(super) fn continue_after(&mut self, position_values: &[Value], positions: &[StagePhase]) {
         if !self.enclosing_ops.is_empty() {
             return;
@@ -258,8 +259,8 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Returns whether a read at this position, after the groups in `filled_groups`, reads the data of group `at`. Of the groups
-    /// that fill one buffer in alternation, it reads the last one filled.
+    /// Returns whether a read at this position, after the groups in `filled_groups`, reads the data of group `at`. If several
+    /// groups fill one buffer in alternation, a read gets the data of the group that filled the buffer last.
     fn is_current(&self, at: usize, filled_groups: &BTreeSet<usize>) -> bool {
         let groups = &self.plan.groups;
         !groups[at].alternating || filled_groups.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)
@@ -387,6 +388,7 @@ impl LoopRewriter<'_> {
         self.append_op(Op::PipelineRelease { pipeline: group.pipeline, stage: (group.depth > 1).then_some(stage) }, []);
     }
 
+    /// Emits the stage before a stage, modulo the depth.
     fn emit_previous_stage(&mut self, stage: Value, depth: u32) -> Value {
         let i32_type = scalar_type(Scalar::I32);
         let [zero, one, last] = [0, 1, depth - 1].map(|value| self.i32_constant(value));

@@ -64,6 +64,7 @@ fn carried_position(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Opti
     })
 }
 
+/// Appends the ops of the tail to `out`.
 struct TailWriter<'a> {
     body: &'a mut Body<Op, Type>,
     out: Vec<OpId>,

@@ -34,7 +34,7 @@ impl ComputeGroups {
         }
     }
 
-    /// As [`ComputeGroups::of`], but independent of the placements of the buffers.
+    /// Like [`ComputeGroups::of`], but without the check of buffer placements.
     pub(crate) fn find(function: &Function) -> Result<ComputeGroups, Reason> {
         let body = &function.body;
         let waits = |op: OpId| matches!(body.ops[op].kind, Op::CopyWait { .. } | Op::GroupWait { .. });
@@ -86,6 +86,7 @@ impl ComputeGroups {
         turn_ops
     }
 
+    /// Returns whether a block is the body of a `for` loop.
     fn is_loop(&self, function: &Function, block: Block) -> bool {
         let body = &function.body;
         body.walk(function.region).into_iter().any(|op| match body.ops[op].kind.core() {

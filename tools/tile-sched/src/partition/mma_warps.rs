@@ -82,14 +82,14 @@ impl MmaWarps {
     }
 }
 
-/// A tensor memory MMA in a loop, and its loop body.
+/// The buffers of a tensor memory MMA in a loop, and the block of the loop's body.
 struct LoopMma {
     accumulators: Buffer,
     operands: BTreeSet<Buffer>,
     block: Block,
 }
 
-/// The tensor memory MMAs of loops, and the MMA operands that threads store there.
+/// The tensor memory MMAs in loops, and the MMA operands that threads store in loops.
 struct LoopMmas {
     mmas: Vec<LoopMma>,
     /// For each operand that threads store in an iteration, the accumulators from which they compute it.

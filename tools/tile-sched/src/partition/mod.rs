@@ -37,15 +37,15 @@ use tileas::layout::{Layout, LayoutId};
 /// The reason why a function keeps a single role, or a single MMA warp.
 pub(crate) type Reason = String;
 
-/// `Ok` if two warp roles issue the tensor memory MMAs. Otherwise the reason why only one does.
+/// `Ok` if two warp roles issue the tensor memory MMAs. Otherwise the reason why only one role issues them.
 pub(crate) type Overlap = Result<(), Reason>;
 
 /// A function that is split into roles, the layouts of its module with those that the roles add, and the result for two MMA warps.
 /// The error is the reason against a split.
 pub(crate) type SplitResult = Result<(Function, Arena<LayoutId, Layout>, Overlap), Reason>;
 
-/// Whether an option turns a feature, such as a producer warp, off (`Never`), leaves it to the compiler (`WherePays`), or forces it
-/// where it is possible (`WherePossible`).
+/// The setting of a feature such as a producer warp. An option turns the feature off (`Never`), leaves it to the compiler
+/// (`WherePays`), or forces it where it is possible (`WherePossible`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FeatureChoice {
     Never,
@@ -62,6 +62,7 @@ impl FeatureChoice {
     pub(crate) fn overlap(envelope: &Envelope) -> FeatureChoice {
         FeatureChoice::from_option(envelope.options.get("overlap"))
     }
+    /// Converts the value of an option: `off`, `on`, or another value for the default.
     fn from_option(word: Option<&str>) -> FeatureChoice {
         match word {
             Some("off") => FeatureChoice::Never,
@@ -81,8 +82,8 @@ pub(crate) fn check(function: &Function) -> Result<(), Reason> {
     op_roles::check(function)
 }
 
-/// The ops that start or end a ping-pong turn, during which one of two compute roles has the special function units to itself, with
-/// the index of that role. Empty for one compute role.
+/// The ops that start or end a ping-pong turn, each with the index of the compute role that has the turn. During its turn, one of
+/// two compute roles has the special function units to itself. Empty for one compute role.
 pub(crate) fn ping_pong_roles(function: &Function) -> BTreeMap<Op, usize> {
     ComputeGroups::of(function).map(|groups| groups.ping_pong_roles(function)).unwrap_or_default()
 }
@@ -133,6 +134,7 @@ pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) 
     schedules_without_prefetch
 }
 
+/// Assigns warps to the roles of a function, or returns the reason against a split.
 fn warp_assignment(
     function: &Function,
     mma_warps: &MmaWarps,
@@ -140,7 +142,7 @@ fn warp_assignment(
     choice: FeatureChoice,
 ) -> Result<WarpAssignment, Reason> {
     // Without a producer warp, the compute role could issue an alternating copy only after MMAs have read the data of the previous
-    // copy. So split the function if possible, even if too few registers are left.
+    // copy. So the function is split if possible, even if too few registers are left.
     let choice = if tma_pipelines::has_alternating_copies(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
     let ctas = alloc::ctas_by_smem(&function.attrs, target).min(blocks(function, target));
     role_registers::warp_assignment(function, mma_warps, ctas, (target, choice))

@@ -30,6 +30,7 @@ pub(super) enum RoleKind {
 }
 
 impl RoleKind {
+    /// Returns the name of the role in files and messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             RoleKind::Compute(0) => "compute",
@@ -42,6 +43,7 @@ impl RoleKind {
         }
     }
 
+    /// Returns whether the role is a compute role.
     pub(super) fn computes(self) -> bool {
         matches!(self, RoleKind::Compute(_))
     }

@@ -96,6 +96,7 @@ fn add_uniform_layout(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> Layo
     existing.unwrap_or_else(|| layouts.push(layout))
 }
 
+/// Writes the body of one warp role.
 struct BodyWriter<'a> {
     function: &'a mut Function,
     warp_role: WarpRole,
@@ -108,6 +109,7 @@ struct BodyWriter<'a> {
 }
 
 impl BodyWriter<'_> {
+    /// Copies the ops that the role executes, and the terminators.
     fn copy_ops(&mut self, ops: &[OpId]) -> Vec<OpId> {
         let mut out = Vec::new();
         for &op in ops {
@@ -119,6 +121,7 @@ impl BodyWriter<'_> {
         out
     }
 
+    /// Copies an op with only the carried values and results that the role needs.
     fn copy_for_role(&mut self, op: OpId) -> OpId {
         let body = &self.function.body;
         let node = &body.ops[op];
@@ -183,6 +186,7 @@ impl BodyWriter<'_> {
         self.insert_op(node)
     }
 
+    /// Creates the copy of an op. Maps the results of the op to the results of the copy.
     fn insert_op(&mut self, node: base::ir::OpNode<Op>) -> OpId {
         let body = &mut self.function.body;
         let mut types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();

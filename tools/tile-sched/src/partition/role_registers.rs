@@ -17,17 +17,19 @@ use tileas::{Type, budget};
 /// Number of warps that execute `setmaxnreg` together (a warp group).
 const WARP_GROUP: u32 = 4;
 /// Register limits of a helper thread, which only issues TMA copies or MMAs: the normal limit, and the minimum. The minimum applies
-/// if the other roles then get more registers. A helper thread holds the values shared by all roles and the coordinates of some TMA
-/// copies. If the other roles have enough registers, it gets `AMPLE_HELPER_REGISTERS`.
+/// if the other roles then get more registers. A helper thread holds the values that all roles share, and the coordinates of some
+/// TMA copies.
 const HELPER_REGISTERS: [u32; 2] = [40, 32];
+/// Register limit of a helper thread if the other roles still have enough registers.
 const AMPLE_HELPER_REGISTERS: u32 = 56;
-/// Registers that an MMA thread needs in addition to the accumulators. For `wgmma`, which reads its operands from shared memory,
-/// the minimum suffices without spills.
+/// Registers per thread that an MMA thread needs in addition to the accumulators.
 const REGISTERS_BESIDE_ACCUMULATOR: u32 = 72;
+/// [`REGISTERS_BESIDE_ACCUMULATOR`] for `wgmma`, which reads its operands from shared memory: the minimum without spills.
 const MIN_REGISTERS_BESIDE_ACCUMULATOR: u32 = 40;
-/// Registers that `ptxas` needs in addition to the largest accumulator of a single MMA. A thread must start with at least the sum
-/// of both.
+/// Registers per thread that `ptxas` needs in addition to the largest accumulator of a single MMA. A thread must start with at
+/// least these registers and those of that accumulator.
 const REGISTERS_BESIDE_MMA: u32 = 32;
+/// Allocation granularity of registers per thread.
 const REGISTER_GRANULARITY: u32 = 8;
 /// Largest number of CTAs per SM.
 const MAX_CTAS: u32 = 32;

@@ -19,6 +19,7 @@ pub(super) struct Slice {
 }
 
 impl Slice {
+    /// Computes the slice of a role, or returns the reason why the role cannot be separated from other roles.
     pub(super) fn of(roles: &Roles<'_>, role: RoleKind) -> Result<Slice, Reason> {
         let function = roles.function();
         let mut marker = SliceMarker {
@@ -56,6 +57,7 @@ impl Slice {
     }
 }
 
+/// Marks the ops and values of a slice.
 struct SliceMarker<'a> {
     function: &'a Function,
     roles: &'a Roles<'a>,
@@ -67,6 +69,7 @@ struct SliceMarker<'a> {
 }
 
 impl SliceMarker<'_> {
+    /// Marks everything on which the marked values depend. Returns the slice.
     fn finish(mut self) -> Result<Slice, Reason> {
         while let Some(value) = self.work.pop() {
             self.mark_definition(value);
@@ -74,6 +77,7 @@ impl SliceMarker<'_> {
         self.failure.map_or(Ok(self.slice), Err)
     }
 
+    /// Marks a value, and queues its definition.
     fn mark_value(&mut self, value: Value) {
         if self.slice.values.insert(value) {
             self.work.push(value);

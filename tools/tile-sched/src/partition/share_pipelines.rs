@@ -5,7 +5,7 @@
 //! See also: CUTLASS persistent kernels, which carry one `PipelineState` across tiles.
 //!
 //! Reason: if two loops have different pipelines and their buffers share memory, no mbarrier signals the producer warp that the
-//! memory is free. Within one pipeline, the mbarriers signal it.
+//! memory is free. Within one pipeline, the mbarriers give this signal.
 
 use crate::buffer_accesses::touches;
 use crate::graph::region_of;
@@ -27,9 +27,11 @@ struct FilledBuffer {
 struct FillingLoop {
     op: OpId,
     buffers: Vec<Buffer>,
+    /// The properties of `buffers`. Loops with equal properties can share buffers.
     filled: Vec<FilledBuffer>,
 }
 
+/// Lets each loop that fills the same kinds of buffers as an earlier loop use the buffers of the earlier loop.
 pub(crate) fn share(function: &mut Function) {
     let loops: Vec<FillingLoop> =
         function.body.blocks[function.entry()].ops.iter().filter_map(|op| FillingLoop::of(function, *op)).collect();

@@ -9,9 +9,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The fewest issue cycles of a loop in the statistics. Loops with fewer cycles are spin loops of waits.
+/// The fewest issue cycles per iteration of a reported loop. Shorter loops are spin loops that wait for a barrier.
 const MIN_LOOP_CYCLES: u64 = 16;
 
+/// Statistics of the machine code of one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Listing {
     instructions: u64,
@@ -20,11 +21,12 @@ pub(crate) struct Listing {
     /// Number of spill instructions: LDL and STL.
     spill_loads: u64,
     spill_stores: u64,
+    /// Number of instructions of each kind in `KINDS`.
     kinds: BTreeMap<&'static str, u64>,
     loops: Vec<Loop>,
 }
 
-/// A loop: from the target of a backward branch to the branch, by address.
+/// A loop in the machine code. `first` is the address of a backward branch's target, and `last` the address of the branch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Loop {
     first: u64,
@@ -36,9 +38,11 @@ struct Loop {
     kinds: BTreeMap<&'static str, u64>,
 }
 
+/// A machine instruction of the listing.
 struct Instruction {
     address: u64,
     opcode: String,
+    /// Whether a predicate guards the instruction.
     guarded: bool,
     /// The label to which a branch goes.
     target: Option<String>,
@@ -46,7 +50,7 @@ struct Instruction {
     waits_for_scoreboard: bool,
 }
 
-/// The listings by kernel.
+/// Parses the output of `nvdisasm -c -hex`. Returns the name and the statistics of each kernel.
 pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
     let mut listings = Vec::new();
     let mut kernel: Option<(String, Vec<Instruction>, BTreeMap<String, u64>)> = None;
@@ -113,8 +117,8 @@ fn into_listing((name, instructions, labels): (String, Vec<Instruction>, BTreeMa
             continue;
         }
         let body = || instructions.iter().filter(|other| (first..=instruction.address).contains(&other.address));
-        // The retry loops of waits come after the end of the kernel and branch back into the main code. They are not loops of the
-        // kernel.
+        // ptxas places the retry code of waits after the final `EXIT`. Its branch back into the main code does not form a loop of
+        // the kernel.
         if body().any(|other| other.opcode == "EXIT" && !other.guarded) {
             continue;
         }
@@ -153,17 +157,19 @@ const KINDS: [(&str, &[&str]); 10] = [
     ("branches", &["BRA", "BRX", "EXIT", "CALL", "RET", "JMP", "NOP"]),
 ];
 
+/// Returns the kind under which the statistics count an opcode.
 fn instruction_kind(opcode: &str) -> &'static str {
     let fits = |words: &[&str]| words.iter().any(|word| opcode.starts_with(word));
     KINDS.iter().find(|(_, words)| fits(words)).map_or("integers, logic and moves", |(name, _)| name)
 }
 
 impl Listing {
-    /// The number of spill instructions.
+    /// Returns the number of instructions that store or reload spilled registers.
     pub(crate) fn spill_instructions(&self) -> u32 {
         u32::try_from(self.spill_loads + self.spill_stores).unwrap_or(u32::MAX)
     }
 
+    /// Appends the text of the report on one kernel.
     pub(crate) fn write_text(&self, text: &mut String) -> std::fmt::Result {
         writeln!(
             text,
@@ -191,6 +197,7 @@ impl Listing {
     }
 }
 
+/// Formats the number of instructions of each kind, the largest number first.
 fn format_counts(kinds: &BTreeMap<&'static str, u64>) -> String {
     let mut list: Vec<(&str, u64)> = kinds.iter().map(|(name, count)| (*name, *count)).collect();
     list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));

@@ -1,4 +1,4 @@
-//! Asynchronous engines: `cp.async` copies, TMA copies, MMAs of warp groups, tensor memory.
+//! The timing of asynchronous work: `cp.async` copies, TMA copies, `wgmma`, `tcgen05` MMAs and tensor-memory accesses.
 
 use super::memory::MemoryRequest;
 use super::{Engine, Run, SimEvent, StallReason};
@@ -6,7 +6,7 @@ use simulator::Event;
 use simulator::program::{CopyShape, Op, WgmmaA};
 
 impl Run<'_> {
-    /// Executes a `cp.async` or bulk-copy instruction.
+    /// Executes a `cp.async` or bulk-copy instruction, or the commit or the arrival of such copies.
     pub(super) fn execute_copy(&mut self, index: usize, events: &[Event], op: &Op) {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
@@ -114,6 +114,7 @@ impl Run<'_> {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
         let sm = self.ctas[cta].sm;
+        // SM sub-partition of the warp.
         let smsp = self.warps[index].index % 4;
         let tcgen05 = &machine.tcgen05;
         let pc = self.current_pc(index);
@@ -130,6 +131,8 @@ impl Run<'_> {
                 *unit = start + cycles;
                 self.statistics.add_unit_cycles(crate::cost::Unit::Tensor, cycles);
                 self.warps[index].mmas.add(start + cycles + wgmma.drain, start + cycles);
+                // All four warps of the group record the MMA; count its operand reads once. In wavefronts of 128 bytes, A has 64
+                // rows of 32 bytes (16 wavefronts), and B has `n` rows of 32 bytes (`n / 4` wavefronts).
                 if smsp == 0 {
                     self.statistics
                         .add_engine_cycles(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);

@@ -1,5 +1,5 @@
-//! Instruction fetch. An SM caches part of the code. Missing lines come from L2, with a sequential prefetch. The model assumes that
-//! the small L0 caches of the SM sub-partitions never miss.
+//! Models instruction fetch. An SM caches a part of the code. A missing line comes from L2, together with the lines that follow it.
+//! The model assumes that the small L0 caches of the SM sub-partitions never miss.
 
 use crate::code::line_bytes;
 use perf_model::Machine;
@@ -15,11 +15,14 @@ pub(super) struct InstructionCache {
     cached_lines: VecDeque<u32>,
     /// Capacity in lines.
     capacity: usize,
+    /// Number of lines after a missing line that the SM also requests.
     prefetch_lines: u32,
+    /// Cycles from a request to the arrival of the line.
     latency: f64,
 }
 
 impl InstructionCache {
+    /// Returns an empty cache for code of `lines` cache lines. If all lines fit, the cache models no misses.
     pub(super) fn new(machine: &Machine, lines: u32) -> InstructionCache {
         let capacity = (machine.code.cache * 1024.0 / line_bytes(machine)) as usize;
         if lines as usize <= capacity {

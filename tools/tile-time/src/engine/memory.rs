@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 const DRAM_WINDOW: f64 = 2000.0;
 /// Maximum backlog of stores in cycles, before the next store waits.
 const MAX_BACKLOG: f64 = 1500.0;
-/// Associativity of L1.
+/// Associativity of the modelled L1.
 const CACHE_WAYS: usize = 8;
-/// The number of lines by which the count of DRAM lines may deviate from the miss rate.
+/// The number of lines by which the L2 misses may deviate from the miss rate times the first uses (`Memory::is_from_dram`).
 const EVEN_LINES: f64 = 32.0;
 
 /// Bytes transferred over the L2 channels and from DRAM, and the number of lines that hit L1.
@@ -34,6 +34,7 @@ pub(super) enum MemoryRequest {
     TmaStore,
 }
 
+/// The state of the memory hierarchy of one SM. All times are in cycles.
 #[derive(Default)]
 pub(super) struct Memory {
     /// The time until which the L1 tags are busy; they look up one line per cycle.
@@ -42,14 +43,18 @@ pub(super) struct Memory {
     from_l2: f64,
     to_l2: f64,
     dram: f64,
-    /// Bandwidth in bytes per cycle.
+    /// Bandwidths of the SM in bytes per cycle: of each L2 channel, and its share of DRAM.
     l2_rate: f64,
     dram_rate: f64,
+    /// Share of the first uses of lines that miss L2.
     miss_rate: f64,
     l2_latency: f64,
     memory_latency: f64,
+    /// Half of the difference in latency between a far and a near L2 slice.
     far_latency: f64,
+    /// Number of consecutive lines in the same L2 slice.
     slice_lines: u64,
+    /// The queueing time of an access at full DRAM utilization, as a multiple of its latency.
     queue_factor: f64,
     /// The share of the spilled registers that L1 cannot hold.
     spill_share_beyond_l1: f64,
@@ -58,15 +63,16 @@ pub(super) struct Memory {
     dram_use_at: f64,
     /// The sets of L1: line numbers, most recently used first.
     sets: Vec<[u64; CACHE_WAYS]>,
-    /// The lines that an instruction has used.
+    /// The lines that any instruction has used so far.
     used_lines: BTreeSet<u64>,
-    /// First uses of lines, and the number of them that came from DRAM.
+    /// Number of first uses of lines, and the number of first uses that came from DRAM.
     first_uses: f64,
     first_misses: f64,
     pub(super) traffic: Traffic,
 }
 
 impl Memory {
+    /// Returns the memory state of an SM at the start: its share of the bandwidths, and empty caches.
     pub(super) fn new(setup: &Setup) -> Memory {
         let machine = setup.machine;
         let global = &machine.global;
@@ -90,7 +96,7 @@ impl Memory {
         }
     }
 
-    /// The time until which the next access waits, because too many bytes are in flight.
+    /// Returns the time until which the next access waits, because too many bytes are in flight.
     pub(super) fn backlog_end(&self) -> f64 {
         self.from_l2.max(self.to_l2).max(self.dram) - MAX_BACKLOG
     }
@@ -104,8 +110,8 @@ impl Memory {
         set[0] = line;
         way.is_some()
     }
-    /// Returns whether the first use of `count` lines misses L2. A fixed share of the lines misses. The choice is a pseudo-random
-    /// function of the line, corrected towards the miss rate, so that programs that read the lines in another order are comparable.
+    /// Returns whether the first use of `count` lines misses L2. A hash of the first line decides, corrected towards the miss rate.
+    /// Reason: programs that read the same lines in different orders should have similar misses.
     fn is_from_dram(&mut self, line: u64, count: f64) -> bool {
         let missing_misses = self.miss_rate * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
@@ -123,14 +129,15 @@ impl Memory {
         *channel
     }
 
-    /// The L2 latency of a request for several lines, relative to the mean of near and far slices. Half of the L2 slices are in the
-    /// far partition, and the request completes with its slowest line.
+    /// Returns the L2 latency of a request for several lines, minus the mean latency of near and far slices. Half of the L2 slices
+    /// are in the far partition, and the request completes with its slowest line.
     pub(super) fn far_slice_latency(&self, lines: &[u64]) -> f64 {
         let slices = lines.chunk_by(|one, next| one / self.slice_lines == next / self.slice_lines).count();
         self.far_latency * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))
     }
 
-    /// Transfers bytes, `dram_bytes` of them from DRAM. Returns the arrival time.
+    /// Transfers bytes between the SM and L2, `dram_bytes` of them from or to DRAM. Returns the time at which the access is
+    /// complete.
     pub(super) fn request(&mut self, now: f64, bytes: f64, dram_bytes: f64, extra_latency: f64, kind: MemoryRequest) -> f64 {
         self.traffic.dram_bytes += dram_bytes;
         let transferred = self.transfer_l2(matches!(kind, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
@@ -149,7 +156,7 @@ impl Memory {
         done
     }
 
-    /// Transfers the spill traffic of a warp: one line per register, to and from L2 for the share that L1 cannot hold.
+    /// Transfers the spill traffic of a warp, one line per register. Only the share that L1 cannot hold goes to and from L2.
     fn transfer_spills(&mut self, now: f64, lines: f64) {
         let bytes = 128.0 * lines * self.spill_share_beyond_l1;
         self.tags = self.tags.max(now) + lines;
@@ -158,7 +165,8 @@ impl Memory {
         self.transfer_l2(true, now, bytes / 2.0);
     }
 
-    /// Returns how many of the lines come from DRAM. `cluster_salt` makes the lines of each cluster distinct.
+    /// Returns how many of the lines come from DRAM. All modelled clusters replay one recording; `cluster_salt` makes the lines of
+    /// each cluster distinct.
     pub(super) fn count_dram_lines(&mut self, lines: &[u64], cluster_salt: u64) -> f64 {
         let is_cold = |line: &&u64| self.used_lines.insert(**line ^ cluster_salt) && self.is_from_dram(**line ^ cluster_salt, 1.0);
         lines.iter().filter(is_cold).count() as f64
@@ -173,7 +181,8 @@ impl Memory {
 }
 
 impl Run<'_> {
-    /// Accounts for `count` spill instructions of a warp. The assembler reloads ahead of use, so no instruction waits for a reload.
+    /// Adds the time of `count` spill instructions of a warp. The assembler reloads registers ahead of their use, so in the model
+    /// no instruction waits for a reload.
     pub(super) fn add_spills(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
         let number = self.ctas[warp.cta].sm;

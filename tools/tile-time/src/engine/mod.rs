@@ -1,4 +1,4 @@
-//! The timing model: simulates all resident CTAs on the SMs of a cluster, instruction by instruction.
+//! The timing model of `tile-time`. It simulates all resident CTAs on the SMs of a cluster, instruction by instruction.
 //!
 //! The instructions of each warp are known (`simulator::Recording`); the model computes their timing. A warp issues an instruction
 //! when its operands are ready, its unit is free and the SM sub-partition (SMSP) of the warp can issue. Asynchronous work (copies,
@@ -24,7 +24,7 @@ pub(crate) use statistics::{ENGINES, Engine, InstructionTime, STALL_REASONS, Spa
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Maximum backlog of the shared-memory port in cycles, before an access waits.
+/// Maximum backlog of the shared-memory port in cycles. If the backlog is longer, the next access waits.
 const PORT_QUEUE: f64 = 128.0;
 
 /// The input of a simulation.
@@ -33,13 +33,13 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) recording: &'a Recording,
-    /// Number of clusters that are resident together; each SM runs one CTA of each. And number of clusters that run one after
-    /// another in the place of each resident cluster.
+    /// Number of CTAs that an SM holds at once. Each belongs to another cluster.
     pub(crate) resident_ctas: usize,
+    /// Number of clusters that run one after another in the place of each resident cluster.
     pub(crate) waves_simulated: usize,
     /// SMs that run CTAs and share the L2 cache and DRAM.
     pub(crate) active_sms: f64,
-    /// Share of the lines that come from DRAM instead of L2.
+    /// Share of the first uses of lines that come from DRAM instead of L2.
     pub(crate) miss_rate: f64,
     /// DRAM bandwidth of the GPU in bytes per second.
     pub(crate) dram_bandwidth: f64,
@@ -49,8 +49,9 @@ pub(crate) struct Setup<'a> {
     pub(crate) timeline: bool,
     /// Whether to assume that no access has bank conflicts.
     pub(crate) perfect_banks: bool,
-    /// Whether to simulate spill traffic, and stack bytes per thread.
+    /// Whether to simulate spill traffic.
     pub(crate) spill_traffic: bool,
+    /// Stack bytes per thread.
     pub(crate) stack_bytes: f64,
 }
 
@@ -61,13 +62,14 @@ struct QueuedEvent {
     event: SimEvent,
 }
 
+/// An event of the discrete-event simulation. A warp is an index of `Run::warps`, a CTA an index of `Run::ctas`.
 #[derive(Clone, Copy)]
 enum SimEvent {
     /// A warp may issue.
     Warp(usize),
     /// `count` arrivals at an mbarrier.
     Arrive { cta: usize, address: u32, count: u32 },
-    /// Bytes that complete at an mbarrier.
+    /// An asynchronous copy has written `bytes` and reports them to an mbarrier.
     Complete { cta: usize, address: u32, bytes: u32 },
 }
 
@@ -98,6 +100,7 @@ struct Smsp {
     tensor_memory: f64,
 }
 
+/// The state of an SM.
 #[derive(Default)]
 struct Sm {
     smsps: [Smsp; 4],
@@ -112,18 +115,21 @@ struct Sm {
 /// A running CTA.
 struct Cta {
     sm: usize,
-    /// The index of its cluster.
+    /// The index of its cluster in `Run::clusters`.
     cluster: usize,
+    /// The rank of the CTA in its cluster.
     rank: usize,
     bars: CtaBarriers,
     /// Number of its warps that have not ended.
     running_warps: usize,
-    /// Completion time of the issued tensor work, and the latency that a commit adds.
+    /// Completion time of the issued `tcgen05` work, and the latency in cycles that a `tcgen05.commit` adds.
     tensor_end: f64,
     tensor_commit: f64,
 }
 
+/// A running or completed cluster. Place `cta_slot` of the resident clusters runs it.
 struct Cluster {
+    /// The index in `Run::ctas` of the CTA with rank 0.
     first_cta: usize,
     cta_slot: usize,
     /// Number of its CTAs that have not ended.
@@ -134,29 +140,36 @@ struct Cluster {
     start: f64,
 }
 
+/// A running warp, which replays the recorded instructions of `stream`.
 struct Warp<'a> {
     cta: usize,
+    /// The index of the warp in its CTA.
     index: usize,
     stream: &'a WarpTrace,
-    /// The position of the next record in execution order, the range of the records of the current scheduling region, and the order
-    /// in which the warp issues them. `issue_order` is empty if it is the execution order.
+    /// The number of records that the warp has issued or skipped.
     next: usize,
+    /// The range of the records of the current scheduling region.
     executed_region: (usize, usize),
+    /// The order in which the warp issues the records of the region; empty if it is the execution order.
     issue_order: Vec<usize>,
     /// For each register, the time at which its value is ready, and the stall reason of instructions that wait for it.
     ready: Vec<f64>,
     producer: Vec<StallReason>,
-    /// End of its last issue, the reason of the current stall, and the time up to which its waits are attributed to a stall reason.
+    /// The end of its last issue.
     free: f64,
+    /// The reason of the current stall.
     stall: StallReason,
+    /// The time up to which the waits of the warp are attributed to a stall reason.
     attributed_until: f64,
     /// Whether the instruction at `next` waited for other warps and has been released.
     released: bool,
     /// The instruction-cache line of its last instruction.
     cache_line: u32,
+    /// The `cp.async` copies, TMA stores and `wgmma` MMAs that the warp has issued.
     copies: Groups,
     stores: Groups,
     mmas: Groups,
+    /// Completion times of the issued `tcgen05.ld` and of the issued `tcgen05.st`.
     tensor_loads: f64,
     tensor_stores: f64,
 }
@@ -164,29 +177,33 @@ struct Warp<'a> {
 /// The completion times of a warp's asynchronous work, by commit group.
 #[derive(Default)]
 struct Groups {
-    /// The work that is not committed: the time at which it completes, and the time at which the sources of its stores have been
-    /// read.
+    /// The time at which the uncommitted work completes.
     open: f64,
+    /// The time at which TMA has read the shared-memory sources of the uncommitted stores.
     open_read: f64,
-    /// These two times of each committed group, oldest first.
+    /// The completion time and the read time of each committed group, oldest first.
     committed: VecDeque<(f64, f64)>,
 }
 
 impl Groups {
+    /// Adds an operation to the open group. It completes at `done`, and has read its source at `read`.
     fn add(&mut self, done: f64, read: f64) {
         self.open = self.open.max(done);
         self.open_read = self.open_read.max(read);
     }
+    /// Commits the open group, as `commit_group` does.
     fn commit(&mut self) {
         self.committed.push_back((self.open, self.open_read));
         (self.open, self.open_read) = (0.0, 0.0);
     }
-    /// Returns the time at which a wait for all committed groups except the last `max_open` ends. `None` includes uncommitted work.
+    /// Returns the time at which a wait for all committed groups except the last `max_open` ends. With `None`, the wait includes
+    /// all groups and uncommitted work. With `read`, the wait ends when the sources have been read.
     fn wait_end(&self, max_open: Option<u32>, read: bool) -> f64 {
         let count = self.committed.len().saturating_sub(max_open.unwrap_or(0) as usize);
         let all = self.committed.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
         if max_open.is_none() { all.max(self.open) } else { all }
     }
+    /// Returns the time at which all groups and all uncommitted work are complete.
     fn completion_time(&self) -> f64 {
         self.wait_end(None, false)
     }
@@ -198,6 +215,7 @@ impl Groups {
     }
 }
 
+/// The state of a simulation.
 pub(crate) struct Run<'a> {
     setup: &'a Setup<'a>,
     now: f64,
@@ -231,6 +249,7 @@ pub(crate) fn simulate(setup: &Setup) -> Statistics {
         sm.memory = Memory::new(setup);
         sm.instruction_cache = InstructionCache::new(setup.machine, setup.code.cache_line_count);
     }
+    // The first clusters start 100 cycles apart, so that equal CTAs do not run in lockstep.
     for cta_slot in 0..setup.resident_ctas {
         run.start_cluster(cta_slot, cta_slot as f64 * 100.0);
     }
@@ -246,11 +265,13 @@ pub(crate) fn simulate(setup: &Setup) -> Statistics {
 }
 
 impl<'a> Run<'a> {
+    /// Adds an event to the queue. Events of equal time keep the order in which they were added.
     fn push_event(&mut self, time: f64, event: SimEvent) {
         self.sequence_number += 1;
         self.event_queue.push(QueuedEvent { time, sequence_number: self.sequence_number, event });
     }
 
+    /// Starts a cluster: creates its CTAs, its warps and their first events.
     fn start_cluster(&mut self, cta_slot: usize, time: f64) {
         let setup = self.setup;
         self.clusters_started += 1;
@@ -492,7 +513,7 @@ impl<'a> Run<'a> {
         let warp = &mut self.warps[index];
         let next_pc = warp.stream.records.get(record + 1).map(|next| next.pc);
         if setup.code.converted_branches[pc as usize] {
-            // The skipped instructions are predicated off: they issue without effect.
+            // The instructions that the branch skips are predicated off in machine code: they take issue slots without effect.
             let skipped = pc as usize + 1..next_pc.unwrap_or(0) as usize;
             warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.issue_slots).sum());
         } else if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && next_pc.is_some_and(|next| next != pc + 1) {
@@ -579,6 +600,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Ends a warp. The end of the last warp of a cluster frees the SMs for the next cluster.
     fn end_warp(&mut self, warp: usize) {
         let cta = self.warps[warp].cta;
         self.warps[warp].ready = Vec::new();
@@ -602,6 +624,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Completes the statistics. Warps with remaining instructions are stuck.
     fn finish(mut self) -> Statistics {
         let stuck: Vec<u32> = self
             .warps
@@ -620,18 +643,19 @@ impl<'a> Run<'a> {
             self.statistics.spans.push(Span { engine: Some(engine), cta, warp: 0, stall: StallReason::Slot, start, end, pc });
         }
     }
-    /// Returns the instruction index of the current instruction of a warp.
+    /// Returns the index of the instruction that a warp issues now.
     fn current_pc(&mut self, index: usize) -> u32 {
         let record = self.next_record(index);
         self.warps[index].stream.records[record].pc
     }
+    /// Returns the index of the CTA with this rank in the cluster of `cta`.
     fn cta_of_rank(&self, cta: usize, rank: u8) -> usize {
         self.clusters[self.ctas[cta].cluster].first_cta + usize::from(rank)
     }
 }
 
 /// Returns the number of records that execute a scheduling region up to instruction `end`. Converted branches may skip
-/// instructions. `None` if execution leaves the region early.
+/// instructions, so this may be less than the length of the region. `None` if execution leaves the region early.
 fn executed_records(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
         if record.pc + 1 == end {

@@ -4,7 +4,7 @@ use super::Setup;
 use super::memory::Traffic;
 use crate::cost::{UNITS, Unit};
 
-/// The reason why a warp does not issue.
+/// The reason why a warp does not issue: the work or the resource that it waits for. `STALL_REASONS` has the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StallReason {
     /// The SM sub-partition issued another instruction.
@@ -31,6 +31,7 @@ pub(crate) enum StallReason {
     Fetch,
 }
 
+/// The text of each stall reason for reports, in the order of the enum.
 pub(crate) const STALL_REASONS: [(StallReason, &str); 21] = [
     (StallReason::Slot, "an issue slot"),
     (StallReason::Arithmetic, "results of arithmetic"),
@@ -56,12 +57,13 @@ pub(crate) const STALL_REASONS: [(StallReason, &str); 21] = [
 ];
 
 impl StallReason {
+    /// Returns the text of the stall reason for reports.
     pub(crate) fn name(self) -> &'static str {
         STALL_REASONS[self as usize].1
     }
 }
 
-/// Units that all warps of an SM share.
+/// Units of an SM outside the arithmetic units of its sub-partitions (`cost::Unit`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Engine {
     /// The shared-memory port.
@@ -76,6 +78,7 @@ pub(crate) enum Engine {
     Operands,
 }
 
+/// The name of each engine for reports, in the order of the enum.
 pub(crate) const ENGINES: [(Engine, &str); 5] = [
     (Engine::Port, "shared memory port"),
     (Engine::Copy, "TMA"),
@@ -84,7 +87,7 @@ pub(crate) const ENGINES: [(Engine, &str); 5] = [
     (Engine::Operands, "operands from shared memory"),
 ];
 
-/// A span of a timeline.
+/// An interval of a timeline: an engine processes an instruction, or a warp waits at an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     /// The engine of the span; `None` for a warp.
@@ -105,14 +108,16 @@ pub(crate) struct InstructionTime {
     pub(crate) waits: [f32; STALL_REASONS.len()],
 }
 
+/// The measurements of a simulation.
 pub(crate) struct Statistics {
     /// Start and end of each cluster, ordered by end.
     pub(crate) cluster_times: Vec<(f64, f64)>,
     /// The time at each instruction, by warp index in the CTA and instruction index.
     pub(crate) instruction_times: Vec<Vec<InstructionTime>>,
-    /// Busy cycles of each unit and of each engine, and the number of issued machine instructions.
+    /// Busy cycles of each unit and of each engine, summed over all SMs.
     pub(crate) unit_cycles: [f64; UNITS.len()],
     pub(crate) engine_cycles: [f64; ENGINES.len()],
+    /// Number of issued machine instructions.
     pub(crate) issue_slots: f64,
     /// The time at which the last warp ends.
     pub(crate) end: f64,
@@ -121,7 +126,7 @@ pub(crate) struct Statistics {
     pub(crate) spans: Vec<Span>,
     /// Completed mbarrier phases: time, CTA, address and phase number.
     pub(crate) phases: Vec<(f64, usize, u32, u32)>,
-    /// Lines of warps that stalled forever, which is a bug of the model.
+    /// The PTX lines at which warps stalled forever, which is a bug of the model.
     pub(crate) stuck: Vec<u32>,
     timeline: bool,
     instruction_count: usize,
@@ -144,6 +149,7 @@ impl Statistics {
             instruction_count: setup.program.code.len(),
         }
     }
+    /// Returns the entry of an instruction of a warp. Creates it if it does not exist.
     fn instruction_time(&mut self, warp: usize, pc: u32) -> &mut InstructionTime {
         if self.instruction_times.len() <= warp {
             self.instruction_times.resize_with(warp + 1, Vec::new);
@@ -153,29 +159,36 @@ impl Statistics {
         }
         &mut self.instruction_times[warp][pc as usize]
     }
+    /// Counts an issued instruction. `slots` is the number of issue slots that it takes.
     pub(super) fn count_issue(&mut self, warp: usize, pc: u32, slots: f64) {
         let spent = self.instruction_time(warp, pc);
         spent.count += 1;
         spent.issue += slots;
         self.issue_slots += slots;
     }
+    /// Adds a wait of a warp at an instruction, from `start` to `end`.
     pub(super) fn add_wait(&mut self, cta: usize, warp: usize, pc: u32, stall: StallReason, start: f64, end: f64) {
         self.instruction_time(warp, pc).waits[stall as usize] += (end - start) as f32;
+        // The timeline omits waits of fewer than 8 cycles, which viewers cannot show.
         if self.timeline && end - start >= 8.0 {
             self.spans.push(Span { engine: None, cta, warp, stall, start, end, pc });
         }
     }
+    /// Adds cycles in which a unit is busy.
     pub(super) fn add_unit_cycles(&mut self, unit: Unit, cycles: f64) {
         self.unit_cycles[unit as usize] += cycles;
     }
+    /// Adds cycles in which an engine is busy.
     pub(super) fn add_engine_cycles(&mut self, engine: Engine, cycles: f64) {
         self.engine_cycles[engine as usize] += cycles;
     }
+    /// Records for the timeline that a phase of the mbarrier at `address` completes.
     pub(super) fn record_phase(&mut self, time: f64, cta: usize, address: u32, number: u32) {
         if self.timeline {
             self.phases.push((time, cta, address, number));
         }
     }
+    /// Records that a warp ends at this time.
     pub(super) fn record_warp_end(&mut self, end: f64) {
         self.end = self.end.max(end);
     }

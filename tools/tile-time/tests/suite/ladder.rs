@@ -1,12 +1,13 @@
-//! A public series of MMAs on A100 that differ in the shared-memory layout of their tiles: unpadded rows with bank conflicts,
-//! padded rows, and permuted rows with two stages. All compute a 4096 x 4096 x 4096 matmul in bf16 with four warps, `cp.async`,
-//! `ldmatrix` and `mma.sync`.
+//! Compares predictions with a published series of matmul kernels on A100. The kernels differ in the shared-memory layout of their
+//! tiles: unpadded rows with bank conflicts, padded rows, and permuted rows with two stages. Each computes a 4096 x 4096 x 4096
+//! matmul in bf16 with four warps, `cp.async`, `ldmatrix` and `mma.sync`.
 
 use crate::rates::assert_near;
 use crate::support::{Kernel, repeat};
 
+/// Rows, columns and depth of the matmul.
 const SIZE: usize = 4096;
-/// Bytes of a row of A, or of B, which is transposed.
+/// Bytes of a row of A, and of a row of B, which is transposed.
 const ROW_BYTES: usize = 2 * SIZE;
 /// Extent of a tile along K, in elements.
 const TILE_DEPTH: usize = 64;
@@ -27,8 +28,8 @@ impl Rung {
         (128 + self.columns) * self.stride
     }
 
-    /// Computes the addresses of a thread: %rd2, %rd3 and %r10 for its copies, and %rd5 for its stores. Its loads of A and B use %a
-    /// and %b, with one register for each of the four steps of K.
+    /// Returns PTX that computes the addresses of a thread: %rd2, %rd3 and %r10 for its copies, and %rd5 for its stores. The loads
+    /// of A and B use %a and %b, with one register for each of the four steps of K.
     fn thread_offsets(&self) -> String {
         let half = self.columns / 2;
         let log2_tiles_per_row = (SIZE / self.columns).trailing_zeros();
@@ -73,8 +74,8 @@ impl Rung {
         )
     }
 
-    /// Copies a tile of A and one of B into a stage, 16 rows per instruction. The row size is in a register, because the modelled
-    /// kernels have no constant matrix size.
+    /// Returns PTX that copies a tile of A and a tile of B into a stage, 16 rows per instruction. The row size is in a register,
+    /// because the published kernels have no constant matrix size.
     fn copies(&self, stage: usize, guard: &str) -> String {
         let copy = |index: usize| {
             let to = stage * self.stage_bytes() + index * 16 * self.stride;
@@ -88,7 +89,8 @@ impl Rung {
             + &format!("cp.async.commit_group;\nadd.s64 %rd2, %rd2, {};\nadd.s64 %rd3, %rd3, {};\n", 2 * TILE_DEPTH, 2 * TILE_DEPTH)
     }
 
-    /// Returns the MMAs of one stage. Each of the four warps computes 64 rows and half of the columns.
+    /// Returns the `ldmatrix` and `mma.sync` instructions of one stage. Each of the four warps computes 64 rows and half of the
+    /// columns.
     fn mmas(&self, stage: usize) -> String {
         let at = stage * self.stage_bytes();
         let parts = self.columns / 16;

@@ -1,4 +1,5 @@
-//! A multi-stage buffer on one SM: one thread fills the stages with TMA copies, another issues the MMAs.
+//! Compares the time of a multi-stage buffer on one SM with measurements. One thread fills the stages with TMA copies, and another
+//! thread issues the MMAs.
 
 use crate::rates::{assert_near, wait_text};
 use crate::support::{Kernel, repeat};
@@ -9,7 +10,7 @@ struct StageShape {
     row_bytes: usize,
     /// Rows of each TMA copy of a stage.
     tma_copies: &'static [usize],
-    /// Number of MMAs of a stage, and columns of each.
+    /// Number of MMAs of a stage, and columns of each MMA.
     mmas: usize,
     columns: u32,
     /// Whether L2 holds all operands.
@@ -22,10 +23,11 @@ impl StageShape {
     }
 
     fn kernel(&self, stages: usize, count: usize) -> Kernel {
+        // Byte offset of the mbarriers that signal a free stage. The mbarriers that signal full stages start at offset 0.
         const FREE: usize = 128;
         let mut maps: Vec<usize> = self.tma_copies.to_vec();
         maps.dedup();
-        // Each thread iterates over the stages (%r14) and waits for the phase with the parity in %r15.
+        // Each of the two threads iterates over the stages (%r14) and waits for the phase with the parity in %r15.
         let stage_loop = |name: &str, parity: u32, bars: usize, work: &str| {
             format!(
                 "{name}:\nmov.b32 %r14, 0;\nmov.b32 %r15, {parity};\nmov.b32 %r16, 0;\nNEXT_{name}:\nshl.b32 %r17, %r14, 3;\nadd.s32 %r17, %r17, %r1;\n\
@@ -61,7 +63,7 @@ impl StageShape {
             "@%p4 bra FILL;\n{}{last}bra DONE;\n{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\nbar.warp.sync -1;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 256;\nEND:\n",
             stage_loop("MULTIPLY", 0, 0, &multiply),
-            // The first wait for a free stage returns at once: parity 1 is that of the phase before the first.
+            // The first wait for a free stage returns at once, because the phase before the first has parity 1.
             stage_loop("FILL", 1, FREE, &fill)
         );
         let inits =
@@ -93,9 +95,9 @@ impl StageShape {
     }
 }
 
-/// A stage takes the round-trip latency divided by the number of stages, until the row rate of the TMA copies is the limit.
-/// Measured on one SM of B200 at 1.965 GHz, with a K extent of 131072. The previous launch leaves 32 and 48 MB of 8-bit operands in
-/// L2, but not 64 MB and more of bf16 operands.
+/// A stage takes the round-trip latency divided by the number of stages, until the row rate of the TMA copies is the limit. The
+/// measured times are in milliseconds on one SM of B200 at 1.965 GHz, with a K extent of 131072. The previous launch leaves 32 and
+/// 48 MB of 8-bit operands in L2, but not 64 MB and more of bf16 operands.
 #[test]
 fn multi_stage_tma_buffers() {
     let bf16_stages = |tma_copies, mmas, columns| StageShape { row_bytes: 128, tma_copies, mmas, columns, cached: false };

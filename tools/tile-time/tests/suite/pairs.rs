@@ -1,9 +1,9 @@
-//! CTA-pair MMAs (`cta_group::2`): cycles by shape.
+//! Compares the cycles of CTA-pair MMAs (`cta_group::2`) with measurements, by shape.
 
 use crate::rates::{assert_near, cycles_per_repetition};
 use crate::support::Kernel;
 
-/// `count` MMAs of a pair, issued by the first thread of the first CTA.
+/// Returns a kernel with `count` MMAs of a CTA pair, which the first thread of the first CTA issues.
 fn kernel(m: u32, n: u32, count: usize) -> Kernel {
     let descriptor = 1 << 4 | (n >> 3) << 17 | (m >> 4) << 24;
     let prologue = format!(

@@ -1,10 +1,11 @@
-//! Publicly known performance orderings, on kernels that differ in one feature only: CTA pairs, and an epilogue that overlaps the
-//! MMAs of the next tile. `tests/cli/performance_ordering.rs` checks compiled kernels.
+//! Tests that the model predicts publicly known performance orderings. The compared kernels differ in one feature only: CTA pairs,
+//! or an epilogue that overlaps the MMAs of the next tile. `tests/cli/performance_ordering.rs` checks compiled kernels.
 
 use crate::rates::{assert_near, commit_text, cycles_per_repetition, wait_text};
 use crate::support::{Kernel, repeat};
 
-/// Offsets in bytes of the mbarriers of stage 0: its data has arrived, the stage is free, the data of the peer CTA has arrived.
+/// Offsets in bytes of the three mbarriers of stage 0. They signal that its data has arrived, that the stage is free, and that the
+/// data of the peer CTA has arrived.
 const FULL: usize = 0;
 const FREE: usize = 128;
 const PEER: usize = 256;
@@ -13,8 +14,9 @@ fn mbarrier_inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
     bars.map(|bar| format!("mbarrier.init.shared.b64 [%r1+{bar}], {arrivals};\n")).collect()
 }
 
-/// A matmul loop over a multi-stage buffer in 192 KiB of each CTA. Tiles have 128 rows, or 256 rows for a CTA pair, 256 columns and
-/// a depth of 64. A single CTA loads all columns of B. A CTA of a pair loads half of them, so it has smaller and more stages.
+/// Returns a matmul loop over a multi-stage buffer in 192 KiB of each CTA. Tiles have 128 rows, or 256 rows for a CTA pair, 256
+/// columns and a depth of 64. A single CTA loads all columns of B. A CTA of a pair loads half of them, so it has smaller and more
+/// stages.
 fn multi_stage_matmul(pair: bool, count: usize) -> Kernel {
     let (group, rows, parts, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
     let wait_for_stage =
@@ -133,8 +135,8 @@ fn persistent_kernel(stages: usize, count: usize) -> Kernel {
     Kernel::new("sm_100a", 160).prologue(&prologue).body(body).out_bytes(128 * 128 * 4)
 }
 
-/// With one accumulator the MMAs of a tile wait until the epilogue has loaded the previous one from tensor memory. With two, the
-/// longer of MMAs and epilogue sets the time.
+/// With one accumulator, the MMAs of a tile wait until the epilogue has loaded the accumulator of the previous tile from tensor
+/// memory. With two accumulators, the longer of MMAs and epilogue determines the time of a tile.
 #[test]
 fn two_accumulators_outperform_one() {
     let [one, two] = [1, 2].map(|stages| cycles_per_repetition("b200", |count| persistent_kernel(stages, count), (4, 12)));

@@ -4,8 +4,8 @@
 
 use crate::support::{Kernel, repeat};
 
-/// Returns the cycles per repetition. It subtracts a run with `counts.0` repetitions from a run with `counts.1`, so that prologue
-/// and epilogue do not count.
+/// Returns the predicted cycles per repetition: the difference of a kernel with `counts.1` and a kernel with `counts.0`
+/// repetitions. The difference excludes prologue and epilogue.
 pub(crate) fn cycles_per_repetition(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
     let (few, many) = (kernel(counts.0).cycles(gpu), kernel(counts.1).cycles(gpu));
     (many - few) / (counts.1 - counts.0) as f64
@@ -15,12 +15,13 @@ pub(crate) fn assert_near(what: &str, predicted: f64, expected: f64, tolerance: 
     assert!((predicted / expected - 1.0).abs() <= tolerance, "{what}: {predicted:.3}, measured on the machine {expected}");
 }
 
-/// A chain of `count` instructions, each dependent on the previous one.
+/// Returns a kernel with a chain of `count` instructions, each dependent on the previous one.
 fn dependent_chain(target: &'static str, instruction: &'static str, count: usize) -> Kernel {
     Kernel::new(target, 32).body(repeat(count, |_| instruction.to_string()))
 }
 
-/// A stream of `count` instructions in each warp. Each instruction depends on the instruction eight places earlier.
+/// Returns a kernel with `count` instructions in each warp. Each instruction depends on the instruction eight places earlier. The
+/// mark `#` in `instruction` stands for a register number.
 fn independent_stream(target: &'static str, threads: u32, instruction: &'static str, count: usize) -> Kernel {
     Kernel::new(target, threads).body(repeat(count, |index| instruction.replace('#', &(10 + index % 8).to_string())))
 }
@@ -56,7 +57,7 @@ fn dependent_chains() {
     }
 }
 
-/// Lanes of each instruction class per cycle and SM, with 16 warps of eight independent instructions each.
+/// Tests the throughput of each instruction class in lanes per cycle and SM, with 16 warps of eight independent instructions each.
 #[test]
 fn streams_of_arithmetic() {
     let classes = [
@@ -82,7 +83,7 @@ fn streams_of_arithmetic() {
     assert_near("ex2 on b300", 512.0 / cycles, 32.0, 0.03);
 }
 
-/// `mma.sync`: cycles between two MMAs of an SM sub-partition, and cycles to the result.
+/// Tests `mma.sync`: cycles between two MMAs of an SM sub-partition, and cycles to the result.
 #[test]
 fn mma_of_warps() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
@@ -119,7 +120,7 @@ fn a_truncated_cta_is_extrapolated() {
     assert_near("truncated CTA", report["cycles"].as_f64().expect("a number"), whole, 0.05);
 }
 
-/// Loads from shared memory: latency, bandwidth, and bank conflicts of `degree` lanes per bank.
+/// Tests loads from shared memory: latency, bandwidth, and bank conflicts of `degree` lanes per bank.
 #[test]
 fn shared_memory_latency_and_bank_conflicts() {
     for (gpu, target) in [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100")] {
@@ -149,7 +150,7 @@ fn shared_memory_latency_and_bank_conflicts() {
     }
 }
 
-/// The barrier of a CTA with w warps takes 22 + 2w cycles.
+/// A barrier of a CTA with w warps takes 22 + 2w cycles, as measured.
 #[test]
 fn barrier_latency_by_warps() {
     for (warps, cycles) in [(1, 24.0), (4, 30.0), (8, 38.0), (32, 86.0)] {
@@ -172,7 +173,7 @@ fn barriers_of_diverged_warps() {
     assert!((26.0..80.0).contains(&cycles), "{cycles} cycles for a barrier and two branches");
 }
 
-/// `wgmma`: cycles of m64nNk16 with A in shared memory, by N.
+/// Tests the cycles of `wgmma` m64nNk16 with A in shared memory, by N.
 #[test]
 fn mma_of_warp_groups() {
     for (n, cycles) in [(256usize, 128.0), (128, 64.0), (64, 32.0), (32, 24.0), (16, 20.0), (8, 18.0)] {
@@ -192,7 +193,7 @@ fn mma_of_warp_groups() {
     }
 }
 
-/// `tcgen05.mma`: cycles by shape and by the memory of A, and the latency of one MMA with its commit and wait.
+/// Tests `tcgen05.mma`: cycles by shape and by the memory that holds A, and the latency of one MMA with its commit and wait.
 #[test]
 fn mma_in_tensor_memory() {
     let kernel = |m: u32, n: u32, a_in_tensor_memory: bool, count: usize| {
@@ -270,7 +271,8 @@ fn repeated_launches_hit_l2() {
     assert_eq!((misses(&[]), misses(&["--repeated"])), (1.0, 0.0));
 }
 
-/// `cp.async` of 16 bytes by each thread on all SMs, with one to four groups in flight: cycles per group on B200.
+/// Tests the cycles per commit group of `cp.async` on B200. Each thread on all SMs copies 16 bytes per group, and has one to four
+/// groups in flight.
 #[test]
 fn cp_async_rates() {
     for (stages, threads, terabytes) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
@@ -293,7 +295,7 @@ fn cp_async_rates() {
     }
 }
 
-/// TMA copies from DRAM by all SMs, with up to four copies in flight before each wait: cycles per copy.
+/// Tests the cycles per TMA copy from DRAM by all SMs, with up to four copies in flight before each wait.
 #[test]
 fn tma_copy_rates() {
     let isolated =

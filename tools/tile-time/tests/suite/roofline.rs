@@ -1,4 +1,4 @@
-//! Tests the roofline and the advice on kernels whose operations and bytes are known by hand.
+//! Tests the roofline and the advice on kernels whose operation and byte counts follow from their source.
 
 use crate::support::{Kernel, repeat};
 
@@ -55,7 +55,7 @@ fn stated_work_overrides_counted_work() {
 
 #[test]
 fn a_grid_that_fills_half_of_the_gpu_is_advised_to_have_more_ctas() {
-    let of = |grid: u32| -> Option<f64> {
+    let gain_of = |grid: u32| -> Option<f64> {
         advice_list(&with_advice(&chain_kernel(grid)))
             .into_iter()
             .find(|(if_, _)| if_.starts_with("a grid that fills"))
@@ -66,13 +66,13 @@ fn a_grid_that_fills_half_of_the_gpu_is_advised_to_have_more_ctas() {
         132 * two["resident_ctas"].as_u64().expect("a number") as u32 / two["waves"].as_f64().expect("a number").ceil() as u32;
     assert_eq!(fits, 264, "two CTAs of 96 KiB are resident on an SM");
     // A chain waits for its own results, so twice the number of CTAs, each with half of the work, takes half of the time.
-    let half = of(132).expect("there is advice");
+    let half = gain_of(132).expect("there is advice");
     assert!((0.4..0.55).contains(&half), "{half}");
-    let quarter = of(66).expect("there is advice");
+    let quarter = gain_of(66).expect("there is advice");
     assert!((0.6..0.8).contains(&quarter), "{quarter}");
     // The second wave is nearly empty.
-    assert!(of(265).is_some_and(|gain| gain > 0.3));
-    assert_eq!(of(264), None);
+    assert!(gain_of(265).is_some_and(|gain| gain > 0.3));
+    assert_eq!(gain_of(264), None);
 }
 
 #[test]

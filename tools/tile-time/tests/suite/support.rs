@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
+/// A test kernel: PTX text and its launch.
 pub(crate) struct Kernel {
     target: &'static str,
     threads: u32,
-    /// PTX before `body`, and the PTX whose time a test measures.
+    /// The PTX before `body`.
     prologue: String,
+    /// The PTX whose time a test predicts.
     body: String,
     grid: u32,
     out_bytes: usize,
@@ -85,7 +87,7 @@ impl Kernel {
         Kernel { tma_copies: tma_copies.to_vec(), ..self }
     }
 
-    /// The recipe line of a tensor map, which precedes the PTX text.
+    /// Returns the line before the PTX text from which the simulator computes a tensor map (a recipe, crate `tensormap`).
     fn recipe(&self, number: usize) -> String {
         let (bytes, rows) = self.tma_copies[number];
         format!(

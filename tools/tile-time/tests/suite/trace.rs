@@ -5,7 +5,7 @@ use crate::support::{Kernel, repeat};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Issues three copies, waits for them one by one, and ends with a barrier of two warps.
+/// Returns a kernel that issues three TMA copies, waits for each of them, and ends with a barrier of two warps.
 fn kernel() -> Kernel {
     let copy = |_| {
         "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], 4096;\n\

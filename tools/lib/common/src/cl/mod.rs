@@ -69,6 +69,7 @@ pub fn file_name(program: &str) -> String {
     Path::new(program).file_name().map_or_else(|| program.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
+/// The state of parsing a command line.
 struct Parser<'a> {
     options: &'static [Spec],
     /// The file name of the program.
@@ -82,6 +83,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    /// Parses all arguments, up to an immediate option.
     fn run(&mut self) {
         let mut only_positional = false;
         while self.next < self.args.len() && self.parsed.immediate.is_none() {
@@ -208,6 +210,7 @@ pub fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }
 
+/// The option or alias with a name.
 fn find(options: &'static [Spec], name: &str) -> Option<&'static Spec> {
     options.iter().find(|spec| spec.name == name)
 }

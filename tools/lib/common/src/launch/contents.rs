@@ -11,8 +11,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// [`Contents::read`] generates multiples of this number of bytes. It is a multiple of every element size, so no element crosses a
-/// boundary.
+/// The size of a granule: [`Contents::read`] generates a whole number of granules. The size is a multiple of every element size,
+/// so no element crosses a granule boundary.
 const GRANULE_BYTES: usize = 32;
 /// The size of the pages that are generated on access.
 const PAGE_BYTES: usize = 4096;
@@ -25,6 +25,7 @@ pub struct Contents {
     lazy_fill: Option<LazyFill>,
 }
 
+/// The memory that holds the bytes of a buffer.
 #[derive(Debug)]
 enum Storage {
     Owned(Vec<u8>),
@@ -45,7 +46,7 @@ struct HostMemory {
 // SAFETY: the caller of `Contents::borrowed` guarantees exclusive access, from any thread.
 #[allow(unsafe_code, reason = "the memory of a host program")]
 unsafe impl Send for HostMemory {}
-// SAFETY: likewise; `&HostMemory` only reads.
+// SAFETY: a shared reference to `HostMemory` only reads, and the caller of `Contents::borrowed` excludes other writers.
 #[allow(unsafe_code, reason = "the memory of a host program")]
 unsafe impl Sync for HostMemory {}
 
@@ -56,7 +57,7 @@ impl HostMemory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: likewise.
+        // SAFETY: the caller of `Contents::borrowed` guarantees that the memory is valid and not accessed by others.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 }
@@ -174,6 +175,7 @@ impl Contents {
         }
     }
 
+    /// Generates the bytes of a page, and marks the page as materialised.
     #[cold]
     fn materialise_page(&mut self, page: usize) {
         let Some(mut lazy) = self.lazy_fill.take() else { return };

@@ -235,7 +235,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Reads or fills the contents of all buffers.
+    /// Reads or fills the contents of all buffers. Fails if they exceed `MEMORY_LIMIT` together.
     fn load_contents(&mut self, folder: &Path) -> Result<()> {
         let mut total_bytes = 0;
         for buffer in &mut self.buffers {
@@ -298,7 +298,7 @@ impl Buffer {
         self.fill.as_ref().is_some_and(Fill::is_uninitialized)
     }
 
-    /// Reads or fills the contents, which may take `remaining_bytes`.
+    /// Reads or fills the contents of the buffer. Fails if they need more than `remaining_bytes`.
     fn load_contents(&mut self, folder: &Path, remaining_bytes: u64) -> Result<()> {
         let buffer_error = |reason: &str| Diagnostic::invalid("LCH011", format!("buffer '{}': {reason}", self.name));
         let file = match (&self.file, &self.fill) {
@@ -358,6 +358,7 @@ impl Buffer {
     }
 }
 
+/// The error for buffers that exceed `MEMORY_LIMIT`.
 fn too_large() -> Box<Diagnostic> {
     Diagnostic::invalid("LCH006", "the buffers are larger than the memory limit of 16 GiB")
 }

@@ -157,6 +157,7 @@ mod real {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
 
+    /// A float in JSON: a number, or the name of an infinity or of NaN.
     #[derive(serde::Deserialize)]
     #[serde(untagged, expecting = "a number, or \"inf\", \"-inf\" or \"nan\"")]
     enum Real {

@@ -1,4 +1,4 @@
-//! Contexts. All contexts share the memory and the modules of the device.
+//! Entry points for contexts. All contexts share the memory and the modules of the device.
 
 use super::{entry_points, put, put_optional};
 use crate::driver::{CONTEXTS, current_context, driver};
@@ -6,6 +6,7 @@ use crate::handles::{Handle, Object};
 use crate::status::{Result, Status};
 use std::ffi::{c_int, c_uint, c_void};
 
+/// Checks that a handle is the handle of a context.
 fn check_context(context: Handle) -> Result<()> {
     match driver()?.tables().handles.get(context) {
         Ok(Object::Context { .. }) => Ok(()),
@@ -13,11 +14,13 @@ fn check_context(context: Handle) -> Result<()> {
     }
 }
 
+/// The current context of the thread, or an error if it has none.
 fn require_current() -> Result<Handle> {
     driver()?;
     current_context().ok_or_else(|| Status::InvalidContext.into())
 }
 
+/// Creates a context, and makes it the current context of the thread.
 fn create_context(context: *mut Handle, device: c_int) -> Result<()> {
     if device != 0 {
         return Err(Status::InvalidDevice.into());

@@ -1,4 +1,4 @@
-//! Devices. There is one device, which imitates a GPU.
+//! Entry points for devices. There is one device, which imitates a GPU.
 
 use super::{entry_points, put, put_optional, text};
 use crate::driver::driver;
@@ -10,10 +10,12 @@ const BUS_ID: &str = "0000:00:00.0";
 /// The UUID of the only device.
 const UUID: [u8; 16] = *b"tileworks-cpu-0\0";
 
+/// Checks that an ordinal is 0, the ordinal of the only device.
 fn check_ordinal(device: c_int) -> Result<()> {
     if device == 0 { Ok(()) } else { Err(Status::InvalidDevice.into()) }
 }
 
+/// Writes a text and a NUL to memory of the client. Truncates the text if the memory is too small.
 fn put_text(place: *mut c_char, size: c_int, text: &[u8]) -> Result<()> {
     let size = usize::try_from(size).ok().filter(|size| *size > 0 && !place.is_null()).ok_or(Status::InvalidValue)?;
     let count = text.len().min(size - 1);

@@ -1,4 +1,4 @@
-//! Events. An event records the time of the CPU.
+//! Entry points for events. An event records the time of the CPU.
 
 use super::{entry_points, put};
 use crate::driver::driver;
@@ -7,8 +7,10 @@ use crate::status::{Result, Status};
 use crate::work::{Work, issue};
 use std::ffi::c_uint;
 
+/// `CU_EVENT_DISABLE_TIMING`: clients do not query the time of the event.
 const DISABLE_TIMING: c_uint = 2;
 
+/// Writes the milliseconds from one event to another event.
 fn write_elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<()> {
     let (start, end) = {
         let tables = driver()?.tables();

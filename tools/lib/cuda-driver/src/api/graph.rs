@@ -1,4 +1,4 @@
-//! Graphs that clients build or capture, and executable graphs.
+//! Entry points for graphs that clients build or capture, and for executable graphs.
 
 use super::launch::{Shape, prepare};
 use super::memory::allocate;
@@ -65,6 +65,7 @@ struct AllocParams {
 }
 
 impl KernelParams {
+    /// The launch of a kernel node. `kernel`: the kernel if `function` is null, as clients of version 2 may pass it.
     fn work(&self, kernel: Handle) -> Result<Work> {
         let kernel = if self.function == 0 { kernel } else { self.function };
         let shape = Shape { grid: self.grid, block: self.block, dynamic_shared_bytes: self.dynamic_shared_bytes, cluster: [1; 3] };
@@ -95,6 +96,7 @@ fn add_node(node: *mut Handle, graph: Handle, dependencies: *const Handle, count
     put(node, handle)
 }
 
+/// Creates an executable graph from a graph.
 fn instantiate(exec: *mut Handle, graph: Handle) -> Result<()> {
     let mut tables = driver()?.tables();
     let new = tables.handles.graph(graph)?.instantiate()?;
@@ -120,6 +122,7 @@ fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count
     Ok(())
 }
 
+/// The operation of a memset node.
 fn fill_work(driver: &Driver, params: *const c_void) -> Result<Work> {
     let FillParams { to, pitch, value, element, width, height } = get(params.cast())?;
     let (pitch, element_bytes, count, rows) = (pitch as u64, element.into(), width as u64, height as u64);
@@ -127,11 +130,13 @@ fn fill_work(driver: &Driver, params: *const c_void) -> Result<Work> {
     Ok(Work::Fill { to, pitch, value, element_bytes, count, rows })
 }
 
+/// The operation of a host node.
 fn host_call_work(params: *const c_void) -> Result<Work> {
     let HostParams { function, data } = get(params.cast())?;
     Ok(Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
 }
 
+/// Replaces the operations of an executable graph by those of a graph.
 fn update_exec(driver: &Driver, exec: Handle, graph: Handle) -> Result<()> {
     let mut tables = driver.tables();
     let new = tables.handles.graph(graph)?.instantiate()?;
@@ -172,6 +177,7 @@ fn write_handles(handles: Vec<Handle>, places: *mut Handle, count: *mut usize) -
     put(count, if places.is_null() { handles.len() } else { handles.len().min(capacity) })
 }
 
+/// The handles of the selected nodes that the client has not destroyed.
 fn live_handles(graph: &Graph, is_selected: impl Fn(&Node) -> bool) -> Vec<Handle> {
     graph.nodes.iter().filter(|node| !node.removed && is_selected(node)).map(|node| node.handle).collect()
 }

@@ -1,4 +1,4 @@
-//! Page-locked and registered host memory.
+//! Entry points for page-locked and registered host memory.
 
 use super::memory::allocate;
 use super::{entry_points, put};

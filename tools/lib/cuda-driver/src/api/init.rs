@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// The CUDA version of the API: 13.0.
 const VERSION: c_int = 13000;
-/// The result of `cuGetProcAddress` for unknown names.
+/// `CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND`, the status for a name that this library does not have.
 const SYMBOL_NOT_FOUND: c_int = 1;
 
 /// An entry point, the CUDA version that introduced its current signature, and the entry point that `cuGetProcAddress` returns to

@@ -1,4 +1,4 @@
-//! Launches.
+//! The entry points that launch kernels.
 
 use super::{entry_points, get, list};
 use crate::driver::{HOST_RANGES, driver};
@@ -29,6 +29,7 @@ struct Attribute {
     value: [c_uint; 16],
 }
 
+/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
 const CLUSTER_DIMENSION: c_uint = 4;
 
 /// The extents of a launch, and its dynamic shared memory in bytes. `cluster` is 1 in all dimensions unless an attribute requests a
@@ -41,6 +42,7 @@ pub(super) struct Shape {
     pub(super) cluster: [u32; 3],
 }
 
+/// Copies the arguments of a launch, and checks its configuration. Takes the host ranges that the thread allowed for the launch.
 pub(super) fn prepare(kernel: Handle, shape: Shape, params: *const *const c_void, extra: *const *const c_void) -> Result<Launch> {
     let driver = driver()?;
     let function = driver.tables().handles.function(kernel)?.clone();
@@ -52,6 +54,7 @@ pub(super) fn prepare(kernel: Handle, shape: Shape, params: *const *const c_void
     Ok(launch)
 }
 
+/// Launches a kernel in a stream.
 fn launch(kernel: Handle, shape: Shape, stream: Handle, params: *const *const c_void, extra: *const *const c_void) -> Result<()> {
     let work = Work::Launch(prepare(kernel, shape, params, extra)?);
     issue(driver()?, stream, work)

@@ -1,4 +1,4 @@
-//! Device and managed memory, and the attributes of pointers.
+//! Entry points for device and managed memory, and for the attributes of pointers.
 
 use super::{entry_points, list, put, put_optional};
 use crate::allocations::MemoryKind;
@@ -8,7 +8,7 @@ use crate::status::{Result, Status};
 use crate::work::{Work, issue};
 use std::ffi::{c_int, c_uint, c_void};
 
-/// Attributes of a pointer.
+/// Attributes of a pointer (`CUpointer_attribute`).
 mod attribute {
     use std::ffi::c_int;
 
@@ -30,8 +30,11 @@ mod attribute {
     pub(super) const MEMPOOL_HANDLE: c_int = 17;
 }
 
+/// `CU_MEMORYTYPE_HOST`.
 const MEMORY_TYPE_HOST: u64 = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
 const MEMORY_TYPE_DEVICE: u64 = 2;
+/// `CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE`.
 const READ_WRITE: u64 = 3;
 
 /// Returns the value of an attribute of a pointer, and the size of the value in bytes.
@@ -66,10 +69,12 @@ fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<
     })
 }
 
+/// Writes the value of an attribute with its size in bytes.
 fn write_attribute(place: *mut c_void, (value, bytes): (u64, usize)) -> Result<()> {
     if bytes == 8 { put(place.cast(), value) } else { put(place.cast(), value as u32) }
 }
 
+/// Allocates memory within the capacity of the device.
 pub(super) fn allocate(bytes: usize, kind: MemoryKind) -> Result<u64> {
     let driver = driver()?;
     let capacity = driver.device.memory_bytes;

@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     pub(crate) address: *const c_void,
 }
 
-// SAFETY: the address of a function.
+// SAFETY: `address` is the address of a function, which is valid in all threads.
 unsafe impl Sync for Entry {}
 
 /// Defines entry points, which are exported functions that return the result of their body as a result code. Also defines
@@ -80,7 +80,7 @@ fn put<T>(place: *mut T, value: T) -> Result<()> {
 /// Writes a result of an entry point, unless the client passes a null pointer.
 fn put_optional<T>(place: *mut T, value: T) {
     if !place.is_null() {
-        // SAFETY: as for `put`.
+        // SAFETY: the client passes a pointer to memory of this type, as the API requires; it may be unaligned.
         unsafe { place.write_unaligned(value) };
     }
 }
@@ -90,7 +90,7 @@ fn get<T: Copy>(place: *const T) -> Result<T> {
     if place.is_null() {
         return Err(Status::InvalidValue.into());
     }
-    // SAFETY: as for `put`.
+    // SAFETY: the client passes a pointer to a structure of this type, as the API requires; it may be unaligned.
     Ok(unsafe { place.read_unaligned() })
 }
 

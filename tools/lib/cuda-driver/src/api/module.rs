@@ -1,4 +1,4 @@
-//! Modules and libraries, their kernels, and the attributes of kernels.
+//! Entry points for modules and libraries, and for their kernels and the attributes of kernels.
 
 use super::{entry_points, put, put_optional, text};
 use crate::driver::{Driver, driver};
@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Attributes of a kernel.
+/// Attributes of a kernel (`CUfunction_attribute`).
 mod attribute {
     use std::ffi::c_int;
 
@@ -22,6 +22,7 @@ mod attribute {
     pub(super) const LAST: c_int = 16;
 }
 
+/// Loads a module or library from an image.
 fn load_image(handle: *mut Handle, image: &[u8], name: &str) -> Result<()> {
     let driver = driver()?;
     let library = Library::load(image, name, driver.config.stage)?;
@@ -34,6 +35,7 @@ fn load_file(handle: *mut Handle, path: *const c_char) -> Result<()> {
     load_image(handle, &image, &path)
 }
 
+/// Removes a module or library, and the handles of its kernels.
 fn unload(library: Handle) -> Result<()> {
     let mut tables = driver()?.tables();
     let Object::Library(gone) = tables.handles.remove(library, |object| matches!(object, Object::Library(_)))? else {
@@ -127,6 +129,7 @@ fn write_kernels(kernels: *mut Handle, count: c_uint, library: Handle) -> Result
     Ok(())
 }
 
+/// The error for a query of a variable of a module.
 fn refuse_variable(library: Handle, name: *const c_char) -> Result<()> {
     driver()?.tables().handles.library(library)?;
     Err(Status::NotFound.because(format!("'{}': variables of modules are not supported", text(name)?)))
@@ -137,9 +140,12 @@ fn refuse_variable(library: Handle, name: *const c_char) -> Result<()> {
 fn write_occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared_bytes: usize) -> Result<()> {
     let (driver, function) = (driver()?, function_of(handle)?);
     let limit = |number: c_int| driver.device.attribute(number).unwrap_or(0) as usize;
+    // Device attributes: `MAX_BLOCKS_PER_MULTIPROCESSOR`, `MAX_THREADS_PER_MULTIPROCESSOR` and
+    // `MAX_SHARED_MEMORY_PER_MULTIPROCESSOR`.
     const MAX_BLOCKS: c_int = 106;
     const MAX_THREADS: c_int = 39;
     const SHARED: c_int = 81;
+    /// Shared-memory bytes that the CUDA driver reserves for each CTA.
     const RESERVED: usize = 1024;
     let by_threads =
         limit(MAX_THREADS) / usize::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::InvalidValue)?;

@@ -1,4 +1,5 @@
-//! Memory pools. The attributes of a pool are stored without an effect, because all allocations come directly from the device.
+//! Entry points for memory pools. The attributes of a pool are stored without an effect, because all allocations come directly from
+//! the device.
 
 use super::{entry_points, put};
 use crate::driver::driver;
@@ -6,12 +7,17 @@ use crate::handles::{Handle, Object, Pool};
 use crate::status::{Result, Status};
 use std::ffi::{c_int, c_void};
 
-/// Attributes 1 to 3 are flags of 32 bits. Attributes from the release threshold on are numbers of bytes, with 64 bits.
+/// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`. Attributes below it are flags of 32 bits. The other attributes are numbers of bytes, with
+/// 64 bits.
 const RELEASE_THRESHOLD: c_int = 4;
+/// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`.
 const USED_CURRENT: c_int = 7;
+/// `CU_MEMPOOL_ATTR_USED_MEM_HIGH`, the last attribute.
 const LAST: c_int = 8;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
 const READ_WRITE: c_int = 3;
 
+/// Checks that a handle is the handle of a pool.
 fn check_exists(pool: Handle) -> Result<()> {
     driver()?.tables().handles.pool(pool).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Streams, and their capture into graphs.
+//! Entry points for streams and their capture into graphs.
 
 use super::{entry_points, put, put_optional};
 use crate::driver::{CAPTURE_MODE, Driver, driver};
@@ -8,16 +8,19 @@ use crate::status::{Result, Status};
 use crate::work::{HostFunction, Work, issue};
 use std::ffi::{c_int, c_uint, c_void};
 
+/// `CU_STREAM_CAPTURE_STATUS_NONE`.
 const CAPTURE_NONE: c_int = 0;
+/// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
 const CAPTURE_ACTIVE: c_int = 1;
 
-/// The argument of a stream callback.
+/// The argument of [`run_callback`]: a stream callback of the client, with its own arguments.
 struct Callback {
     function: unsafe extern "C" fn(Handle, c_int, *mut c_void),
     stream: Handle,
     data: *mut c_void,
 }
 
+/// The host function that calls a stream callback.
 unsafe extern "C" fn run_callback(data: *mut c_void) {
     // SAFETY: `cuStreamAddCallback` passes the ownership, and each callback runs once.
     let Callback { function, stream, data } = *unsafe { Box::from_raw(data.cast::<Callback>()) };
@@ -25,6 +28,7 @@ unsafe extern "C" fn run_callback(data: *mut c_void) {
     unsafe { function(stream, 0, data) };
 }
 
+/// Creates a stream with `CUstream_flags`.
 fn create_stream(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<()> {
     if flags > 1 {
         return Err(Status::InvalidValue.into());
@@ -40,6 +44,7 @@ fn check_not_capturing(driver: &Driver, stream: Handle) -> Result<()> {
     }
 }
 
+/// Writes whether a stream is captured and, if it is, the id and the graph of the capture. Returns the graph.
 fn write_capture_info(
     driver: &Driver,
     stream: Handle,

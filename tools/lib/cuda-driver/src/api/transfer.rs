@@ -1,4 +1,4 @@
-//! Copies and fills.
+//! The entry points that copy or fill memory.
 
 use super::{entry_points, get};
 use crate::driver::{Driver, driver};
@@ -19,10 +19,11 @@ enum Side {
 }
 
 impl Side {
+    /// The address, after a check that `bytes` bytes from it are inside one allocation if the memory is the device's.
     fn checked_address(self, driver: &Driver, bytes: u64) -> Result<u64> {
         match self {
             Side::Device(address) => driver.tables().allocations.check_range(address, bytes).map(|()| address),
-            // An address in an allocation must stay inside it. Any other address is memory of the client, which no check covers.
+            // A range that starts in an allocation must end in it. Any other range is memory of the client, which no check covers.
             Side::Any(address) => {
                 let tables = driver.tables();
                 match tables.allocations.find(address) {
@@ -36,6 +37,7 @@ impl Side {
     }
 }
 
+/// Copies bytes in a stream.
 fn copy(to: Side, from: Side, bytes: usize, stream: Handle) -> Result<()> {
     let driver = driver()?;
     let bytes = bytes as u64;
@@ -43,10 +45,12 @@ fn copy(to: Side, from: Side, bytes: usize, stream: Handle) -> Result<()> {
     issue(driver, stream, Work::Copy { to, from, bytes })
 }
 
+/// Memory at a host pointer of the client, which may also point to device memory.
 fn host(pointer: *const c_void) -> Side {
     Side::Any(pointer as u64)
 }
 
+/// Fills rows of `count` elements with a value, in a stream.
 fn fill(to: u64, pitch: usize, value: u32, element_bytes: u64, count: usize, rows: usize, stream: Handle) -> Result<()> {
     let driver = driver()?;
     let (pitch, count, rows) = (pitch as u64, count as u64, rows as u64);
@@ -101,6 +105,7 @@ impl Plane {
     }
 }
 
+/// Copies rows in a stream, as `CUDA_MEMCPY2D` describes.
 fn copy_2d(parameters: *const c_void, stream: Handle) -> Result<()> {
     let driver = driver()?;
     let copy = get(parameters.cast::<Copy2D>())?;

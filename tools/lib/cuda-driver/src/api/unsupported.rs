@@ -1,10 +1,11 @@
-//! Entry points of the driver API that the CPU device does not support. The library exports them. Each reports its name when a
-//! client calls it, and returns `CUDA_ERROR_NOT_SUPPORTED`.
+//! Entry points of the driver API that the CPU device does not support. The library exports these entry points, so that clients can
+//! load it. If a client calls one, it reports its name and returns `CUDA_ERROR_NOT_SUPPORTED`.
 
 use crate::driver::initialised;
 use crate::status::Status;
 use std::ffi::{c_int, c_void};
 
+/// Reports a call of an unsupported entry point. Returns the result code.
 fn refuse(name: &str) -> c_int {
     match initialised() {
         Some(driver) => driver.report.report_unsupported(name),

@@ -90,7 +90,9 @@ const MAX_FINDINGS: usize = 50;
 
 /// Shared memory that checks each access. It reports faults as findings.
 pub(crate) struct CheckedWorld {
+    /// The memory that the checks observe.
     inner: SharedWorld,
+    /// The enabled checks.
     checks: BTreeSet<Check>,
     access_order: AccessOrder,
     shadow: Shadow,
@@ -166,8 +168,8 @@ impl CheckedWorld {
         self.current_access.map_or(Loc::UNKNOWN, |event| self.access_order.loc(event))
     }
 
-    /// Checks a read or write of the current access against the shadow memory of its bytes, and records it there. `changes`: a
-    /// write stores other bytes than the memory held.
+    /// Checks a read or write of the current access against the shadow memory of its bytes, and records the access there. `writes`:
+    /// the access is a write. `changes`: the write stores other bytes than the memory held.
     fn check_access(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
         let Some(current) = self.current_access else { return };
         if self.access_order.synchronises(current) {

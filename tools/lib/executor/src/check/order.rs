@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Event(pub(crate) u32);
 
+/// The relation of two accesses to the same bytes.
 pub(crate) enum Relation {
     Ordered,
     /// Both accesses are in the same tile block, and no token path connects them.
@@ -31,6 +32,7 @@ struct Node {
     access: Option<(u64, Access)>,
 }
 
+/// The dependency graph of accesses and tokens, and the vector clocks of the tile blocks.
 pub(crate) struct AccessOrder {
     nodes: Vec<Node>,
     /// Memoised answers of [`AccessOrder::comes_after`].
@@ -49,11 +51,13 @@ impl Default for AccessOrder {
 }
 
 impl AccessOrder {
+    /// Adds a token to the graph, and returns its number.
     fn add_node(&mut self, node: Node) -> u32 {
         self.nodes.push(node);
         u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 accesses under --check")
     }
 
+    /// Adds an access of a tile block, which depends on the token `access.after`.
     pub(crate) fn add_access(&mut self, block: u64, access: Access) -> Event {
         let dependencies = SmallVec::from_slice(&[access.after]);
         Event(self.add_node(Node { dependencies, access: Some((block, access)) }))

@@ -20,6 +20,7 @@ impl ByteHistory {
     pub(super) fn initialised(self) -> bool {
         self.initialised
     }
+    /// Returns the last write; `None` if there was none.
     pub(super) fn writer(self) -> Option<Event> {
         (self.writer != 0).then_some(Event(self.writer))
     }
@@ -37,6 +38,7 @@ struct Segment {
     pages: BTreeMap<u64, Box<[ByteHistory]>>,
 }
 
+/// The shadow of all segments, by start address.
 pub(super) struct Shadow {
     segments: BTreeMap<u64, Segment>,
     /// Interned sets of readers. Neighbouring bytes usually have equal sets.

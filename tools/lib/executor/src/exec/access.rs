@@ -18,6 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct AccessAttrs {
     pub(crate) loc: Loc,
+    /// The operand token, after whose accesses the access happens.
     pub(crate) token: Option<Id>,
     pub(crate) ordering: MemoryOrdering,
     pub(crate) scope: Option<MemoryScope>,
@@ -122,6 +123,7 @@ pub(crate) fn perform(request: AccessRequest<'_>, access_attrs: AccessAttrs, env
 }
 
 impl Env<'_> {
+    /// Returns the token of an optional operand; the start token without an operand.
     pub(crate) fn token(&self, id: Option<Id>) -> Token {
         match id.map(|id| self.value(id)) {
             Some(Value::Token(token)) => *token,
@@ -130,12 +132,14 @@ impl Env<'_> {
         }
     }
 
+    /// Begins an access of an op, and records whether the access may synchronise with other tile blocks.
     pub(crate) fn begin_access(&mut self, access_attrs: AccessAttrs) {
         let AccessAttrs { loc, token, ordering, scope } = access_attrs;
         self.state.synchronised |= ordering != MemoryOrdering::Weak;
         self.world.begin_access(Access { loc, after: self.token(token), ordering, scope });
     }
 
+    /// Reads an element of global memory, as bits.
     fn read_element(&mut self, address: u64, ty: Scalar) -> Result<u64> {
         let mut bytes = [0; 8];
         let size = ty.bytes() as usize;
@@ -144,6 +148,7 @@ impl Env<'_> {
         Ok(if ty == Scalar::I1 { u64::from(bits != 0) } else { bits & ty.mask() })
     }
 
+    /// Writes an element of global memory.
     fn write_element(&mut self, address: u64, ty: Scalar, bits: u64) -> Result<()> {
         self.world.write(address, &bits.to_le_bytes()[..ty.bytes() as usize])
     }
@@ -223,6 +228,7 @@ pub(crate) fn multicast_store(
     }
 }
 
+/// Returns the atomic that combines elements like a multicast reduction.
 fn atomic_mode(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
     match reduction {
         MulticastReduction::Add if ty.is_float() => AtomicMode::AddF,
@@ -410,6 +416,7 @@ pub(crate) fn elements_outside(view: &View, indices: &[Tile]) -> Option<Vec<bool
     Some(outside)
 }
 
+/// Copies all elements of `from` into `to`, starting at index `at`.
 fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
     fn copy<W: numerics::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
         W::of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);
@@ -417,6 +424,7 @@ fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
     numerics::each_lanes!(from, words => copy(to, at, words));
 }
 
+/// Loads a tile of a view. Elements outside the tensor become the view's padding.
 pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
     let ty = view.tensor.elem;
     let window = TileWindow::new(view, indices);
@@ -430,6 +438,7 @@ pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Res
     Ok(Tile::new(view.tile.clone(), Elem::Scalar(ty), lanes))
 }
 
+/// Stores a tile to a view, without its elements outside the tensor.
 fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
     let window = TileWindow::new(view, indices);
     window.for_each_row(|tile_index, row| {
@@ -441,6 +450,7 @@ fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> 
     })
 }
 
+/// Combines the elements of a tile with memory, without the elements outside the tensor.
 pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
     let (window, ty) = (TileWindow::new(view, indices), view.tensor.elem);
     window.for_each_row(|tile_index, row| {

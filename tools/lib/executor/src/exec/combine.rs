@@ -17,6 +17,7 @@ use tileir::enums::Direction;
 #[derive(Clone, Copy)]
 pub(crate) struct CombinerBody<'p, P> {
     pub(crate) program: &'p P,
+    /// The region of the op, whose block combines two elements per operand.
     pub(crate) region: Region,
 }
 
@@ -43,6 +44,7 @@ pub(crate) struct ReductionOrScan<'a> {
     pub(crate) dim: usize,
     pub(crate) scan: Option<Direction>,
     pub(crate) operands: &'a [Id],
+    /// The results of the op, which the check compares with those of other orders.
     pub(crate) results: &'a [Value],
 }
 
@@ -96,6 +98,7 @@ fn within_rounding(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f
 }
 
 impl<P: Program> CombinerBody<'_, P> {
+    /// Returns whether all ops of the body are element-wise, so that one run can combine all elements.
     fn is_elementwise(&self) -> bool {
         let body = self.program.body();
         let block = body.block_of(self.region);

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The results of an executed op.
 pub(crate) type Results = SmallVec<[Value; 2]>;
 
 /// The control-flow effect of an op.
@@ -55,6 +56,7 @@ pub(crate) enum Control<'a> {
     },
 }
 
+/// A program of one format, for the interpreter.
 pub(crate) trait Program: Sync {
     type Op: Operation;
     type Ty;
@@ -137,6 +139,7 @@ pub(crate) struct CtaState {
     seed: u64,
     /// Number of ops that the CTA may still execute.
     ops_left: u64,
+    /// The time at which the run fails.
     deadline: Option<Instant>,
     /// Number of nested reductions that are running.
     pub(crate) reduction_depth: u32,
@@ -235,6 +238,7 @@ pub(crate) enum InterpreterStatus {
     SliceEnd,
 }
 
+/// The op that owns the region of a frame.
 enum FrameKind {
     /// The function, or the body of a reduction.
     Outermost,
@@ -402,6 +406,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
         true
     }
 
+    /// Executes a control-flow op. Returns a status if the interpreter must stop.
     fn enter_control_flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         if env.world.checks(crate::check::Check::Padding) {
             let control_operands = match control {

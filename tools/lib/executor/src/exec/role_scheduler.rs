@@ -7,6 +7,7 @@ use base::diag::Result;
 /// Upper bound on the ops of one time slice under a seeded schedule.
 const MAX_SLICE: u64 = 16;
 
+/// A warp role that has not ended, with its interpreter.
 struct ScheduledRole<'p, P: Program> {
     warp_role: usize,
     interpreter: RegionInterpreter<'p, P>,
@@ -23,6 +24,7 @@ pub(super) enum SchedulerStatus {
     Blocked(String),
 }
 
+/// The scheduler of the active warp roles of a CTA.
 pub(super) struct RoleScheduler<'p, P: Program> {
     role_states: Vec<ScheduledRole<'p, P>>,
     /// The index in `role_states` of the role that runs next.

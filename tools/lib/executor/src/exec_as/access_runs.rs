@@ -10,7 +10,9 @@ use super::hazards::{AccessFault, Hazards};
 /// A byte range of a buffer that one warp accesses.
 struct AccessRun {
     warp: usize,
+    /// The offset of the first byte in the buffer.
     start: usize,
+    /// The offset after the last byte in the buffer.
     end: usize,
 }
 

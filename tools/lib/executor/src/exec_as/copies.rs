@@ -25,6 +25,7 @@ struct CopiedRun {
     offset: usize,
     /// The address in global memory; `None` outside the tensor.
     address: Option<u64>,
+    /// The length of the run in bytes.
     bytes: usize,
 }
 

@@ -27,6 +27,7 @@ pub(super) struct GlobalTransfer<'a> {
     pub(super) distribution: &'a Distribution,
     /// For each slot, the address of its element.
     pub(super) addresses: Vec<ElementAddress>,
+    /// The type of an element.
     pub(super) ty: Scalar,
     /// Registers that one instruction moves.
     pub(super) width: usize,

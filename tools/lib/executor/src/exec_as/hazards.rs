@@ -11,12 +11,14 @@ use base::Op as OpId;
 use std::collections::BTreeMap;
 use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 
-/// The access of an op execution by a warp.
+/// An access by one warp during one execution of an op.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct WarpAccess {
-    /// The number of the op execution, counted from 1; 0 stands for no access.
+    /// The number of the op execution among all executions of the CTA, counted from 1; 0 stands for no access.
     event: u32,
+    /// The number of the op.
     op: u32,
+    /// The number of the warp within the CTA, or a number from `MMAS_OF_ROLE` or `WARPS_OF_ROLE` on.
     warp: u16,
 }
 
@@ -32,6 +34,7 @@ const MAX_PAGES: usize = 256;
 /// The accesses to a byte with which a later access may race.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct AccessHistory {
+    /// The last write to the byte.
     writer: WarpAccess,
     /// The last readers of up to two warp roles whose reads are not ordered with each other.
     readers: [WarpAccess; 2],
@@ -226,7 +229,7 @@ impl HazardClock {
         Ok(())
     }
 
-    /// All warps of the current role pass a barrier.
+    /// Records that all warps of the current role pass a barrier, which orders their earlier accesses before their later ones.
     fn pass_barrier(&mut self) {
         self.vector_clocks[self.warp_role][self.warp_role] = self.current.event;
     }
@@ -302,7 +305,7 @@ impl Hazards {
         }
     }
 
-    /// All warps of the current role pass a barrier.
+    /// Records that all warps of the current role pass a barrier, which orders their earlier accesses before their later ones.
     pub(crate) fn pass_barrier(&mut self) {
         self.clock.pass_barrier();
         if self.first_warps.is_empty() && self.global_histories.len() > MAX_PAGES {
@@ -310,6 +313,8 @@ impl Hazards {
         }
     }
 
+    /// Reads bytes of a buffer for a warp of the current role. Checks that the effects of the op declare the read, that no copy to
+    /// the bytes is in flight, and that no write races with the read.
     pub(crate) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize) -> Result<(), AccessFault> {
         self.check_declared(buffer, AccessKind::needs_content)?;
         let start = self.shared.address(buffer, byte, out.len())?;
@@ -325,6 +330,7 @@ impl Hazards {
         }
         Ok(())
     }
+    /// Writes bytes of a buffer for a warp of the current role, with the same checks as `read`.
     pub(crate) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), AccessFault> {
         self.check_writable(buffer, byte, data.len())?;
         self.shared.write(buffer, byte, data, self.warp_in_cta(warp), &self.clock)
@@ -369,7 +375,8 @@ impl Hazards {
         self.shared.fence(self.clock.warp_role);
     }
 
-    /// All threads of the current role arrive at a barrier of a stage. If copies fill the stage, the barrier completes them.
+    /// Records the arrival of all threads of the current role at a barrier of a stage. If copies fill the stage, the arrival takes
+    /// the role's copies in flight along, and the barrier completes them.
     pub(super) fn arrive_at_pipeline(&mut self, pipeline: usize, stage: usize, side: BarrierSide, threads: u32) {
         let mut vector_clock = self.clock.vector_clocks[self.clock.warp_role].clone();
         // If the completion of MMAs arrives, it orders only the MMAs of the role. The accesses of its threads need another arrival.
@@ -414,7 +421,8 @@ impl Hazards {
         self.first_violation.as_deref()
     }
 
-    /// The current role passes a pipeline barrier: it merges the vector clocks of the arrivals, and the copies of the stage arrive.
+    /// Records that the current role passes a pipeline barrier: merges the vector clocks of the arrivals into the role's clock, and
+    /// writes the data of the stage's copies.
     pub(super) fn pass_pipeline_barrier(&mut self, pipeline: usize, stage: usize, side: BarrierSide) {
         let (_, chunks) = self.pipelines.take_completed(pipeline, stage, side);
         if let Some(first) = chunks.first() {

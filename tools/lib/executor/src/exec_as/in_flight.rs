@@ -14,6 +14,7 @@ pub(super) struct CopyChunk {
     pub(super) start: usize,
     pub(super) data: Vec<u8>,
     pub(super) warp: usize,
+    /// The number of the op that issued the copy.
     pub(super) op: u32,
     /// Whether TMA writes the chunk. TMA uses the async proxy, like MMA operand reads.
     pub(super) by_tma: bool,
@@ -21,7 +22,9 @@ pub(super) struct CopyChunk {
 
 /// Operand bytes that a warp reads for an MMA.
 pub(super) struct MmaRead {
+    /// The address of the first byte in the CTA's memory.
     pub(super) start: usize,
+    /// The number of bytes.
     pub(super) length: usize,
     pub(super) warp: usize,
     pub(super) op: u32,
@@ -53,6 +56,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
+    /// Makes `warp_role` the role whose copies and MMAs the other functions use. Creates its queues at the first use.
     pub(super) fn switch_role(&mut self, warp_role: usize) {
         self.warp_role = warp_role;
         if self.role_queues.len() <= warp_role {
@@ -75,14 +79,14 @@ impl InFlight {
         queues.copy_groups.drain(..).chain([std::mem::take(&mut queues.open_group)]).flatten().collect()
     }
 
-    /// Ends the copies: they are no longer in flight.
+    /// Marks these copies as no longer in flight.
     pub(super) fn complete_copies(&mut self, chunks: &[CopyChunk]) {
         for chunk in chunks {
             self.copy_ops[chunk.start..chunk.start + chunk.data.len()].fill(0);
         }
     }
 
-    /// Records that a copy to its destination is in flight.
+    /// Marks the destination bytes of a copy as bytes to which a copy is in flight.
     pub(super) fn begin_copy(&mut self, chunk: &CopyChunk) {
         let end = chunk.start + chunk.data.len();
         if self.copy_ops.len() < end {

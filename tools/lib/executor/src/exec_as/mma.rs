@@ -85,6 +85,7 @@ fn signedness(signed: bool) -> Signedness {
     if signed { Signedness::Signed } else { Signedness::Unsigned }
 }
 
+/// Computes `c + a b` on gathered tiles.
 fn matmul(a: &Tile, b: &Tile, c: &Tile, signed_lhs: bool, signed_rhs: bool) -> Tile {
     match c.carrier().is_int() {
         true => mma::int_mma(a, signedness(signed_lhs), b, signedness(signed_rhs), c),
@@ -190,7 +191,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     }
 
     /// Checks that the layouts of all operands match the fragments of the atom, with one numbering for the rows and one for the
-    /// columns of the accumulator. The error is that of the linear numberings.
+    /// columns of the accumulator. If every combination fails, the error is that of the linear numberings.
     fn check_fragment_layouts(&self, [lhs, rhs, acc]: [Id; 3], scales: Option<[Id; 2]>, atom: &SyncAtom) -> Result<(), String> {
         let check_numberings = |rows: Numbering, columns: Numbering| {
             self.check_fragment(lhs, atom.a, rows, Numbering::Linear)?;

@@ -75,7 +75,9 @@ pub(crate) enum OpClass<'a> {
 /// A warp role, with the warps that execute its body.
 pub(crate) struct WarpRole {
     pub(crate) name: String,
+    /// The number of the role's first warp within the CTA.
     pub(crate) first_warp: usize,
+    /// The number of warps.
     pub(crate) warps: usize,
 }
 
@@ -158,13 +160,16 @@ pub(crate) fn source_function<'a>(
     }
 }
 
+/// A function of `.as` or `.sched`, with everything that the interpreter computes before the run.
 pub(crate) struct DistributedProgram<'a, O> {
     source: SourceFunction<'a, O>,
+    /// The expanded layouts, by layout number.
     distributions: Vec<Option<Arc<Distribution>>>,
     /// The distributions of scalars, which every thread holds: one per warp role, then one for code outside roles.
     scalar_distributions: Vec<Arc<Distribution>>,
     /// Maps each value to the warp role that computes it, or to the number of roles for code outside roles.
     role_of_value: Vec<usize>,
+    /// The plan of each op, by op number.
     plans: Vec<OpPlan>,
     /// The buffer accesses of each op, coalesced into runs at its first execution. An MMA has four: the loads of A, B and the
     /// accumulator, and the store of the accumulator. Any other op uses only the first.
@@ -173,6 +178,7 @@ pub(crate) struct DistributedProgram<'a, O> {
     stride_assumes: BTreeSet<OpId>,
     /// For each buffer, the offset of every element, in elements.
     element_offsets: Vec<Vec<u32>>,
+    /// Addresses of the module's globals, by name.
     globals: BTreeMap<String, u64>,
 }
 
@@ -254,6 +260,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         let name = self.source.body.ops[op].kind.mnemonic();
         Diagnostic::invalid("RUN072", format!("'{name}' {message}"))
     }
+    /// Returns the error for an op that the interpreter does not support. `feature` describes the op after its name.
     fn unsupported(&self, op: OpId, feature: &str) -> Box<Diagnostic> {
         let name = self.source.body.ops[op].kind.mnemonic();
         Diagnostic::unsupported("RUN073", format!("'{name}' {feature} is not supported"))

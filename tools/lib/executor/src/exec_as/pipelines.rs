@@ -12,6 +12,7 @@ pub(super) type VectorClock = Vec<u32>;
 /// The static configuration of a pipeline.
 #[derive(Clone)]
 pub(crate) struct PipelineConfig {
+    /// Number of stages.
     pub(crate) depth: usize,
     /// For each side (full, empty), the number of arrivals that complete a phase.
     pub(crate) arrival_counts: [u32; 2],
@@ -53,6 +54,7 @@ pub(crate) enum BarrierSide {
 /// A barrier of a stage, as an mbarrier.
 #[derive(Default)]
 struct Barrier {
+    /// Number of phases that all expected arrivals have completed.
     completed_phases: u64,
     /// Number of arrivals in the current phase.
     arrived: u32,
@@ -70,6 +72,7 @@ struct Barrier {
     completed_copies: Vec<CopyChunk>,
 }
 
+/// The pipelines of a CTA and the state of their barriers.
 pub(super) struct Pipelines {
     configs: Vec<PipelineConfig>,
     /// The barriers, indexed by pipeline, stage and side.
@@ -114,7 +117,7 @@ impl Pipelines {
         self.barrier(pipeline, stage, side).completed_phases & 1 != parity & 1
     }
 
-    /// Threads of this CTA arrive, with their vector clock and attached copies.
+    /// Records the arrival of threads of this CTA at a barrier, with their vector clock and the copies that the arrival completes.
     pub(super) fn arrive(
         &mut self,
         pipeline: usize,
@@ -129,8 +132,8 @@ impl Pipelines {
         self.add_arrivals(pipeline, stage, side, arrivals, vector_clock, copies);
     }
 
-    /// Threads of another CTA arrive. It is an error if they fill a stage that this CTA has not released as often as it was filled
-    /// before.
+    /// Records the arrival of threads of another CTA at a barrier. Fails if these threads fill a stage before this CTA has released
+    /// every earlier fill of that stage.
     pub(super) fn remote_arrive(
         &mut self,
         RemoteArrival { pipeline, stage, side, threads, chunks }: RemoteArrival,

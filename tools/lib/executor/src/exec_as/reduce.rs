@@ -13,6 +13,7 @@ use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 use tileas::Op;
 
+/// Returns the operands, the dimension and the body of a reduction or scan.
 fn operands_dim_and_body(kind: &Op) -> (&[Id], usize, Region) {
     match kind {
         Op::ReduceRegisters { operands, dim, body }
@@ -27,10 +28,12 @@ fn flat_tile(like: &Tile, lanes: Lanes) -> Tile {
     Tile::new(Shape::from_slice(&[lanes.len() as u32]), like.elem, lanes)
 }
 
+/// Returns a one-dimensional tile of the elements in the given slots.
 fn gather_slots(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
     flat_tile(tile, tile.lanes().gather(slots))
 }
 
+/// Returns the elements of all tiles, one tile after the other.
 fn concatenated(tiles: &[&Tile]) -> Lanes {
     fn concatenate<W: Word>(first: &[W], tiles: &[&Tile]) -> Lanes {
         let mut out = Vec::with_capacity(first.len() * tiles.len());
@@ -161,6 +164,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok((0..tiles.len()).map(result).collect())
     }
 
+    /// Combines elements with a combiner body, position by position.
     fn combine(&self, region: Region, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         CombinerBody { program: self, region }.combine(arguments, env)
     }

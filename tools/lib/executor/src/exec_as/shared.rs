@@ -26,6 +26,7 @@ pub(crate) struct BufferPlacement {
     pub(crate) stage_bytes: usize,
     /// Number of stages.
     pub(crate) depth: usize,
+    /// Whether the buffer is in shared memory or in tensor memory.
     pub(crate) space: Space,
     /// For a buffer that holds half of an operand of a CTA pair: the address of a copy of the peer CTA's half. This CTA's MMA reads
     /// the peer's half there.
@@ -96,6 +97,7 @@ pub(crate) struct SharedMemory {
     selected_stages: Vec<usize>,
     /// Whether accesses go to the copy of the peer CTA's half of an operand.
     in_peer_half: bool,
+    /// The bytes of both memories. The placement of a buffer gives its address in this array.
     data: Vec<u8>,
     /// For each byte, the number of the buffer through which it was last written, plus 1; 0 if it was never written.
     writer_buffers: Vec<u16>,

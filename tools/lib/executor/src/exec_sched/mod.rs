@@ -32,9 +32,11 @@ impl DistributedOp for Op {
     }
 }
 
+/// Returns the class of an op that waits at a barrier of a pipeline stage.
 fn wait_for_pipeline<'a>(pipeline: Pipeline, stage: Option<Value>, side: BarrierSide, phase: Value) -> OpClass<'a> {
     OpClass::WaitForPipeline { pipeline: pipeline.0 as usize, stage, side, phase }
 }
+/// Returns the class of an op that arrives at a barrier of a pipeline stage.
 fn arrive_at_pipeline<'a>(pipeline: Pipeline, stage: Option<Value>, side: BarrierSide) -> OpClass<'a> {
     OpClass::ArriveAtPipeline { pipeline: pipeline.0 as usize, stage, side }
 }

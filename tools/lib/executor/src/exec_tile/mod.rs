@@ -22,6 +22,7 @@ use tileir::enums::Direction;
 use tileir::ops::Effects;
 use tileir::{Element, Function, Module, Op, Type, TypeId};
 
+/// A function of `.tile` with its constants and the addresses of the module's globals.
 pub(crate) struct TileProgram<'a> {
     module: &'a Module,
     pub(crate) function: &'a Function,

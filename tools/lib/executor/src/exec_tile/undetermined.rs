@@ -89,6 +89,7 @@ impl TileProgram<'_> {
     }
 }
 
+/// Returns the elements of an i1 tile as booleans.
 fn mask_of(tile: &Tile) -> Vec<bool> {
     tile.lanes().iter().map(|bit| bit & 1 == 1).collect()
 }
@@ -98,6 +99,7 @@ fn element_index(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
 
+/// Returns whether an element of an operand is undetermined.
 fn is_undetermined(tile: &Tile, at: usize) -> bool {
     tile.undetermined().is_some_and(|mask| mask[element_index(tile, at)])
 }

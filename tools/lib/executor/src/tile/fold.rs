@@ -55,6 +55,7 @@ pub(crate) enum Pairing {
     Halves,
 }
 
+/// Reduces tiles along a dimension, which the results lack. `pairing` selects the combined elements of each step.
 pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairing, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let mut extents = AxisExtents::new(&operands[0].shape, dim);
     let mut shape = operands[0].shape.clone();
@@ -78,6 +79,7 @@ pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairing, body: Comb
     Ok(tiles.into_iter().map(|tile| tile.with_shape(shape.clone())).collect())
 }
 
+/// Scans tiles along a dimension, from the last element if `reverse` is set.
 pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let extents = AxisExtents::new(&operands[0].shape, dim);
     let slice = |position: usize| -> Vec<Tile> {

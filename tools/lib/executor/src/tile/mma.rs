@@ -14,6 +14,7 @@ struct Extents {
     k: usize,
 }
 
+/// Returns the extents of an MMA from the shapes of its operands.
 fn extents(a: &Tile, b: &Tile) -> Extents {
     let rank = a.shape.len();
     let batch = if rank == 3 { a.shape[0] as usize } else { 1 };
@@ -77,11 +78,13 @@ mod x86 {
     }
 }
 
-/// Rows and columns of a block of accumulators that stays in registers. A block of 32-bit words fills 8 of the 32 AVX-512
-/// registers; a block of 64-bit words fills 16.
+/// Rows of a block of accumulators that stays in registers. A block of 32-bit words fills 8 of the 32 AVX-512 registers; a block of
+/// 64-bit words fills 16.
 const BLOCK_ROWS: usize = 4;
+/// Columns of a block of accumulators.
 const BLOCK_COLUMNS: usize = 32;
 
+/// Computes `c += a b` for each matrix of the batch, in blocks of accumulators and then element by element at the edges.
 #[inline(always)]
 fn matmul_blocked<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     let Extents { batch, m, n, k } = *extents;
@@ -125,11 +128,13 @@ fn update_block<T: AccumulatorElement>(a: &[T], b: &[T], c: &mut [T], n: usize, 
     }
 }
 
+/// Returns the elements of a float tile as f32.
 fn f32_elements(x: &Tile) -> Vec<f32> {
     let Lanes::W32(words) = converted_lanes(x, Scalar::F32) else { unreachable!("f32 has 32 bits") };
     words.into_iter().map(f32::from_bits).collect()
 }
 
+/// Returns the elements of a float tile as f64.
 fn f64_elements(x: &Tile) -> Vec<f64> {
     let Lanes::W64(words) = converted_lanes(x, Scalar::F64) else { unreachable!("f64 has 64 bits") };
     words.into_iter().map(f64::from_bits).collect()
@@ -149,6 +154,7 @@ fn accumulator_tile(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
     Tile::new(acc.shape.clone(), acc.elem, lanes)
 }
 
+/// Computes `acc + a b` for floats. Accumulates in f64 if the accumulator is f64, and otherwise in f32.
 pub(crate) fn float_mma(a: &Tile, b: &Tile, acc: &Tile) -> Tile {
     let extents = extents(a, b);
     if acc.carrier() == Scalar::F64 {
@@ -161,6 +167,7 @@ pub(crate) fn float_mma(a: &Tile, b: &Tile, acc: &Tile) -> Tile {
     accumulator_tile(acc, Scalar::F32, Lanes::W32(accumulators.into_iter().map(f32::to_bits).collect()))
 }
 
+/// Computes `acc + a b` for 8-bit integers with an i32 accumulator.
 pub(crate) fn int_mma(a: &Tile, a_sign: Signedness, b: &Tile, b_sign: Signedness, acc: &Tile) -> Tile {
     let mut accumulators = i32_elements(acc, Signedness::Signed);
     matmul(&extents(a, b), &i32_elements(a, a_sign), &i32_elements(b, b_sign), &mut accumulators);

@@ -7,7 +7,7 @@ use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
 use ptx::{Instruction, Operand, Type};
 
-/// Builds a lane function of two integers with the width and signedness of a type. `int3` and `int1` take three and one.
+/// Builds a lane function of two integers with the width and signedness of a type. `int3` takes three integers, `int1` one integer.
 macro_rules! int2 {
     ($ty:expr, |$a:ident, $b:ident| $body:expr) => {
         match $ty {
@@ -104,6 +104,7 @@ impl Builder<'_> {
         Ok(Some(Op::Elementwise { f, dst: self.result_slot(instruction, 0)?, src, selects_bytes }))
     }
 
+    /// Decodes `mov`, which also packs and unpacks registers.
     fn decode_mov(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &[])?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it needs a type")) };
@@ -147,6 +148,7 @@ impl Builder<'_> {
         }
     }
 
+    /// Decodes `selp`.
     fn decode_selp(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &[])?;
         let bits = instruction.types().next().map_or(64, Type::bits);
@@ -154,6 +156,7 @@ impl Builder<'_> {
         Ok(Op::Select { dst: self.result_slot(instruction, 0)?, yes, no, predicate: self.source_slot(instruction, 3, 1)? })
     }
 
+    /// Decodes `cvta`, which converts between generic addresses and addresses of a space.
     fn decode_cvta(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["to"])?;
         let base = match instruction.space() {
@@ -223,6 +226,7 @@ fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneF
     }
 }
 
+/// Returns the function of an integer `add`.
 fn add_function(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
     if instruction.has("sat") {
         return match ty {
@@ -233,10 +237,12 @@ fn add_function(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
     Ok(int2!(ty, |a, b| a.wrapping_add(b)))
 }
 
+/// Returns the function of a bitwise instruction, if the type is a bit type.
 fn logic_function(ty: Type, f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Option<LaneFn> {
     matches!(ty, Type::Pred | Type::B16 | Type::B32 | Type::B64).then(|| map2(f))
 }
 
+/// Returns the function of an integer `mul`.
 fn multiply_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     if instruction.has("wide") {
         return match ty {
@@ -261,6 +267,7 @@ fn multiply_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     int2!(ty, |a, b| a.wrapping_mul(b))
 }
 
+/// Returns the function of an integer `mad`.
 fn multiply_add_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     if instruction.has("wide") {
         return match ty {
@@ -300,7 +307,7 @@ fn multiply24_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     }))
 }
 
-/// Division by zero gives all ones, as in the division routine that NVIDIA's assembler generates.
+/// Returns the division of a type. Division by zero gives all ones, as in the division routine that NVIDIA's assembler generates.
 fn divide_function(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 => Some(map2(|a, b| (a as u16).checked_div(b as u16).unwrap_or(u16::MAX).into())),
@@ -313,11 +320,12 @@ fn divide_function(ty: Type) -> Option<LaneFn> {
     }
 }
 
-/// The remainder of a division by zero is the dividend.
+/// Returns the remainder function of a type. The remainder of a division by zero is the dividend.
 fn remainder_function(ty: Type) -> Option<LaneFn> {
     int2!(ty, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })
 }
 
+/// Returns the function of an integer `min` or `max`.
 fn min_max_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     let relu = instruction.has("relu");
     match (instruction.opcode == "min", relu, ty) {
@@ -331,12 +339,13 @@ fn min_max_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     }
 }
 
+/// Returns the function of `shl`. A count of at least `bits` gives 0.
 fn shift_left_function(bits: u32) -> LaneFn {
     let all = u64::MAX >> (64 - bits);
     map2(move |a, count| a.checked_shl(count.min(64) as u32).unwrap_or(0) & all)
 }
 
-/// Shift counts of at least the width give 0, or the sign.
+/// Returns the right shift of a type. A count of at least the width gives 0, or for signed types the sign in all bits.
 fn shift_right_function(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 | Type::B16 => Some(map2(|a, b| (a as u16).checked_shr(b.min(16) as u32).unwrap_or(0).into())),
@@ -349,6 +358,7 @@ fn shift_right_function(ty: Type) -> Option<LaneFn> {
     }
 }
 
+/// Returns the function of `shf`, which shifts the concatenation of two registers.
 fn funnel_shift_function(left: bool, wrap: bool) -> LaneFn {
     map3(move |a, b, c| {
         let count = if wrap { c & 31 } else { (c & 0xffff_ffff).min(32) };
@@ -357,6 +367,7 @@ fn funnel_shift_function(left: bool, wrap: bool) -> LaneFn {
     })
 }
 
+/// Computes `prmt`: selects four of the eight bytes of two registers.
 fn permute_bytes(a: u64, b: u64, selector: u64) -> u64 {
     let both = b << 32 | a;
     (0..4).fold(0, |result, index| {
@@ -367,6 +378,7 @@ fn permute_bytes(a: u64, b: u64, selector: u64) -> u64 {
     })
 }
 
+/// Returns the function of `bfind`, which finds the most significant non-sign bit.
 fn find_bit_function(ty: Type, shift_amount: bool) -> Option<LaneFn> {
     let bits = ty.bits();
     let signed = ty.is_signed();
@@ -381,6 +393,7 @@ fn find_bit_function(ty: Type, shift_amount: bool) -> Option<LaneFn> {
     }))
 }
 
+/// Returns the function of `bfi`, which inserts a bit field.
 fn insert_bits_function(bits: u32) -> LaneFn {
     map4(move |a, b, position, length| {
         let (position, length) = ((position & 0xff) as u32, (length & 0xff) as u32);
@@ -390,6 +403,7 @@ fn insert_bits_function(bits: u32) -> LaneFn {
     })
 }
 
+/// Returns the function of `bfe`, which extracts a bit field.
 fn extract_bits_function(ty: Type) -> LaneFn {
     let (bits, signed) = (ty.bits(), ty.is_signed());
     map3(move |a, position, length| {
@@ -403,6 +417,7 @@ fn extract_bits_function(ty: Type) -> LaneFn {
     })
 }
 
+/// Returns the function of `lop3`, which combines three registers by a truth table.
 fn lop3_function(instruction: &Instruction) -> Option<LaneFn> {
     let Some(Operand::Integer(table)) = instruction.operands.get(4) else { return None };
     let table = *table as u64;
@@ -414,6 +429,7 @@ fn lop3_function(instruction: &Instruction) -> Option<LaneFn> {
     }))
 }
 
+/// Returns the function of `dp4a`, a dot product of four bytes.
 fn dot4_function(instruction: &Instruction) -> LaneFn {
     dot_product_function([8, 8], 0, 4, instruction)
 }
@@ -438,6 +454,7 @@ fn dot_product_function([a_bits, b_bits]: [u32; 2], first: u32, count: u32, inst
     })
 }
 
+/// Computes `bmsk`: a mask of `length` bits from bit `start`.
 fn bit_mask(start: u32, length: u32) -> u32 {
     let field = if length == 0 { 0 } else { u32::MAX >> (32 - length.min(32)) };
     field.checked_shl(start).unwrap_or(0)

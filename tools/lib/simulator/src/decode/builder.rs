@@ -9,21 +9,24 @@ use numerics::Scalar;
 use ptx::{Function, Instruction, Item, Linkage, Module, Operand, RegisterName, Statement, Type, Value, Variable};
 use std::collections::{BTreeMap, HashMap};
 
-/// Generic base addresses of the windows, each 4 GiB. A generic address is the base plus the address in the space.
+/// The bases of shared, local and parameter memory in the generic address space. Each has a window of 4 GiB. A generic address is
+/// the base plus the address in the state space.
 pub(crate) const SHARED_BASE: u64 = 0x0100_0000_0000;
 pub(crate) const LOCAL_BASE: u64 = 0x0200_0000_0000;
 pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
 /// Base address of module variables.
 pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
-/// The system reserves the first bytes of shared memory, so no variable has address 0.
+/// The address of the first variable in shared memory. CUDA reserves the bytes before it, so no variable has address 0.
 pub(crate) const SHARED_START: u32 = 1024;
-/// Limits on the bytes of shared memory per CTA and of local memory per thread.
+/// Maximum shared memory of a CTA, in bytes.
 const SHARED_LIMIT: u64 = 228 << 10;
+/// Maximum local memory of a thread, in bytes.
 const LOCAL_LIMIT: u64 = 512 << 10;
 /// Limit on the CTAs per cluster.
 const CLUSTER_LIMIT: u32 = 16;
 /// Limits on the call depth and on the instructions after inlining.
 const CALL_DEPTH_LIMIT: usize = 32;
+/// Maximum number of decoded instructions. Inlining a call repeats the instructions of the function.
 const CODE_LIMIT: usize = 4 << 20;
 /// Limit on the bytes of global variables.
 const GLOBAL_LIMIT: u64 = 256 << 20;
@@ -69,6 +72,7 @@ pub(super) struct ByteArray {
     pub(super) bytes: u64,
 }
 
+/// The names that one block of PTX declares.
 #[derive(Default)]
 pub(super) struct Scope {
     bindings: HashMap<String, Binding>,
@@ -76,6 +80,7 @@ pub(super) struct Scope {
     ranges: HashMap<String, (Type, u32)>,
 }
 
+/// A program under construction.
 pub(super) struct Builder<'m> {
     function: &'m Function,
     functions: HashMap<&'m str, &'m Function>,
@@ -108,6 +113,7 @@ pub(super) struct Builder<'m> {
 }
 
 impl<'m> Builder<'m> {
+    /// Starts the decoding of a kernel.
     pub(super) fn new(module: &'m Module, function: &'m Function, sizes: LaunchSizes) -> Result<Self> {
         let mut builder = Builder {
             function,
@@ -159,6 +165,7 @@ impl<'m> Builder<'m> {
         Ok(builder)
     }
 
+    /// Resolves the labels and returns the program.
     pub(super) fn finish(mut self) -> Result<Program> {
         let mut targets = Vec::new();
         for (name, place) in &self.labels {
@@ -231,25 +238,31 @@ impl<'m> Builder<'m> {
         }
         self.scopes.push(scope);
     }
+    /// Closes the innermost scope, so that its names are no longer visible.
     pub(super) fn close_scope(&mut self) {
         self.scopes.pop();
     }
+    /// Returns the innermost open scope.
     fn innermost_scope(&mut self) -> &mut Scope {
         self.scopes.last_mut().expect("a scope is open")
     }
+    /// Binds a name in the innermost scope.
     fn bind(&mut self, name: &str, binding: Binding) {
         self.innermost_scope().bindings.insert(name.to_owned(), binding);
     }
+    /// Defines a label of the PTX at the current instruction.
     pub(super) fn place_label(&mut self, name: &str) -> Result<()> {
         let here = self.code.len() as u32;
         let label = self.label_index(name)?;
         self.labels[label as usize].1 = Some(here);
         Ok(())
     }
+    /// Declares a `.branchtargets` list.
     pub(super) fn declare_targets(&mut self, name: &str, targets: &[String]) {
         let targets = targets.iter().filter_map(|target| self.label_index(target).ok()).collect();
         self.bind(name, Binding::Targets(targets));
     }
+    /// Declares registers. A range such as `%r<100>` gets its slots on first use.
     pub(super) fn declare_registers(&mut self, ty: Type, names: &[RegisterName]) {
         for register in names {
             match register.count {
@@ -261,6 +274,7 @@ impl<'m> Builder<'m> {
             }
         }
     }
+    /// Declares a variable and assigns an address to it.
     pub(super) fn declare_variable(&mut self, variable: &Variable) -> Result<()> {
         let too_large = || Fault::new("SIM002", format!("'{}' is too large", variable.name));
         let bytes = variable.bytes().filter(|&bytes| bytes <= GLOBAL_LIMIT).ok_or_else(too_large)?;
@@ -314,6 +328,7 @@ impl<'m> Builder<'m> {
         self.local_bytes = address + bytes;
         (self.local_bytes <= LOCAL_LIMIT).then_some(address)
     }
+    /// Adds a global variable with its initial contents.
     fn initialise_variable(&mut self, variable: &Variable) -> Result<()> {
         let mut data = Vec::new();
         for value in &variable.init {
@@ -334,6 +349,7 @@ impl<'m> Builder<'m> {
         }
         Ok(())
     }
+    /// Declares a kernel parameter and assigns an offset to it.
     fn declare_param(&mut self, param: &Variable) -> Result<()> {
         let too_large = || Fault::new("SIM002", "the parameters are too large");
         let bytes = param.bytes().filter(|&bytes| bytes <= 1 << 16).ok_or_else(too_large)? as u32;
@@ -352,10 +368,12 @@ impl<'m> Builder<'m> {
 
     // Calls.
 
+    /// Creates a label that is not defined yet. `name` is for messages.
     pub(super) fn new_label(&mut self, name: &str) -> u32 {
         self.labels.push((name.to_owned(), None));
         self.labels.len() as u32 - 1
     }
+    /// Defines a label of [`Builder::new_label`] at the current instruction.
     pub(super) fn place_new_label(&mut self, label: u32) {
         self.labels[label as usize].1 = Some(self.code.len() as u32);
     }
@@ -371,9 +389,11 @@ impl<'m> Builder<'m> {
             self.guard = None;
         }
     }
+    /// Returns the line and the opcode number of the instruction that is decoded.
     pub(super) fn line_and_opcode(&self) -> (u32, u32) {
         (self.line, self.opcode)
     }
+    /// Sets the line and the opcode number for the next ops, which have no guard.
     pub(super) fn set_line_and_opcode(&mut self, line: u32, opcode: u32) {
         (self.line, self.opcode, self.guard) = (line, opcode, None);
     }
@@ -387,11 +407,13 @@ impl<'m> Builder<'m> {
         self.scopes.push(Scope::default());
         Some(caller)
     }
+    /// Ends the inlining of a function and restores the scopes of the caller.
     pub(super) fn close_function(&mut self, caller: Vec<Scope>) {
         self.inlined_ends.pop();
         self.scopes.truncate(1);
         self.scopes.extend(caller);
     }
+    /// Declares a parameter of an inlined function, which is a register.
     pub(super) fn declare_argument(&mut self, name: &str) -> RegSlot {
         let slot = self.allocate_temporary();
         self.bind(name, Binding::Argument { slot });
@@ -406,6 +428,7 @@ impl<'m> Builder<'m> {
 
     // Name lookup.
 
+    /// Finds the binding of a name in the innermost scope that declares it.
     fn look_up(&mut self, name: &str) -> Option<Binding> {
         let prefix_length = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let register_number = name[prefix_length..].parse::<u32>().ok();
@@ -424,21 +447,25 @@ impl<'m> Builder<'m> {
         }
         None
     }
+    /// Returns the fault for a name that is not declared.
     fn undeclared(name: &str) -> Box<Fault> {
         Fault::new("SIM002", format!("'{name}' is not declared"))
     }
+    /// Returns the number of a label.
     pub(super) fn label_index(&mut self, name: &str) -> Result<u32> {
         match self.look_up(name) {
             Some(Binding::Label(label)) => Ok(label),
             _ => Err(Self::undeclared(name)),
         }
     }
+    /// Returns the labels of a `.branchtargets` list.
     pub(super) fn branch_targets(&mut self, name: &str) -> Result<Vec<u32>> {
         match self.look_up(name) {
             Some(Binding::Targets(targets)) => Ok(targets),
             _ => Err(Self::undeclared(name)),
         }
     }
+    /// Returns the address of a variable.
     fn variable_address(&mut self, name: &str) -> Result<u64> {
         match self.look_up(name) {
             Some(Binding::Variable { address } | Binding::Shared { address }) => Ok(address),
@@ -464,6 +491,7 @@ impl<'m> Builder<'m> {
         let array = self.byte_array(address.base.as_ref()?)?;
         Some(Address { base: self.constant_slot(array.address), offset: address.offset })
     }
+    /// Returns the function of the module with this name.
     pub(super) fn find_function(&self, name: &str) -> Option<&'m Function> {
         self.functions.get(name).copied()
     }
@@ -489,6 +517,7 @@ impl<'m> Builder<'m> {
         self.carry = Some(slot);
         slot
     }
+    /// Returns the register slot that holds a constant.
     pub(super) fn constant_slot(&mut self, value: u64) -> RegSlot {
         if let Some(&slot) = self.constants.get(&value) {
             return slot;
@@ -497,6 +526,7 @@ impl<'m> Builder<'m> {
         self.constants.insert(value, slot);
         slot
     }
+    /// Returns the register slot that holds a special register.
     fn special_slot(&mut self, special: Special) -> RegSlot {
         if let Some(&slot) = self.specials.get(&special) {
             return slot;
@@ -506,12 +536,14 @@ impl<'m> Builder<'m> {
         slot
     }
 
+    /// Returns the register slot that holds the address of a shared variable. The address depends on the CTA's rank in the cluster.
     fn shared_address(&mut self, address: u64) -> RegSlot {
         self.special_slot(Special::SharedAddress(address as u32))
     }
 
     // Operands.
 
+    /// Returns an operand of an instruction, or a fault if the instruction has too few.
     pub(super) fn operand<'i>(&self, instruction: &'i Instruction, index: usize) -> Result<&'i Operand> {
         let missing = || Fault::new("SIM002", format!("'{}' needs more operands", instruction.full_name()));
         instruction.operands.get(index).ok_or_else(missing)
@@ -549,6 +581,7 @@ impl<'m> Builder<'m> {
             _ => Err(Fault::new("SIM002", "the operand must be a register or a number")),
         }
     }
+    /// Returns the register slot of a register, a special register or the address of a variable.
     fn slot_of_name(&mut self, name: &str) -> Result<RegSlot> {
         if let Some(special) = special_register(name) {
             return Ok(self.special_slot(special));
@@ -571,6 +604,7 @@ impl<'m> Builder<'m> {
             _ => Err(Self::undeclared(name)),
         }
     }
+    /// Returns the register slot to which an instruction writes operand `index`.
     pub(super) fn result_slot(&mut self, instruction: &Instruction, index: usize) -> Result<RegSlot> {
         let operand = self.operand(instruction, index)?;
         Ok(self.destination_slot(operand)?.0)
@@ -596,6 +630,7 @@ impl<'m> Builder<'m> {
             single => Ok([self.operand_slot(single, bits)?].into()),
         }
     }
+    /// Decodes an address operand without coordinates.
     pub(super) fn address_operand(&mut self, instruction: &Instruction, index: usize) -> Result<Address> {
         let operand = self.operand(instruction, index)?;
         let Operand::Address(address) = operand else {
@@ -606,6 +641,7 @@ impl<'m> Builder<'m> {
         }
         self.plain_address(address)
     }
+    /// Decodes the base register and the offset of an address.
     pub(super) fn plain_address(&mut self, address: &ptx::Address) -> Result<Address> {
         let base = match &address.base {
             Some(name) => self.slot_of_name(name)?,
@@ -635,14 +671,17 @@ impl<'m> Builder<'m> {
         }
         Ok(())
     }
+    /// Removes the guard predicate from the next ops.
     pub(super) fn clear_guard(&mut self) {
         self.guard = None;
     }
+    /// Appends an op with the current guard, line and opcode.
     pub(super) fn emit(&mut self, op: Op) {
         self.code.push(Instr { guard: self.guard, op, line: self.line, opcode: self.opcode });
     }
 }
 
+/// Returns the special register with this name, such as `%tid.x`.
 fn special_register(name: &str) -> Option<Special> {
     let dimension = |suffix: &str| match suffix {
         "x" => Some(0),

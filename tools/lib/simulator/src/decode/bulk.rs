@@ -6,6 +6,7 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Modifier, Operand, Type};
 
+/// The supported modifiers of `cp` instructions.
 const CP_MODIFIERS: &[&str] = &[
     "async",
     "bulk",
@@ -46,6 +47,7 @@ const CP_MODIFIERS: &[&str] = &[
 ];
 
 impl Builder<'_> {
+    /// Decodes asynchronous copies and mbarrier instructions. Returns none for other instructions.
     pub(super) fn decode_async(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "cp" => self.decode_cp(instruction)?,
@@ -63,6 +65,7 @@ impl Builder<'_> {
         }))
     }
 
+    /// Decodes the instructions with the opcode `cp`.
     fn decode_cp(&mut self, instruction: &Instruction) -> Result<Op> {
         if instruction.has("mbarrier") {
             check_modifiers(instruction, &["async", "mbarrier", "arrive", "noinc"])?;
@@ -94,6 +97,7 @@ impl Builder<'_> {
         if bulk { self.decode_bulk_copy(instruction) } else { self.decode_cp_async(instruction) }
     }
 
+    /// Decodes a `cp.async` of 4, 8 or 16 bytes.
     fn decode_cp_async(&mut self, instruction: &Instruction) -> Result<Op> {
         let to = self.address_operand(instruction, 0)?;
         let from = self.address_operand(instruction, 1)?;
@@ -105,6 +109,7 @@ impl Builder<'_> {
         Ok(Op::CopyAsync { bytes: *bytes as u32, to, from, src_size })
     }
 
+    /// Decodes `cp.async.bulk`, with and without a tensor map.
     fn decode_bulk_copy(&mut self, instruction: &Instruction) -> Result<Op> {
         let mut spaces = instruction.modifiers.iter().filter_map(|modifier| match modifier {
             Modifier::Space(space) => Some(*space),
@@ -163,6 +168,7 @@ impl Builder<'_> {
         Ok(Op::Bulk(Box::new(op)))
     }
 
+    /// Decodes the tensor map and the coordinates of a tensor copy.
     fn decode_tensor_operand(&mut self, instruction: &Instruction, index: usize, op: &mut BulkOp) -> Result<()> {
         let Operand::Address(address) = self.operand(instruction, index)? else {
             return Err(unsupported(instruction, "it needs a tensor map"));
@@ -176,6 +182,7 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Decodes the `mbarrier` instructions.
     fn decode_mbarrier(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(
             instruction,

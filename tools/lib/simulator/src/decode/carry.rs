@@ -55,6 +55,7 @@ impl Builder<'_> {
     }
 }
 
+/// An operation that reads or writes the carry flag.
 #[derive(Clone, Copy)]
 enum CarryOp {
     Add,

@@ -10,8 +10,10 @@ use numerics::float::{decode, flush_f32};
 use ptx::{Instruction, Operand, Type};
 use std::cmp::Ordering;
 
+/// The comparison modifiers of `setp` and `set`.
 const COMPARISONS: &[&str] =
     &["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];
+/// The modifiers that combine the result of a comparison with another predicate.
 const COMBINATIONS: &[&str] = &["and", "or", "xor"];
 
 /// Evaluates a comparison for an ordering. `None` means unordered.
@@ -39,6 +41,7 @@ fn truth_table(comparison: &str, float: bool) -> u32 {
 }
 
 impl Builder<'_> {
+    /// Decodes `setp` and `set`.
     pub(super) fn decode_setp(&mut self, instruction: &Instruction) -> Result<Op> {
         let known_modifiers: Vec<&str> = COMPARISONS.iter().chain(COMBINATIONS).chain(&["ftz"]).copied().collect();
         check_modifiers(instruction, &known_modifiers)?;
@@ -104,6 +107,7 @@ fn specialised_function(ty: Type, table: u32) -> Option<crate::lanes::LaneFn> {
 
 /// Returns the function that classifies the operands: 0 for less, 1 for equal, 2 for greater, 3 for unordered.
 fn classification_function(instruction: &Instruction, ty: Type) -> Result<fn(u64, u64) -> u32> {
+    /// Returns 0, 1 or 2 if `a` is less than, equal to or greater than `b`, and 3 if they are unordered.
     fn classify_values<T: PartialOrd>(a: T, b: T) -> u32 {
         a.partial_cmp(&b).map_or(3, |order| (order as i8 + 1) as u32)
     }

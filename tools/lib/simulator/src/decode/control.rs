@@ -13,6 +13,7 @@ enum CallValue {
 }
 
 impl Builder<'_> {
+    /// Decodes branches, calls, barriers and warp-level instructions. Returns none for other instructions.
     pub(super) fn decode_control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "bra" => {
@@ -56,6 +57,7 @@ impl Builder<'_> {
         }))
     }
 
+    /// Decodes a call: inlines a function of the module, or calls a built-in function.
     fn decode_call(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["uni"])?;
         let mut lists = Vec::new();
@@ -155,6 +157,7 @@ impl Builder<'_> {
         Ok(Op::Nop)
     }
 
+    /// Returns the byte array that an argument of a call names. Its size must be that of the parameter.
     fn byte_array_of(&mut self, instruction: &Instruction, operand: &Operand, param: &ptx::Variable) -> Result<CallValue> {
         let array = match operand {
             Operand::Name(name) => self.byte_array(name),
@@ -176,6 +179,7 @@ impl Builder<'_> {
         }
     }
 
+    /// Decodes `shfl.sync`.
     fn decode_shuffle(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "up", "down", "bfly", "idx"])?;
         let mode =
@@ -194,6 +198,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Decodes `vote.sync`.
     fn decode_vote(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "all", "any", "uni", "ballot"])?;
         let mode = [("all", VoteMode::All), ("any", VoteMode::Any), ("uni", VoteMode::Uniform), ("ballot", VoteMode::Ballot)];
@@ -207,6 +212,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Decodes `match.sync`.
     fn decode_match(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "any", "all"])?;
         let bits = instruction.types().next().map_or(32, Type::bits);
@@ -221,6 +227,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Decodes `redux.sync`.
     fn decode_redux(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN"])?;
         let ty = instruction.types().next().unwrap_or(Type::B32);
@@ -235,6 +242,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Returns the operation that the modifiers of an atomic or a reduction select.
     pub(super) fn atom_op(&self, instruction: &Instruction) -> Result<AtomOp> {
         let ops = [
             ("add", AtomOp::Add),
@@ -252,6 +260,7 @@ impl Builder<'_> {
         op.ok_or_else(|| unsupported(instruction, "it has no operation"))
     }
 
+    /// Decodes `bar`, `barrier` and `barrier.cluster`.
     fn decode_barrier(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(
             instruction,

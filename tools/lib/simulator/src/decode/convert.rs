@@ -11,9 +11,11 @@ use numerics::arith::{Convert, Rounding, Signedness};
 use numerics::float::{self, OverflowResult, decode, encode};
 use ptx::{Instruction, Type};
 
+/// The supported modifiers of `cvt`, other than types.
 const CVT_MODIFIERS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
 
 impl Builder<'_> {
+    /// Decodes `cvt`.
     pub(super) fn decode_cvt(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, CVT_MODIFIERS)?;
         let types: Vec<Type> = instruction.types().collect();
@@ -50,12 +52,13 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the value of a register's low bits.
+/// Returns the value that the low bits of a register have as an integer of type `ty`.
 fn integer_value(ty: Type, bits: u64) -> i128 {
     let shift = 64 - ty.bits();
     if ty.is_signed() { i128::from(((bits << shift) as i64) >> shift) } else { i128::from((bits << shift) >> shift) }
 }
 
+/// Returns the smallest and the largest number of an integer type.
 fn integer_range(ty: Type) -> (i128, i128) {
     let bits = ty.bits();
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
@@ -74,6 +77,7 @@ fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u3
     })
 }
 
+/// Returns the function of a conversion from an integer to a float.
 fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result<LaneFn> {
     let rounding = rounding_modifier(instruction).unwrap_or(Rounding::NearestEven);
     if to == Scalar::F64 {
@@ -96,6 +100,7 @@ fn to_sticky_f64(value: i128) -> f64 {
     if value < 0 { -rounded_magnitude } else { rounded_magnitude }
 }
 
+/// Returns the rounding to an integral value that the instruction requests, if any.
 fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
     [("rni", f64::round_ties_even as fn(f64) -> f64), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)]
         .into_iter()
@@ -117,6 +122,7 @@ fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn
     })
 }
 
+/// Returns the function of a conversion between float types.
 fn float_to_float(instruction: &Instruction, to: Scalar, from: Scalar) -> impl Fn(u64) -> u64 + Send + Sync + Copy + 'static {
     let rounding = rounding_modifier(instruction).unwrap_or(Rounding::NearestEven);
     let round_to_whole = round_to_integer(instruction);

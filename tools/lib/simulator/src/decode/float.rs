@@ -19,6 +19,7 @@ pub(super) struct FloatMode {
     pub(super) sat: bool,
 }
 
+/// An arithmetic operation on floats.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FloatOp {
     Add,
@@ -121,6 +122,7 @@ pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn
     Ok(Some((f, source_count(kind))))
 }
 
+/// Returns the number of operands.
 fn source_count(kind: FloatOp) -> usize {
     match kind {
         FloatOp::Sqrt | FloatOp::Reciprocal => 1,
@@ -129,6 +131,7 @@ fn source_count(kind: FloatOp) -> usize {
     }
 }
 
+/// Returns the f32 number in the lower 32 bits of a register.
 fn f32_of(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
@@ -138,10 +141,12 @@ pub(super) fn f32_bits(value: f32) -> u64 {
     if value.is_nan() { 0x7fff_ffff } else { value.to_bits().into() }
 }
 
+/// Applies `f` to both halves of two `f32x2` registers.
 fn f32x2(a: u64, b: u64, f: impl Fn(f32, f32) -> f32) -> u64 {
     f32_bits(f(f32_of(a), f32_of(b))) | f32_bits(f(f32_of(a >> 32), f32_of(b >> 32))) << 32
 }
 
+/// Returns the function of an f64 operation that rounds to nearest even.
 fn f64_function(kind: FloatOp) -> LaneFn {
     let f64_of = f64::from_bits;
     match kind {
@@ -155,6 +160,7 @@ fn f64_function(kind: FloatOp) -> LaneFn {
     }
 }
 
+/// Returns the function of an f64 operation with the given rounding mode.
 fn f64_function_rounded(kind: FloatOp, rounding: Rounding) -> LaneFn {
     const TY: Scalar = Scalar::F64;
     let one = 1f64.to_bits();
@@ -174,6 +180,7 @@ fn rounded_function(kind: FloatOp, mode: FloatMode) -> impl Fn(u64, u64, u64) ->
     move |a, b, c| compute_rounded(kind, mode, decode_operand(mode, a), decode_operand(mode, b), decode_operand(mode, c))
 }
 
+/// Computes an operation and rounds the result to the type and mode of the instruction.
 fn compute_rounded(kind: FloatOp, mode: FloatMode, a: f64, b: f64, c: f64) -> u64 {
     let value = compute_exact(kind, a, b, c);
     // An exact cancellation gives -0 when rounding down.
@@ -205,11 +212,13 @@ fn compute_exact(kind: FloatOp, a: f64, b: f64, c: f64) -> f64 {
     }
 }
 
+/// Decodes an operand. Flushes subnormal f32 numbers to zero if the instruction has `.ftz`.
 fn decode_operand(mode: FloatMode, bits: u64) -> f64 {
     let bits = if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
     decode(mode.ty, bits)
 }
 
+/// Encodes a result, with saturation to 0..1 (`.sat`) and flushing (`.ftz`) as the instruction requires.
 fn encode_result(mode: FloatMode, value: f64) -> u64 {
     let value = match mode.sat {
         true if value.is_nan() => 0.0,
@@ -294,7 +303,8 @@ fn approximate_function(name: &str) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// Minimum or maximum. The number wins over a NaN unless NaNs propagate; -0 is below +0.
+/// Returns the minimum or maximum of two values. If one value is NaN, the result is the other value, or NaN with `propagate`. -0 is
+/// below +0.
 pub(super) fn min_or_max(ty: Scalar, max: bool, propagate: bool, a: u64, b: u64) -> u64 {
     let (x, y) = (decode(ty, a), decode(ty, b));
     match (x.is_nan(), y.is_nan()) {

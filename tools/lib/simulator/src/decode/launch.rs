@@ -12,6 +12,7 @@ use ptx::{Instruction, Operand};
 pub(crate) const CANCELED: u64 = 1 << 63;
 
 impl Builder<'_> {
+    /// Decodes cluster launch control and `tensormap` instructions. Returns none for other instructions.
     pub(super) fn decode_launch(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "clusterlaunchcontrol" if instruction.has("try_cancel") => {
@@ -36,6 +37,7 @@ impl Builder<'_> {
         }))
     }
 
+    /// Decodes `clusterlaunchcontrol.query_cancel`, which extracts fields of a response.
     fn decode_query_cancel(&mut self, instruction: &Instruction) -> Result<Op> {
         let parts = ["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"];
         check_modifiers(instruction, &[&["query_cancel", "is_canceled", "get_first_ctaid", "v4"], &parts[..]].concat())?;
@@ -70,6 +72,7 @@ impl Builder<'_> {
         Ok(extract_field(w, field_positions[3]))
     }
 
+    /// Decodes `tensormap.replace`.
     fn decode_tensormap_replace(&mut self, instruction: &Instruction) -> Result<Op> {
         let fields = [
             ("global_address", TensorMapField::Address),

@@ -30,6 +30,7 @@ pub(super) fn operand_element(ty: Type) -> Option<MmaElement> {
     })
 }
 
+/// Returns the accumulator type of an MMA, or none if the type cannot be an accumulator.
 pub(super) fn accumulator_type(ty: Type, saturate: bool) -> Option<AccumulatorType> {
     Some(match ty {
         Type::F16 => AccumulatorType::Float(Scalar::F16),
@@ -51,6 +52,7 @@ pub(super) fn parse_shape(instruction: &Instruction) -> Option<(usize, usize, us
 }
 
 impl Builder<'_> {
+    /// Decodes `ldmatrix`, `stmatrix`, `movmatrix` and `mma`. Returns none for other instructions.
     pub(super) fn decode_matrix(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "ldmatrix" => {
@@ -92,6 +94,7 @@ impl Builder<'_> {
         }))
     }
 
+    /// Returns the shape that the modifiers of `ldmatrix` or `stmatrix` select.
     fn matrix_shape(&self, instruction: &Instruction) -> Result<MatrixShape> {
         let known_modifiers =
             ["sync", "aligned", "m8n8", "m8n16", "m16n16", "m16n8", "x1", "x2", "x4", "trans", "b8x16", "b6x16_p32", "b4x16_p64"];
@@ -109,6 +112,7 @@ impl Builder<'_> {
             _ => Err(unsupported(instruction, "this shape")),
         }
     }
+    /// Returns the number of matrices (`.x1`, `.x2` or `.x4`).
     fn matrix_count(&self, instruction: &Instruction) -> usize {
         if instruction.has("x4") {
             4
@@ -119,6 +123,7 @@ impl Builder<'_> {
         }
     }
 
+    /// Decodes `mma.sync`.
     fn decode_mma(&mut self, instruction: &Instruction) -> Result<MmaOp> {
         let Some((m, 8, k)) = parse_shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
         let shape_word = format!("m{m}n8k{k}");
@@ -197,6 +202,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Decodes the registers of an MMA operand with `elements` elements per thread.
     fn decode_mma_operand(
         &mut self,
         instruction: &Instruction,
@@ -222,6 +228,7 @@ impl Builder<'_> {
         Ok(MmaOperand { slots, kind, element_bits, container_bits, container_shift, value_table })
     }
 
+    /// Decodes the scale operand of a block-scaled MMA and its two selectors.
     fn decode_scale(&mut self, instruction: &Instruction, index: usize, kind: MmaElement, count: usize) -> Result<ScaleOp> {
         let from = self.operand(instruction, index)?;
         let slots = self.operand_slots(from, 32)?;

@@ -44,6 +44,7 @@ const ORDER_AND_HINTS: &[&str] = &[
 ];
 
 impl Builder<'_> {
+    /// Decodes loads, stores, atomics and fences. Returns none for other instructions.
     pub(super) fn decode_memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "ld" | "ldu" => self.decode_load(instruction)?,
@@ -56,6 +57,7 @@ impl Builder<'_> {
         }))
     }
 
+    /// Returns the state space of an access; generic if the instruction names none.
     fn memory_space(&self, instruction: &Instruction) -> Result<Space> {
         Ok(match instruction.space() {
             None => Space::Generic,
@@ -68,6 +70,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Reports modifiers of a load or store that the simulator does not support.
     fn check_access_modifiers(instruction: &Instruction) -> Result<()> {
         let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&["v2", "v4", "v8"]).copied().collect();
         check_modifiers(instruction, &known_modifiers)
@@ -82,6 +85,7 @@ impl Builder<'_> {
         Ok(ty)
     }
 
+    /// Decodes a load. A load of the result of an inlined call is a register copy.
     fn decode_load(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::check_access_modifiers(instruction)?;
         // Decoding inlines calls, so the result of a call is a register.
@@ -107,6 +111,7 @@ impl Builder<'_> {
         Ok(Op::Load { space, element, dst, address })
     }
 
+    /// Decodes a store. A store to an argument of an inlined call is a register copy.
     fn decode_store(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::check_access_modifiers(instruction)?;
         if let Some(dst) = self.call_argument(instruction, 0)? {
@@ -192,6 +197,7 @@ impl Builder<'_> {
         Ok(Some(slot))
     }
 
+    /// Decodes `atom` and `red`.
     fn decode_atomic(&mut self, instruction: &Instruction) -> Result<Op> {
         let ops = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"];
         let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&ops).copied().collect();

@@ -48,11 +48,13 @@ pub fn decode(module: &Module, entry: Option<&str>, sizes: LaunchSizes) -> Resul
     builder.finish()
 }
 
+/// Returns the names of kernels for messages.
 fn entry_names(entries: &[&Function]) -> String {
     entries.iter().map(|function| function.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 impl Builder<'_> {
+    /// Decodes the statements of a block, which is a scope of names.
     pub(super) fn decode_block(&mut self, statements: &[Statement]) -> Result<()> {
         self.open_scope(statements);
         for statement in statements {
@@ -72,6 +74,7 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Decodes one instruction and emits its op.
     fn decode_instruction(&mut self, instruction: &Instruction) -> Result<()> {
         self.begin_instruction(instruction)?;
         let op = match self.decode_family(instruction)? {
@@ -83,6 +86,7 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Passes an instruction to the decoder of each instruction family until one returns an op.
     fn decode_family(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         if let Some(op) = self.decode_carry(instruction)? {
             return Ok(Some(op));

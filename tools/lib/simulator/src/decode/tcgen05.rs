@@ -7,9 +7,11 @@ use crate::program::*;
 use crate::tmem::TmemShape;
 use ptx::{Instruction, Operand};
 
+/// Modifiers that every `tcgen05` instruction accepts.
 const COMMON_MODIFIERS: &[&str] = &["cta_group::1", "cta_group::2", "sync", "aligned"];
 
 impl Builder<'_> {
+    /// Decodes a `tcgen05` instruction. Returns none for other instructions.
     pub(super) fn decode_tcgen05(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         if instruction.opcode != "tcgen05" {
             return Ok(None);
@@ -56,6 +58,7 @@ impl Builder<'_> {
         }))
     }
 
+    /// Decodes `tcgen05.ld` or `tcgen05.st`.
     fn decode_tmem_access(&mut self, instruction: &Instruction, is_load: bool) -> Result<Op> {
         let shapes = [
             ("32x32b", TmemShape::S32x32),
@@ -102,6 +105,7 @@ impl Builder<'_> {
         Ok(Op::TmemStore { shape, packed, split, src, address })
     }
 
+    /// Decodes `tcgen05.cp`.
     fn decode_tmem_copy(&mut self, instruction: &Instruction) -> Result<Op> {
         let shapes = [
             ("128x256b", CopyShape::S128x256),
@@ -130,6 +134,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Decodes `tcgen05.mma`.
     fn decode_tcgen05_mma(&mut self, instruction: &Instruction) -> Result<TensorMma> {
         let kinds = [
             ("kind::f16", TensorKind::F16),

@@ -8,6 +8,7 @@ use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
 impl Builder<'_> {
+    /// Decodes a `wgmma` instruction. Returns none for other instructions.
     pub(super) fn decode_wgmma(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         if instruction.opcode != "wgmma" {
             return Ok(None);

@@ -16,16 +16,16 @@ use numerics::arith::Rounding;
 use numerics::float::{OverflowResult, encode};
 use ptx::Type;
 
-/// A copy to shared memory.
+/// A bulk copy to shared memory in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkLoad {
     from: Source,
-    /// The destinations. A multicast writes the same data to several CTAs.
+    /// The destinations: the rank of a CTA, and an address in its shared memory. A multicast writes the same data to several CTAs.
     to: Vec<(usize, u32)>,
     /// The mbarrier of each destination.
     barriers: Vec<(usize, u32)>,
     bytes: u32,
-    /// The time of the issue, for each destination.
+    /// For each destination, the time of the issue in the happens-before analysis.
     issue_times: Vec<u32>,
 }
 
@@ -36,17 +36,18 @@ enum Source {
     Shared((usize, u32)),
 }
 
-/// A copy from shared memory.
+/// A bulk copy from shared memory to global memory in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkStore {
     pub(crate) cta: usize,
     pub(crate) warp: usize,
+    /// The number of its commit group, counted per warp.
     pub(crate) group: u32,
     from: u32,
     bytes: u32,
     to: Target,
     reduce: Option<(AtomOp, Type)>,
-    /// The data. `None` until TMA has read the source.
+    /// The data from shared memory. `None` until TMA has read it.
     data: Option<Vec<u8>>,
 }
 
@@ -56,11 +57,12 @@ enum Target {
     Global(u64),
 }
 
-/// A tile of a tensor.
+/// The tile of a tensor that one copy moves.
 #[derive(Clone, Debug)]
 struct TmaTile {
     map: TensorMap,
     coordinates: [i32; 5],
+    /// Whether the tile consists of four rows with separate row numbers (`gather4` or `scatter4`).
     four_rows: bool,
 }
 
@@ -95,18 +97,22 @@ impl Target {
 }
 
 impl TmaTile {
+    /// Returns the address and the size of each row in global memory.
     fn global_ranges(&self) -> Vec<(u64, u32)> {
         self.rows().iter().map(|row| (row.address, row.bytes)).collect()
     }
+    /// Returns the number of bytes that a copy of the tile transfers.
     fn bytes(&self) -> u32 {
         if self.four_rows { 4 * self.map.extent[0] * self.map.element_bytes } else { self.map.tile_bytes() }
     }
+    /// Returns the rows of the tile.
     fn rows(&self) -> Vec<TileRow> {
         if self.four_rows { self.map.four_rows(self.coordinates) } else { self.map.rows(self.coordinates).collect() }
     }
 }
 
 impl Machine<'_> {
+    /// Executes a bulk copy. Lanes with equal operands issue one copy together.
     pub(super) fn execute_bulk_copy(
         &mut self,
         cluster: &mut Cluster,
@@ -128,6 +134,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Returns the values of all operands of a lane. Reports undefined operands.
     fn operand_values(&self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Vec<u64>> {
         let mut slots: Vec<RegSlot> = op.coordinates.to_vec();
         slots.extend([op.to.base, op.from.base, op.tensor_map, op.bytes, op.cta_mask]);
@@ -138,6 +145,7 @@ impl Machine<'_> {
         Ok(slots.iter().map(|&slot| warp.read(slot)[lane]).collect())
     }
 
+    /// Issues the copy of a lane: checks its operands and adds it to the work in flight.
     fn issue_bulk_copy(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp) -> Result<()> {
         let actor = self.actor(cta, warp);
         let lane_address = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
@@ -169,9 +177,9 @@ impl Machine<'_> {
                 None => Target::Global(lane_address(warp, op.to)),
             };
             self.record_bulk_copy(false, bytes, to.global_ranges(bytes), &[]);
-            let state = &mut cluster.ctas[cta];
+            let cta_state = &mut cluster.ctas[cta];
             // Fence order is checked at the issue of the copy.
-            state.shared.read_async(from.1, bytes, actor, &state.proxy_fence_times)?;
+            cta_state.shared.read_async(from.1, bytes, actor, &cta_state.proxy_fence_times)?;
             cluster.happens_before.check_read(actor, cta, from.1, bytes)?;
             if self.options.delivery == Delivery::Late {
                 cluster.ctas[cta].shared.mark_async_read(from.1, bytes, true)?;
@@ -209,8 +217,8 @@ impl Machine<'_> {
             (None, Side::Global) => Source::Global(lane_address(warp, op.from)),
             (None, Side::Shared) => {
                 let location = aligned_shared_location(cluster, lane_address(warp, op.from))?;
-                let state = &cluster.ctas[location.0];
-                state.shared.read_async(location.1, bytes, actor, &state.proxy_fence_times)?;
+                let cta_state = &cluster.ctas[location.0];
+                cta_state.shared.read_async(location.1, bytes, actor, &cta_state.proxy_fence_times)?;
                 cluster.happens_before.check_read(actor, location.0, location.1, bytes)?;
                 Source::Shared(location)
             }
@@ -221,10 +229,10 @@ impl Machine<'_> {
         }
         self.record_bulk_copy(true, bytes, from.global_ranges(bytes), &barriers);
         for &(cta, address) in &to {
-            let state = &mut cluster.ctas[cta];
-            state.shared.check_async_write(address, bytes, actor, &state.proxy_fence_times)?;
+            let cta_state = &mut cluster.ctas[cta];
+            cta_state.shared.check_async_write(address, bytes, actor, &cta_state.proxy_fence_times)?;
             if self.options.delivery == Delivery::Late {
-                state.shared.mark_async_write(address, bytes, true)?;
+                cta_state.shared.mark_async_write(address, bytes, true)?;
             }
         }
         let mut issue_times = Vec::new();
@@ -259,6 +267,7 @@ impl Machine<'_> {
         Ok(TmaTile { map, coordinates, four_rows: op.four_rows })
     }
 
+    /// Performs a copy to shared memory, and counts its bytes at the mbarrier.
     pub(crate) fn perform_bulk_load(&mut self, cluster: &mut Cluster, load: BulkLoad, actor: Actor) -> Result<()> {
         let mut data = vec![0; load.bytes as usize];
         let mut swizzle = Swizzle::None;
@@ -318,6 +327,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Performs a copy or reduction from shared memory to global memory.
     pub(crate) fn perform_bulk_store(&mut self, cluster: &mut Cluster, mut store: BulkStore) -> Result<()> {
         self.read_source(cluster, &mut store)?;
         let data = store.data.unwrap_or_default();
@@ -363,6 +373,7 @@ impl Machine<'_> {
     }
 }
 
+/// Returns the location of a tensor map. It is in global memory or in a parameter.
 fn location_of_map(address: u64) -> Result<MemoryLocation> {
     // A tensor map is in global memory or a parameter, so its location does not depend on the cluster.
     if address >> 32 << 32 == SHARED_BASE {
@@ -371,6 +382,7 @@ fn location_of_map(address: u64) -> Result<MemoryLocation> {
     memory_location(&Cluster::empty(), 0, Space::Generic, address)
 }
 
+/// Rounds f32 elements to TF32.
 fn round_to_tf32(data: &mut [u8]) {
     for element in data.chunks_exact_mut(4) {
         let value = f32::from_le_bytes([element[0], element[1], element[2], element[3]]);
@@ -379,6 +391,7 @@ fn round_to_tf32(data: &mut [u8]) {
     }
 }
 
+/// Writes data to memory, or combines it with the elements in memory.
 fn write_or_reduce(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element_bytes: u32) {
     let Some((op, ty)) = reduce else {
         memory.copy_from_slice(data);

@@ -24,6 +24,7 @@ fn collective_members(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result
     Ok(Ok(members & mask))
 }
 
+/// Executes an instruction that exchanges data between the lanes of a warp.
 pub(super) fn execute_collective(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
     let members = match op {
         Op::Shuffle { members, .. }
@@ -57,6 +58,7 @@ pub(super) fn execute_collective(warp: &mut Warp, mask: u32, op: &Op) -> Result<
     Ok(Flow::Next)
 }
 
+/// Executes `shfl.sync`.
 fn execute_shuffle(
     warp: &mut Warp,
     mask: u32,
@@ -104,6 +106,7 @@ fn execute_shuffle(
     Ok(())
 }
 
+/// Executes `vote.sync`.
 fn execute_vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: RegSlot) -> Result<()> {
     check_defined(warp, src, mask, "a vote")?;
     let yes = mask_of(warp.read(src)) & mask;
@@ -117,6 +120,7 @@ fn execute_vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: R
     Ok(())
 }
 
+/// Executes `match.sync`: finds the lanes with an equal value.
 fn match_lanes(warp: &mut Warp, mask: u32, all: bool, bits: u32, dst: RegSlot, predicate: Option<RegSlot>, src: RegSlot) {
     let values = *warp.read(src);
     let part = u64::MAX >> (64 - bits);
@@ -140,6 +144,7 @@ fn match_lanes(warp: &mut Warp, mask: u32, all: bool, bits: u32, dst: RegSlot, p
     }
 }
 
+/// Executes `redux.sync`: reduces the values of all active lanes.
 fn execute_reduce(warp: &mut Warp, mask: u32, op: AtomOp, ty: Type, abs: bool, nan: bool, dst: RegSlot, src: RegSlot) {
     let values = *warp.read(src);
     let value = |lane: usize| if abs { values[lane] & 0x7fff_ffff } else { values[lane] };
@@ -153,6 +158,7 @@ fn execute_reduce(warp: &mut Warp, mask: u32, op: AtomOp, ty: Type, abs: bool, n
     warp.write_result(dst, mask, &[result; WARP_SIZE], undefined);
 }
 
+/// Returns the smaller or the larger of two f32 numbers.
 fn min_or_max(is_max: bool, propagates_nan: bool, a: u64, b: u64) -> u64 {
     let (x, y) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
     match (x.is_nan(), y.is_nan()) {

@@ -11,12 +11,13 @@ use crate::program::{Address, RegSlot, Space};
 use crate::record::Event;
 use crate::warp::Warp;
 
-/// A copy in flight.
+/// A `cp.async` copy of one lane in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncCopy {
     lane: usize,
     /// The number of its commit group, counted per lane.
     group: u32,
+    /// The rank of the destination CTA, and the address in its shared memory.
     to: (usize, u32),
     from: u64,
     bytes: u32,
@@ -32,8 +33,8 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Removes and returns the copies that the lanes of `mask` wait for: all committed groups except the last `max_open`. Without
-    /// `max_open`, all copies, also uncommitted ones.
+    /// Removes and returns the copies that the lanes of `mask` wait for: the copies of all committed groups except the last
+    /// `max_open`. Without `max_open`, the lanes wait for all copies, also for uncommitted ones.
     fn take_due(&mut self, mask: u32, max_open: Option<u32>) -> Vec<AsyncCopy> {
         let committed_groups = self.committed_groups;
         let is_due = |copy: &AsyncCopy| {
@@ -46,6 +47,7 @@ impl Copies {
 }
 
 impl Machine<'_> {
+    /// Issues `cp.async` for each active lane.
     pub(super) fn copy_async(
         &mut self,
         cluster: &mut Cluster,
@@ -87,6 +89,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Copies the bytes of one lane to shared memory, and zeros after the first `src_size` bytes.
     fn perform_copy(&mut self, cluster: &mut Cluster, copy: &AsyncCopy, warp: usize) -> Result<()> {
         let mut data = [0; 16];
         if copy.src_size > 0 {
@@ -94,6 +97,7 @@ impl Machine<'_> {
         }
         cluster.ctas[copy.to.0].shared.write_copy(copy.to.1, &data[..copy.bytes as usize], warp)
     }
+    /// Completes copies that were in flight.
     fn complete_copies(&mut self, cluster: &mut Cluster, copies: &[AsyncCopy], warp: usize) -> Result<()> {
         for copy in copies {
             cluster.ctas[copy.to.0].shared.mark_async_write(copy.to.1, copy.bytes, false)?;
@@ -102,6 +106,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Executes `cp.async.commit_group` for each active lane.
     pub(super) fn copy_commit(&mut self, warp: &mut Warp, mask: u32) {
         for lane in lanes_of(mask) {
             warp.copies.committed_groups[lane] += 1;
@@ -113,7 +118,7 @@ impl Machine<'_> {
         self.complete_copies(cluster, &copies, warp.index)
     }
 
-    /// Arrives at an mbarrier on completion of the preceding copies.
+    /// Executes `cp.async.mbarrier.arrive`: an arrival at an mbarrier when the preceding copies of the lanes are complete.
     pub(super) fn copy_arrive(
         &mut self,
         cluster: &mut Cluster,
@@ -142,7 +147,7 @@ impl Machine<'_> {
         }
         Ok(Flow::Next)
     }
-    /// Performs the arrival when the copies complete.
+    /// Completes the copies that an arrival waits for, and then arrives at the mbarrier.
     pub(crate) fn copies_arrive(
         &mut self,
         cluster: &mut Cluster,

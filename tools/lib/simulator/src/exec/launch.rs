@@ -16,13 +16,16 @@ use crate::warp::Warp;
 /// A cluster launch control (CLC) response in flight to shared memory.
 #[derive(Clone, Debug)]
 pub(crate) struct ClcResponse {
+    /// The ranks of the CTAs that receive the response.
     to: Vec<usize>,
+    /// The shared-memory addresses, in each of these CTAs, of the response and of the mbarrier.
     address: u32,
     barrier: u32,
     bytes: [u8; 16],
 }
 
 impl Machine<'_> {
+    /// Executes `clusterlaunchcontrol.try_cancel`: steals the next cluster that is not launched yet, if there is one.
     pub(super) fn cancel_launch(
         &mut self,
         cluster: &mut Cluster,
@@ -51,10 +54,10 @@ impl Machine<'_> {
                 self.record_event(|| Event::Complete { bar: (cta as u8, barrier), bytes: 16 });
                 cluster.check_mbarrier_use((cta, barrier), actor).map_err(|fault| fault.lanes(1 << lane))?;
                 cluster.mbarrier((cta, barrier))?;
-                let state = &mut cluster.ctas[cta];
-                state
+                let cta_state = &mut cluster.ctas[cta];
+                cta_state
                     .shared
-                    .check_async_write(address, 16, actor, &state.proxy_fence_times)
+                    .check_async_write(address, 16, actor, &cta_state.proxy_fence_times)
                     .map_err(|fault| fault.lanes(1 << lane))?;
                 cluster.happens_before.check_write(actor, cta, address, 16)?;
             }
@@ -63,6 +66,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
+    /// Writes the response of a `clusterlaunchcontrol.try_cancel` to shared memory, and signals its mbarrier.
     pub(crate) fn perform_response(&mut self, cluster: &mut Cluster, response: &ClcResponse, actor: Actor) -> Result<()> {
         for &cta in &response.to {
             cluster.ctas[cta].shared.write_async(response.address, &response.bytes)?;
@@ -90,6 +94,7 @@ impl Machine<'_> {
         self.global.write(to[lane], map)
     }
 
+    /// Executes `tensormap.replace`: changes a field of a tensor map in memory.
     pub(super) fn replace_in_map(
         &mut self,
         cluster: &mut Cluster,

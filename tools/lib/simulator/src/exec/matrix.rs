@@ -33,6 +33,7 @@ impl MatrixShape {
     fn elements_and_bytes(self) -> (usize, usize) {
         if self == MatrixShape::M8n8 { (2, 2) } else { (4, 1) }
     }
+    /// Returns the row and column of an element of a matrix that a register of a lane holds.
     fn element_position(self, lane: usize, register: usize, part: usize, transposed: bool) -> (usize, usize) {
         match self {
             MatrixShape::M8n8 => fragment::matrix8x8_position(lane, part, transposed),
@@ -41,12 +42,14 @@ impl MatrixShape {
             MatrixShape::M16n8 => fragment::matrix16x8_position(lane, part),
         }
     }
+    /// Returns the size of a row in shared memory.
     fn row_bytes(self) -> u32 {
         if self == MatrixShape::M16n8 { 8 } else { 16 }
     }
 }
 
 impl Machine<'_> {
+    /// Executes `ldmatrix`. The lanes provide the addresses of the rows.
     pub(super) fn load_matrix(
         &mut self,
         cluster: &mut Cluster,
@@ -105,6 +108,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
+    /// Executes `stmatrix`. The lanes provide the addresses of the rows.
     pub(super) fn store_matrix(
         &mut self,
         cluster: &mut Cluster,

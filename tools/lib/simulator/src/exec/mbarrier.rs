@@ -10,10 +10,12 @@ use crate::program::{Address, MbarrierOp, RegSlot, Space};
 use crate::record::Event;
 use crate::warp::{Wait, Warp};
 
+/// The state of an mbarrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mbarrier {
-    /// Number of arrivals that complete a phase, and number that the current phase still needs.
+    /// Number of arrivals that complete a phase.
     expected: u32,
+    /// Number of arrivals that the current phase still needs.
     pending: u32,
     /// Number of expected bytes that have not arrived. Negative if data arrives before its `expect_tx`.
     tx_count: i64,
@@ -35,6 +37,7 @@ impl Mbarrier {
     pub(super) fn add_arrival(&mut self) {
         self.pending += 1;
     }
+    /// Describes the state of the mbarrier for messages.
     fn describe(&self) -> String {
         format!(
             "{} of {} arrivals and {} bytes outstanding, {} phases complete",
@@ -49,6 +52,7 @@ impl Cluster {
         let missing = || Fault::new("SIM053", format!("there is no initialised mbarrier at {address:#x}"));
         self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
     }
+    /// Counts arrivals at an mbarrier, and completes the phase if no arrivals and no bytes are missing.
     pub(crate) fn arrive(&mut self, location: (usize, u32), count: u32, actor: Actor) -> Result<()> {
         self.happens_before.arrive_at_mbarrier(actor, location);
         let barrier = self.mbarrier(location)?;
@@ -69,12 +73,14 @@ impl Cluster {
     pub(crate) fn check_mbarrier_use(&mut self, location: (usize, u32), actor: Actor) -> Result<()> {
         self.happens_before.check_mbarrier_use(actor, location)
     }
+    /// Completes the phase of an mbarrier if no arrivals and no bytes are missing.
     fn try_complete_phase(&mut self, location: (usize, u32)) -> Result<()> {
         if self.mbarrier(location)?.try_complete_phase() {
             self.happens_before.complete_phase(location);
         }
         Ok(())
     }
+    /// Adds bytes that the current phase of an mbarrier expects.
     fn expect_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.tx_count += i64::from(bytes);
@@ -83,6 +89,7 @@ impl Cluster {
 }
 
 impl Machine<'_> {
+    /// Executes an mbarrier instruction, for each active lane.
     pub(super) fn execute_mbarrier(
         &mut self,
         cluster: &mut Cluster,
@@ -111,12 +118,13 @@ impl Machine<'_> {
             }
             match op {
                 MbarrierOp::Init => {
-                    // NVIDIA's compiler initialises unused barriers with count 0 in CTAs of a pair that issue no MMAs.
+                    // In CTAs of a pair that issue no MMAs, NVIDIA's compiler initialises unused barriers with count 0. A timing
+                    // run accepts this count.
                     if (value == 0 && self.options.mode == ExecutionMode::Full) || value >= 1 << 20 {
                         return Err(with_lane(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
                     }
                     self.record_event(|| Event::Init { bar, count: value });
-                    // The barrier must be in shared memory.
+                    // The write checks that the barrier is in shared memory.
                     cluster.ctas[location.0].shared.write_async(location.1, &[0; 8])?;
                     cluster.happens_before.check_write(actor, location.0, location.1, 8).map_err(with_lane)?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
@@ -203,6 +211,7 @@ impl Machine<'_> {
     }
 }
 
+/// Returns whether all active lanes have the same address and the same operand.
 fn is_uniform(mask: u32, lane_addresses: &Lanes, operand: &Lanes) -> bool {
     let first_lane = mask.trailing_zeros() as usize;
     lanes_of(mask).all(|lane| lane_addresses[lane] == lane_addresses[first_lane] && operand[lane] == operand[first_lane])

@@ -49,6 +49,7 @@ pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Re
     }
 }
 
+/// Converts an address in a state space to a location. A generic address selects the space by its upper bits.
 pub(crate) fn memory_location(cluster: &Cluster, cta: usize, space: Space, address: u64) -> Result<MemoryLocation> {
     Ok(match space {
         Space::Global => MemoryLocation::Global(address),
@@ -87,6 +88,7 @@ pub(crate) fn checked_lane_addresses(warp: &Warp, mask: u32, address: Address, s
     Ok(out)
 }
 
+/// Reads an element from its little-endian bytes.
 fn little_endian(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),
@@ -97,6 +99,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     }
 }
 
+/// Sign-extends a loaded element to its register, if the load has a signed type.
 fn extend_element(value: u64, element: ElementConversion) -> u64 {
     match element.sign_extended_bits {
         Some(width) => {
@@ -108,6 +111,7 @@ fn extend_element(value: u64, element: ElementConversion) -> u64 {
 }
 
 impl Machine<'_> {
+    /// Executes a load, for each active lane.
     pub(super) fn execute_load(
         &mut self,
         cluster: &mut Cluster,
@@ -206,6 +210,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Executes a store, for each active lane.
     pub(super) fn execute_store(
         &mut self,
         cluster: &mut Cluster,
@@ -251,6 +256,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Executes an atomic op or a reduction, lane after lane.
     pub(super) fn execute_atomic(
         &mut self,
         cluster: &mut Cluster,
@@ -291,6 +297,7 @@ impl Machine<'_> {
     }
 }
 
+/// Returns the index of a lane's local address in the local memory of the warp.
 fn local_start(local_bytes: u32, lane: usize, offset: u32, total: u32) -> Result<usize> {
     if offset.checked_add(total).is_none_or(|end| end > local_bytes) {
         let message =
@@ -320,6 +327,7 @@ pub(crate) fn combine_atomic(op: AtomOp, ty: Type, old: u64, a: u64, b: u64) -> 
     }
 }
 
+/// Returns the element type of a float atomic.
 fn float_type(ty: Type) -> Scalar {
     match ty {
         Type::F64 => Scalar::F64,
@@ -329,6 +337,7 @@ fn float_type(ty: Type) -> Scalar {
     }
 }
 
+/// Combines the old value of a float atomic with its operand.
 fn float_combine(op: AtomOp, ty: Scalar, old: u64, a: u64) -> u64 {
     let (x, y) = (decode(ty, old), decode(ty, a));
     match op {
@@ -340,6 +349,7 @@ fn float_combine(op: AtomOp, ty: Scalar, old: u64, a: u64) -> u64 {
     }
 }
 
+/// Combines the old value of an integer atomic with its operand.
 fn integer_combine(op: AtomOp, ty: Type, old: u64, a: u64) -> u64 {
     let shift = 64 - ty.bits();
     let signed = |x: u64| ((x << shift) as i64) >> shift;

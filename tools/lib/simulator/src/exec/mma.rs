@@ -12,6 +12,7 @@ use crate::warp::Warp;
 /// The extent of N, which is 8 in all shapes of `mma.sync`.
 const N: usize = 8;
 
+/// Executes `mma.sync`, which all lanes of the warp must execute together.
 pub(super) fn execute_mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
     if let Some(flow) = require_whole_warp(warp, mask)? {
         return Ok(flow);
@@ -72,6 +73,7 @@ fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<I
     })
 }
 
+/// Reads the elements of an operand from the registers of all lanes into a row-major matrix with `columns` columns.
 fn read_operand(
     warp: &Warp,
     operand: &MmaOperand,
@@ -95,6 +97,7 @@ fn read_operand(
 }
 
 impl MmaOperand {
+    /// Decodes an element.
     fn value(&self, bits: u64) -> f64 {
         match self.value_table.get(bits as usize) {
             Some(&value) => value,

@@ -40,7 +40,7 @@ pub(crate) enum Flow {
 }
 
 impl Machine<'_> {
-    /// Executes one instruction for the lanes of a group.
+    /// Executes one instruction for the lanes of a warp split, that is, for converged lanes.
     #[inline]
     pub(crate) fn execute(
         &mut self,
@@ -183,6 +183,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
+    /// Calls a function that the simulator implements, such as `vprintf`.
     fn call_builtin(
         &mut self,
         warp: &mut Warp,
@@ -213,7 +214,8 @@ impl Machine<'_> {
     }
 }
 
-/// Reports an undefined operand on which the effect of an instruction depends, such as a branch condition or an address.
+/// Returns a fault if an operand is undefined on which the effect of an instruction depends, such as a branch condition or an
+/// address.
 #[inline]
 pub(crate) fn check_defined(warp: &Warp, slot: RegSlot, mask: u32, operand_name: &str) -> Result<()> {
     let lanes = warp.undefined[slot as usize] & mask;
@@ -223,7 +225,7 @@ pub(crate) fn check_defined(warp: &Warp, slot: RegSlot, mask: u32, operand_name:
     Err(Fault::new("SIM020", format!("{operand_name} depends on an undefined register or uninitialised memory")).lanes(lanes))
 }
 
-/// Reports an access to a register that asynchronous work owns.
+/// Returns a fault if an instruction accesses a register that asynchronous work owns.
 #[cold]
 fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
     let mut used = false;
@@ -235,6 +237,7 @@ fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
     Ok(())
 }
 
+/// Reports an op that uses the result of a `tcgen05.ld` before `tcgen05.wait::ld`.
 fn check_tmem_loads(warp: &Warp, op: &Op) -> Result<()> {
     let mut used = false;
     op.for_each_reg_slot(|slot| used |= warp.tensor_loads.contains(&slot));
@@ -250,6 +253,7 @@ pub(crate) fn missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow>
     (missing != 0).then_some(Flow::Wait(Wait::Lanes { missing }))
 }
 
+/// Executes `selp`. A lane's result is undefined if its predicate or its selected source is undefined.
 fn execute_select(warp: &mut Warp, mask: u32, dst: RegSlot, yes: RegSlot, no: RegSlot, predicate: RegSlot) {
     let chosen = mask_of(warp.read(predicate));
     let (a, b) = (warp.read(yes), warp.read(no));

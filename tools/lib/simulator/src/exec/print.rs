@@ -12,7 +12,7 @@ const STRING_LIMIT: u64 = 1 << 16;
 const PRINT_LIMIT: usize = 64 << 20;
 
 impl Machine<'_> {
-    /// Prints for one lane. Returns the number of printed arguments.
+    /// Executes `vprintf` for one lane. Returns the number of printed arguments.
     pub(super) fn vprintf(&mut self, warp: &Warp, lane: usize, format: u64, arguments: u64) -> Result<u64> {
         let format = self.read_string(warp, lane, format)?;
         let mut argument_address = arguments;
@@ -52,6 +52,7 @@ impl Machine<'_> {
         Ok(printed)
     }
 
+    /// Reads an argument of `vprintf` from the argument buffer.
     fn read_argument(&mut self, warp: &Warp, lane: usize, address: u64, bytes: u64) -> Result<u64> {
         let mut value = [0; 8];
         for (index, byte) in value.iter_mut().enumerate().take(bytes as usize) {
@@ -59,6 +60,7 @@ impl Machine<'_> {
         }
         Ok(u64::from_le_bytes(value))
     }
+    /// Reads a byte that `vprintf` accesses: local memory of the lane, or global memory.
     fn read_byte(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<u8> {
         let local = self.program.local_bytes;
         match address >> 32 << 32 {
@@ -71,6 +73,7 @@ impl Machine<'_> {
             _ => Ok(self.global.read(address, 1)?[0]),
         }
     }
+    /// Reads a string up to its terminating zero.
     fn read_string(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         for offset in 0..STRING_LIMIT {
@@ -120,6 +123,7 @@ fn format_conversion(directive: &[u8], conversion: u8, value: u64, bytes: u64) -
     }
 }
 
+/// Formats a number for the conversions `%e` and `%g`.
 fn format_scientific(conversion: u8, value: f64, precision: usize) -> String {
     let exponential = |digits: usize| {
         let text = format!("{value:.digits$e}");

@@ -8,6 +8,8 @@ use crate::machine::{Delivery, Machine};
 use crate::program::{Op, RegSlot};
 use crate::warp::Warp;
 
+/// Executes an op that copies, packs or unpacks registers. The destination inherits the undefined lanes and the fence state of the
+/// source.
 pub(super) fn execute_copy(warp: &mut Warp, mask: u32, op: &Op) {
     match op {
         Op::Move { dst, src } => {

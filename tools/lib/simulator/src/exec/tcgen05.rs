@@ -19,12 +19,14 @@ use std::ops::Range;
 /// Limit on the stores in flight per warp. If a warp exceeds it, all its stores complete.
 const MAX_OPEN_STORES: usize = 256;
 
-/// A copy from shared memory to tensor memory.
+/// A `tcgen05.cp` copy from shared memory to tensor memory.
 #[derive(Clone, Debug)]
 pub(crate) struct TmemCopy {
     cta: usize,
     cta_pair: bool,
+    /// The TMEM address of the destination.
     to: u32,
+    /// The matrix descriptor of the source.
     from: u64,
     shape: CopyShape,
 }
@@ -34,10 +36,12 @@ pub(crate) struct TmemCopy {
 pub(crate) struct TmemTransfer {
     pc: u32,
     address: u32,
+    /// The values to store, one for each source register; empty for a load.
     values: Vec<Lanes>,
 }
 
 impl Machine<'_> {
+    /// Executes a `tcgen05` instruction.
     pub(super) fn execute_tcgen05(
         &mut self,
         cluster: &mut Cluster,
@@ -114,6 +118,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
+    /// Executes `tcgen05.alloc`. The warp waits until enough columns are free.
     fn tensor_allocate(
         &mut self,
         cluster: &mut Cluster,
@@ -129,16 +134,17 @@ impl Machine<'_> {
         let columns = uniform_value(warp, columns, "a size")?;
         let lane_addresses = checked_lane_addresses(warp, mask, address, Space::SharedCta, 4)?;
         let (_, result) = shared_location(cluster, cta, lane_addresses[0] as u32)?;
-        let state = &mut cluster.ctas[cta];
-        let Some(start) = state.tmem.allocate(columns)? else {
+        let cta_state = &mut cluster.ctas[cta];
+        let Some(start) = cta_state.tmem.allocate(columns)? else {
             return Ok(Flow::Wait(Wait::Asynchronous { awaited: "free columns of tensor memory" }));
         };
         cluster.happens_before.check_write(self.actor(cta, warp), cta, result, 4)?;
         cluster.happens_before.reset_tmem_columns(cta, start..start + columns);
-        state.shared.write(result, &start.to_le_bytes(), warp.index)?;
+        cta_state.shared.write(result, &start.to_le_bytes(), warp.index)?;
         Ok(Flow::Next)
     }
 
+    /// Executes `tcgen05.ld` or `tcgen05.st`.
     fn tensor_access(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, pc: u32, op: &Op) -> Result<Flow> {
         if let Some(flow) = require_whole_warp(warp, mask)? {
             return Ok(flow);
@@ -210,12 +216,12 @@ impl Machine<'_> {
     fn complete_stores(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp) -> Result<()> {
         for access in std::mem::take(&mut warp.tensor_stores) {
             let op = &self.program.code[access.pc as usize].op;
-            let state = &mut cluster.ctas[cta];
+            let cta_state = &mut cluster.ctas[cta];
             for_each_cell(op, &access, |_, _, (lane, _), column| {
-                state.tmem.mark_store(lane, column, false);
+                cta_state.tmem.mark_store(lane, column, false);
                 Ok(())
             })?;
-            self.complete_transfer(state, warp, &access)?;
+            self.complete_transfer(cta_state, warp, &access)?;
         }
         Ok(())
     }
@@ -247,24 +253,25 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Performs an issued `tcgen05.cp`: copies rows from shared memory to tensor memory.
     pub(crate) fn perform_tmem_copy(&mut self, cluster: &mut Cluster, tmem_copy: &TmemCopy, actor: Actor) -> Result<()> {
         if self.options.delivery == Delivery::Late {
             tmem_copy.set_in_flight(cluster, false)?;
         }
         let descriptor = Descriptor::decode_tcgen05(tmem_copy.from)?;
         for cta in tmem_copy.ctas() {
-            let state = &mut cluster.ctas[cta];
+            let cta_state = &mut cluster.ctas[cta];
             let (rows, bytes) = tmem_copy.shape.rows_and_bytes();
             for row in 0..rows {
                 for offset in (0..bytes).step_by(16) {
                     let address = descriptor.chunk_address(Major::K, row as u32, offset);
                     cluster.happens_before.check_read(actor, cta, address, 16)?;
-                    let chunk = state.shared.read_async(address, 16, actor, &state.proxy_fence_times)?.to_vec();
+                    let chunk = cta_state.shared.read_async(address, 16, actor, &cta_state.proxy_fence_times)?.to_vec();
                     for (index, word) in chunk.chunks_exact(4).enumerate() {
                         let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
                         let column = (tmem_copy.to & 0xffff) + offset / 4 + index as u32;
                         for lane in tmem_copy.shape.lanes_of_row(row) {
-                            state.tmem.write((tmem_copy.to >> 16) as usize + lane, column, value)?;
+                            cta_state.tmem.write((tmem_copy.to >> 16) as usize + lane, column, value)?;
                         }
                     }
                 }
@@ -275,9 +282,11 @@ impl Machine<'_> {
 }
 
 impl TmemCopy {
+    /// Returns the CTAs of the cluster to whose tensor memory the copy writes.
     fn ctas(&self) -> Range<usize> {
         self.cta..self.cta + if self.cta_pair { 2 } else { 1 }
     }
+    /// Checks that no other access to the destination is concurrent with the copy.
     fn check_order(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
         let first_column = self.to & 0xffff;
         let columns = first_column..first_column + self.shape.rows_and_bytes().1 / 4;
@@ -322,7 +331,8 @@ impl CopyShape {
     }
 }
 
-/// Calls `f(register, thread, (lane, half), column)` for every cell of a load or store.
+/// Calls `f(register, thread, (lane, half), column)` for every 32-bit TMEM cell that a load or store accesses. `half` is the half
+/// of a packed register that the cell exchanges.
 fn for_each_cell(op: &Op, access: &TmemTransfer, mut f: impl FnMut(usize, usize, (usize, u32), u32) -> Result<()>) -> Result<()> {
     let (shape, count, packed, split): (TmemShape, usize, bool, u32) = match op {
         Op::TmemLoad { shape, dst, packed, split, .. } => (*shape, dst.len(), *packed, *split),

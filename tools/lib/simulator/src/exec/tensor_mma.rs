@@ -25,18 +25,24 @@ const LANES_OF_WARP: usize = 32;
 pub(crate) struct IssuedTensorMma {
     cta: usize,
     cta_pair: bool,
+    /// Elements along K that share a scale.
     scale_block: u32,
+    /// The TMEM address of the accumulator.
     d: u32,
     a: OperandA,
+    /// The matrix descriptor of B.
     b: u64,
     idesc: InstructionDescriptor,
+    /// The TMEM addresses of the scales of A and B.
     scales: Option<(u32, u32)>,
     /// Bit masks of the TMEM lanes that keep their old values.
     disabled_lanes: Vec<u32>,
     accumulate: bool,
+    /// The MMA divides the old accumulator by `2^scale_input_d`.
     scale_input_d: u32,
 }
 
+/// The position of operand A: a matrix descriptor for shared memory, or a TMEM address.
 #[derive(Clone, Copy, Debug)]
 enum OperandA {
     Shared(u64),
@@ -55,7 +61,9 @@ struct InstructionDescriptor {
     transpose_a: bool,
     transpose_b: bool,
     negate: bool,
+    /// The type of a scale.
     scale: MmaElement,
+    /// The byte of a TMEM word that holds the first scale of A, and of B.
     scale_a: u32,
     scale_b: u32,
 }
@@ -78,6 +86,7 @@ struct SharedMemoryReader<'a> {
     actor: Actor,
 }
 
+/// Returns the element format for an operand type code of the instruction descriptor.
 fn element_format(kind: TensorKind, code: u32) -> Result<ElementFormat> {
     let unsupported_type =
         || Fault::new("SIM082", format!("the instruction descriptor has operand type {code}, which this kind does not support"));
@@ -105,6 +114,7 @@ fn element_format(kind: TensorKind, code: u32) -> Result<ElementFormat> {
 }
 
 impl InstructionDescriptor {
+    /// Decodes the 32-bit instruction descriptor of a `tcgen05.mma`.
     fn decode(kind: TensorKind, bits: u32) -> Result<InstructionDescriptor> {
         let field = |from: u32, count: u32| bits >> from & ((1 << count) - 1);
         let scaled = matches!(kind, TensorKind::Mxf8f6f4 | TensorKind::Mxf4);
@@ -155,6 +165,7 @@ fn unpack(elements: ElementFormat, chunk: &[u8], mut put: impl FnMut(usize, u64)
 }
 
 impl Machine<'_> {
+    /// Issues a `tcgen05.mma`: reads its operands from registers and adds it to the work in flight.
     pub(super) fn issue_tensor_mma(
         &mut self,
         cluster: &mut Cluster,
@@ -210,6 +221,7 @@ impl Machine<'_> {
         self.submit(cluster, Pending { actor, action: Action::Mma(Box::new(mma)) })
     }
 
+    /// Performs an issued MMA: reads the operands and updates the accumulator in tensor memory.
     pub(crate) fn perform_mma(&mut self, cluster: &mut Cluster, mma: &IssuedTensorMma, actor: Actor) -> Result<()> {
         if self.options.delivery == Delivery::Late {
             mma.set_in_flight(cluster, false)?;
@@ -242,10 +254,11 @@ impl Machine<'_> {
 }
 
 impl IssuedTensorMma {
+    /// Returns the CTAs of the cluster in whose tensor memory the accumulator is.
     fn ctas(&self) -> Range<usize> {
         self.cta..self.cta + if self.cta_pair { 2 } else { 1 }
     }
-    /// Records the MMA's accesses to tensor memory for the happens-before analysis.
+    /// Checks that the MMA's accesses to tensor memory are ordered after earlier conflicting accesses, and records them.
     fn check_order(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
         let (d, a) = self.tmem_columns();
         for cta in self.ctas() {
@@ -321,6 +334,7 @@ impl IssuedTensorMma {
         Ok(())
     }
 
+    /// Reads an operand from shared memory. Calls `put` with the position and the value of each element.
     fn read_shared(
         &self,
         source: SharedMemoryReader,

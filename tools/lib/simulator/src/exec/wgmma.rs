@@ -29,7 +29,7 @@ pub(crate) struct IssuedWgmma {
     accumulate: bool,
 }
 
-/// An operation on accumulators, in program order.
+/// An operation on accumulators that executes when its MMA group completes: an MMA, or a copy of an accumulator register.
 #[derive(Clone, Debug)]
 enum AccumulatorStep {
     Mma(IssuedWgmma),
@@ -109,6 +109,7 @@ fn mark_steps(program: &Program, warp: &mut Warp, steps: &[AccumulatorStep], in_
 }
 
 impl Machine<'_> {
+    /// Issues a `wgmma.mma_async`. All lanes of the warp must execute it together.
     pub(super) fn execute_wgmma(
         &mut self,
         cluster: &mut Cluster,
@@ -165,6 +166,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
+    /// Executes `wgmma.commit_group`: closes the group of the MMAs that the warp has issued.
     pub(super) fn wgmma_commit(&mut self, warp: &mut Warp) {
         let group = std::mem::take(&mut warp.mmas.open);
         // Leading groups without MMAs are complete.
@@ -173,6 +175,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Executes `wgmma.wait_group`: completes all groups except the last `max_open`.
     pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, max_open: u32) -> Result<Flow> {
         let program = self.program;
         if let Some(wait) = missing_warps(cluster, cta, warp, max_open) {
@@ -220,12 +223,12 @@ impl Machine<'_> {
         issued: &IssuedWgmma,
     ) -> Result<()> {
         let (n, k) = (op.n, op.k);
-        let state = &cluster.ctas[cta];
+        let cta_state = &cluster.ctas[cta];
         let actor = self.actor(cta, warp);
         let order = &mut cluster.happens_before;
         let mut read = |address: u32| {
             order.check_read(actor, cta, address, 16)?;
-            state.shared.read_async(address, 16, actor, &state.proxy_fence_times)
+            cta_state.shared.read_async(address, 16, actor, &cta_state.proxy_fence_times)
         };
         let bytes = op.element_bytes as usize;
         let mut a = vec![0.0; M * k];

@@ -41,6 +41,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     change_count
 }
 
+/// Folds an op, if a fold applies.
 fn fold_op(edit: &mut Edit<'_>, op: OpId) {
     let kind = edit.resolved_op(op);
     let Op::Core(core) = kind else {
@@ -62,6 +63,7 @@ fn fold_op(edit: &mut Edit<'_>, op: OpId) {
     }
 }
 
+/// Returns the replacement of an op whose result is a tile, if a fold applies.
 fn fold_tile_op(edit: &mut Edit<'_>, op: OpId, result: Value, core: &Core) -> Option<Folded> {
     let (elem, shape) = edit.ty(result).tile().map(|(elem, shape)| (elem, shape.clone()))?;
     let typed_op = TypedOp { op, elem, shape };
@@ -81,6 +83,7 @@ impl TypedOp {
     }
 }
 
+/// The replacement by a constant with these bits in every element.
 fn fold_to_splat(bits: u64) -> Folded {
     Folded::Op(Core::Constant { value: Dense::Splat(bits) })
 }
