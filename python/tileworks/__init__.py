@@ -20,8 +20,9 @@ processes.
 """
 from ._compare import Comparison, compare
 from ._debug import debug
-from ._errors import CheckError, CompileError, Diagnostic, RunError, TileworksError, TimeLimitError
+from ._errors import CheckError, CompileError, Diagnostic, Resource, RunError, TileworksError, TimeLimitError
 from ._launch import Run, launch
+from ._library import LibraryOutput, compile_in_process
 from ._program import STAGES, Program, Stage, compile
 from ._sweep import sweep
 from ._timing import Timing, time
@@ -37,9 +38,11 @@ __all__ = [
            "Comparison",
            "CompileError",
            "Diagnostic",
+           "LibraryOutput",
            "Page",
            "Prediction",
            "Program",
+           "Resource",
            "Run",
            "RunError",
            "Stage",
@@ -49,6 +52,7 @@ __all__ = [
            "TuningResult",
            "compare",
            "compile",
+           "compile_in_process",
            "debug",
            "launch",
            "sweep",

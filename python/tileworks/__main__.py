@@ -1,5 +1,5 @@
-"""The command `tileworks`: runs programs for a GPU on the CPU, runs sweeps on several machines, and compares a kernel with the code of
-NVIDIA's compiler."""
+"""The command `tileworks`: runs programs for a GPU on the CPU, exports kernels for build systems, runs sweeps on several machines, and
+compares a kernel with the code of NVIDIA's compiler."""
 from __future__ import annotations
 
 import argparse
@@ -32,6 +32,14 @@ def main(args: list[str] | None = None) -> int:
     compare.add_argument("--reference", metavar="DIR", help="the folder with NVIDIA's tileiras and ptxas [default: $REFERENCE]")
     compare.add_argument("--allow-native", action="store_true", help="run the host code of NVIDIA's cubin, which makes its tensor maps")
     compare.add_argument("--ptx", metavar="DIR", help="a folder for ours.ptx and theirs.ptx")
+    export = subparsers.add_parser("export", help="write the bytecode of a cuTile Python kernel",
+                                   description="Writes the bytecode of a kernel in the table `tileworks_exports` of a Python file. The table "
+                                               "maps a name to a pair: the kernel, and arguments like those of its launch.")
+    export.add_argument("file", help="the Python file")
+    export.add_argument("kernel", help="the name of the kernel in the table")
+    export.add_argument("--gpu-name", default="sm_80", metavar="TARGET", help="the target for which cuTile checks the kernel [default: sm_80]")
+    export.add_argument("--depfile", metavar="FILE", help="write the imported Python files to this depfile for make and ninja")
+    export.add_argument("-o", dest="output", required=True, metavar="FILE", help="the bytecode file")
     run = subparsers.add_parser("run", help="run a program for a GPU on the CPU",
                                 description="Runs a command and its children with a CUDA driver that executes kernels on the CPU. Kernels are "
                                             "those that cuTile and other clients compile during the run, and PTX. Prints a summary.")
@@ -46,10 +54,17 @@ def main(args: list[str] | None = None) -> int:
     run.add_argument("arguments", nargs="+", metavar="COMMAND", help="the command and its arguments, after `--`")
     given = parser.parse_args(args)
     try:
-        return {"sweep": _sweep, "compare": _compare, "run": _run}[given.command](given)
+        return {"sweep": _sweep, "compare": _compare, "export": _export, "run": _run}[given.command](given)
     except (TileworksError, OSError) as error:
         print(f"tileworks: error: {error}", file=sys.stderr)
         return 1
+
+
+def _export(given: argparse.Namespace) -> int:
+    from ._export import export
+
+    export(given.file, given.kernel, target=given.gpu_name, output=given.output, depfile=given.depfile)
+    return 0
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -8,6 +8,22 @@ import re
 
 
 @dataclasses.dataclass(frozen=True)
+class Resource:
+    """A resource of the target that a kernel exceeds.
+
+    Attributes:
+        kind: `shared-memory` or `parameters` (bytes), `tensor-memory` (columns), `registers`, or `instructions`.
+        needed: The amount that the kernel needs.
+        available: The amount that the target has.
+        hint: The option or hint that causes the need or the limit, such as `stages=8`, or None.
+    """
+    kind: str
+    needed: int
+    available: int
+    hint: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Diagnostic:
     """One error or warning of a tool.
 
@@ -19,6 +35,7 @@ class Diagnostic:
         line: Line in that file, or None.
         column: Column in that line, or None.
         notes: More lines that belong to the diagnostic.
+        resource: The resource that the kernel exceeds, or None.
     """
     severity: str
     code: str
@@ -27,6 +44,7 @@ class Diagnostic:
     line: int | None = None
     column: int | None = None
     notes: tuple[str, ...] = ()
+    resource: Resource | None = None
 
     @staticmethod
     def read(line: str) -> Diagnostic | None:
@@ -45,7 +63,9 @@ class Diagnostic:
         # The message of a failed kernel assertion starts with its location, as on a GPU.
         if file is None and (output := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
             file, at, message = output[1], int(output[2]), output[3]
-        return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())))
+        exceeded = data.get("resource")
+        resource = Resource(exceeded["kind"], exceeded["needed"], exceeded["available"], exceeded.get("hint")) if exceeded else None
+        return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())), resource)
 
     def __str__(self) -> str:
         text = f"{self.message} [{self.code}]"

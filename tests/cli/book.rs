@@ -82,7 +82,7 @@ fn run_page(name: &str, page: &str) {
     let (root, tools, python) = (root().display(), tools_folder().display(), root().join(".toolkit/python/bin"));
     // Files that the pages use: a kernel, several kernels, and a client program.
     let setup_commands = format!(
-        "cp '{root}/tests/run/matmul_f16/kernel.tileirbc' k.tileirbc; cp -r '{root}/examples' .; cp -r examples/kernels .; ln -s '{root}/scripts' .
+        "cp '{root}/tests/run/matmul_f16/kernel.tileirbc' k.tileirbc; cp -r '{root}/examples' .; cp -r examples/kernels .; ln -s '{root}/scripts' '{root}/packages' .
         cat > program.py <<'P'\nimport subprocess\nsubprocess.run(['tileiras', 'k.tileirbc', '--gpu-name', 'sm_90', '-o', 'k.cubin'], check=True)\nP"
     );
     assert_eq!(shell(folder.path(), &setup_commands).code, Some(0));
@@ -121,6 +121,19 @@ fn run_page(name: &str, page: &str) {
             "ninja" => {
                 write_block("build.ninja");
                 run("ninja".into(), &block_name);
+            }
+            // The example project has these commands.
+            "cmake" => {
+                let project = read_text(&tests::root().join("examples/library/CMakeLists.txt"));
+                assert!(project.contains(&code), "{name}, {block_name}examples/library has other commands");
+            }
+            "c" => {
+                write_block("block.c");
+                let compile = format!(
+                    "ln -sf '{tools}/libtileworks.so' libtileworks.so.1; cc -Wall -Werror -I '{root}/packages/libtileworks/include' block.c \
+                     -L '{tools}' -ltileworks -o block; LD_LIBRARY_PATH=. TILEWORKS_TOOLS='{tools}' ./block k.tileirbc"
+                );
+                run(compile, &block_name);
             }
             // The first line names the file.
             "starlark" => write_block(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),

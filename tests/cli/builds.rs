@@ -1,11 +1,12 @@
 //! The examples for build systems: a second build does nothing, and touching one kernel rebuilds only that kernel.
 
 use crate::check_stages_are_current;
+use crate::driver::install_executable;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
-use tests::{Ran, path_with_tools, root, run_to_end, temporary_folder};
+use tests::{Ran, copy_of, path_with_tools, root, run_to_end, shell, temporary_folder, tool};
 
 fn copy_of_examples() -> tempfile::TempDir {
     let folder = temporary_folder();
@@ -83,5 +84,106 @@ fn ninja_builds_what_changed() {
     check_rebuilds("ninja");
 }
 
-pub(crate) const TESTS: &[(&str, fn())] =
-    tests::tests![make_builds_what_changed, cmake_builds_what_changed, ninja_builds_what_changed,];
+/// A copy of examples/library, and a toolkit whose ptxas is a script, so that the test can touch it.
+struct LibraryProject {
+    folder: tempfile::TempDir,
+}
+
+impl LibraryProject {
+    fn new() -> LibraryProject {
+        check_stages_are_current();
+        let folder = copy_of(&root().join("examples/library"));
+        let toolkit = folder.path().join("toolkit");
+        fs::create_dir_all(toolkit.join("bin")).unwrap();
+        fs::create_dir_all(toolkit.join("nvvm/libdevice")).unwrap();
+        let [ptxas, libdevice] =
+            [common::toolkit::ptxas(), common::toolkit::libdevice()].map(|found| found.unwrap().path.canonicalize().unwrap());
+        fs::write(folder.path().join("script"), format!("#!/bin/sh\nexec '{}' \"$@\"\n", ptxas.display())).unwrap();
+        install_executable(&folder.path().join("script"), &toolkit.join("bin/ptxas"));
+        std::os::unix::fs::symlink(libdevice, toolkit.join("nvvm/libdevice/libdevice.10.bc")).unwrap();
+        std::os::unix::fs::symlink(tool("libcuda.so"), folder.path().join("libcuda.so.1")).unwrap();
+        LibraryProject { folder }
+    }
+
+    fn run(&self, program: &Path, words: &[&str], environment: &[(&str, &str)]) -> Ran {
+        let python = root().join(".toolkit/python/bin");
+        let mut path = vec![python];
+        path.extend(std::env::split_paths(&path_with_tools()));
+        let mut command = Command::new(program);
+        command.args(words).current_dir(self.folder.path()).env("PATH", std::env::join_paths(path).unwrap());
+        command.env("PYTHONPATH", root().join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("CUDA_ROOT", self.folder.path().join("toolkit")).env("LD_LIBRARY_PATH", self.folder.path());
+        command.envs(environment.iter().copied());
+        let ran = run_to_end(command, b"");
+        assert_eq!(ran.code, Some(0), "{words:?}: {}{}", ran.text(), ran.stderr);
+        ran
+    }
+
+    /// Builds the project with ninja. Returns what was exported and compiled.
+    fn build(&self) -> Vec<String> {
+        let ran = self.run(&root().join(".toolkit/python/bin/cmake"), &["--build", "out"], &[]);
+        let text = ran.text();
+        let actions = text.lines().filter_map(|line| line.split_once("] ")).map(|(_, action)| action);
+        let mut actions: Vec<String> = actions
+            .filter(|action| action.starts_with("Exporting") || action.starts_with("Compiling"))
+            .filter_map(|action| action.split(' ').nth(1).map(str::to_string))
+            .collect();
+        actions.sort();
+        actions
+    }
+}
+
+/// The library of the example has code for four targets, and the program loads it on each of these devices. A change of a kernel, of
+/// an imported Python file, or of ptxas compiles what depends on it.
+fn the_cmake_package_builds_what_changed() {
+    let project = LibraryProject::new();
+    let package = format!("-DTileworks_DIR={}", root().join("packages/cmake").display());
+    let driver = format!("-DTILEWORKS_TILEIRAS={}", tool("tileiras").display());
+    project.run(&root().join(".toolkit/python/bin/cmake"), &["-B", "out", "-G", "Ninja", &package, &driver], &[]);
+    assert_eq!(project.build(), ["scale.o", "scale.tileirbc", "vadd.o"]);
+    for device in ["sm_80", "sm_90", "sm_100", "sm_120"] {
+        let ran = project.run(&project.folder.path().join("out/add"), &[], &[("TILEWORKS_DEVICE", device)]);
+        assert_eq!(ran.text(), "1024 elements are right\n", "{device}: {}", ran.stderr);
+    }
+    let nothing: [&str; 0] = [];
+    assert_eq!(project.build(), nothing, "a second run does nothing");
+    touch(&project.folder.path().join("vadd.tileirbc"));
+    assert_eq!(project.build(), ["vadd.o"]);
+    fs::write(project.folder.path().join("tiles.py"), "TILE = 128\n").unwrap();
+    assert_eq!(project.build(), ["scale.o", "scale.tileirbc"]);
+    touch(&project.folder.path().join("toolkit/bin/ptxas"));
+    assert_eq!(project.build(), ["scale.o", "vadd.o"]);
+    assert_eq!(project.build(), nothing, "a run after that does nothing");
+}
+
+/// The project of docs/build-systems.md, if Meson is installed.
+fn the_meson_file_builds_what_changed() {
+    check_stages_are_current();
+    if shell(root(), "command -v meson").code != Some(0) {
+        return;
+    }
+    let folder = temporary_folder();
+    let page = fs::read_to_string(root().join("docs/build-systems.md")).unwrap();
+    let start = page.find("project('app'").expect("the page has the project");
+    let project = &page[start..start + page[start..].find("```").expect("a block ends")];
+    fs::write(folder.path().join("meson.build"), project).unwrap();
+    let program =
+        "#include \"vadd.h\"\nint main(void) { return vadd_fatbin_size == 0 || vadd_fatbin_kernels[0].code_count != 2; }\n";
+    fs::write(folder.path().join("app.c"), program).unwrap();
+    fs::copy(root().join("tests/run/vadd/kernel.tileirbc"), folder.path().join("vadd.tileirbc")).unwrap();
+    fs::create_dir(folder.path().join("tileworks")).unwrap();
+    fs::copy(root().join("packages/meson/meson.build"), folder.path().join("tileworks/meson.build")).unwrap();
+    shell(folder.path(), "meson setup build && ninja -C build && build/app").ok("the first build");
+    let rebuild = || String::from_utf8(shell(folder.path(), "ninja -C build").ok("a build")).unwrap();
+    assert!(rebuild().contains("no work to do"));
+    touch(&folder.path().join("vadd.tileirbc"));
+    assert!(rebuild().contains("vadd-kernel") && rebuild().contains("no work to do"));
+}
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    make_builds_what_changed,
+    cmake_builds_what_changed,
+    ninja_builds_what_changed,
+    the_cmake_package_builds_what_changed,
+    the_meson_file_builds_what_changed,
+];

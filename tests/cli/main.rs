@@ -1,5 +1,6 @@
 //! The command lines: conventions of every tool, and the driver against NVIDIA's.
 
+mod ahead_of_time;
 mod book;
 mod builds;
 mod check_bounds;
@@ -12,10 +13,12 @@ mod environment;
 mod gpu;
 mod host_objects;
 mod launches;
+mod library;
 mod optimisation_effects;
 mod probes;
 mod producer;
 mod reported_faults;
+mod resources;
 mod scripts;
 mod sweeps;
 mod tensor_maps;
@@ -57,6 +60,7 @@ fn make_stage_files(folder: &Path) {
 fn main() -> ExitCode {
     let mut suite = Suite::new();
     let clients = &[Need::Clients, Need::Ptxas];
+    suite.functions_with(&[Need::Ptxas], "ahead_of_time/", ahead_of_time::TESTS);
     suite.functions_with(clients, "book/", book::TESTS);
     suite.functions_with(clients, "builds/", builds::TESTS);
     suite.functions("check_bounds/", check_bounds::TESTS);
@@ -69,9 +73,11 @@ fn main() -> ExitCode {
     suite.functions("gpu/", gpu::TESTS);
     suite.functions("host_objects/", host_objects::TESTS);
     suite.functions("launches/", launches::TESTS);
+    suite.functions_with(clients, "library/", library::TESTS);
     suite.functions_with(clients, "optimisation_effects/", optimisation_effects::TESTS);
     suite.functions("probes/", probes::TESTS);
     suite.functions("producer/", producer::TESTS);
+    suite.functions_with(&[Need::Ptxas], "resources/", resources::TESTS);
     suite.functions("scripts/", scripts::TESTS);
     suite.functions("sweeps/", sweeps::TESTS);
     suite.functions("tensor_maps/", tensor_maps::TESTS);

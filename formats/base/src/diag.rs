@@ -69,6 +69,36 @@ pub struct Diagnostic {
     /// The lines that [`Style::Reference`] prints instead of the message; empty if NVIDIA's tileiras prints the same message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<String>,
+    /// The resource that the kernel exceeds, if that is the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<Resource>,
+}
+
+/// A resource of the target that a kernel exceeds. An autotuner reads it instead of the message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resource {
+    pub kind: ResourceKind,
+    pub needed: u64,
+    pub available: u64,
+    /// The option or hint that causes the need or the limit, as `stages=8`; `None` if the program itself does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// The kinds of resources, each with the unit of its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResourceKind {
+    /// Bytes of a CTA.
+    SharedMemory,
+    /// TMEM columns of a CTA.
+    TensorMemory,
+    /// 32-bit registers of a thread.
+    Registers,
+    /// Bytes of a kernel's parameters.
+    Parameters,
+    /// Instructions of a thread.
+    Instructions,
 }
 
 /// The result of a reader, verifier or pass.
@@ -106,6 +136,7 @@ impl Diagnostic {
             place: None,
             notes: Vec::new(),
             reference: Vec::new(),
+            resource: None,
         })
     }
     pub fn invalid(code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
@@ -140,6 +171,18 @@ impl Diagnostic {
     }
     pub fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
         self.notes.push(note.into());
+        self
+    }
+    /// Names the resource that the kernel exceeds.
+    pub fn exceeds(mut self: Box<Self>, kind: ResourceKind, needed: u64, available: u64) -> Box<Self> {
+        self.resource = Some(Resource { kind, needed, available, hint: None });
+        self
+    }
+    /// Names the option or hint that causes the need or the limit of the resource.
+    pub fn caused_by(mut self: Box<Self>, hint: Option<String>) -> Box<Self> {
+        if let Some(resource) = &mut self.resource {
+            resource.hint = hint;
+        }
         self
     }
     pub fn exit_code(&self) -> u8 {

@@ -1,5 +1,5 @@
-//! The fatbin, the container of device code in a host program: a header, then entries. This module writes fatbins with one entry,
-//! which is a cubin.
+//! Writes and checks fatbins. A fatbin is the container of device code in a host program: a header, then an entry for each cubin or
+//! PTX module. The layout was observed in the output of NVIDIA's `fatbinary` 13.5.
 
 use base::diag::{Diagnostic, Result};
 use object::{Object, ObjectSection};
@@ -8,37 +8,119 @@ use object::{Object, ObjectSection};
 const MAGIC: u32 = 0xba55_ed50;
 const HEADER_BYTES: u16 = 16;
 const ENTRY_HEADER_BYTES: u32 = 0x40;
-/// The kind of an entry that holds a cubin.
+/// The header of a PTX entry has 16 more bytes, which refer to options for ptxas.
+const PTX_OPTIONS_BYTES: u32 = 16;
+const KIND_PTX: u16 = 1;
 const KIND_ELF: u16 = 2;
 /// The flags of an entry with 64-bit code for a Linux host.
 const FLAGS_LINUX: u64 = 0x11;
 /// The flags of an entry with 64-bit code for a Windows host.
 const FLAGS_WINDOWS: u64 = 0x41;
+const FLAG_ZSTD: u64 = 0x8000;
+/// Flags of code with architecture-specific (`sm_90a`) and family-specific (`sm_100f`) features.
+const FLAG_ARCHITECTURE_SPECIFIC: u64 = 0x10_0000;
+const FLAG_FAMILY_SPECIFIC: u64 = 0x20_0000;
 
-/// Returns a fatbin with one cubin. `architecture` is the number of the cubin's target, such as 90 for sm_90. `windows`: the host
-/// program is for Windows.
-pub fn wrap(cubin: &[u8], architecture: u32, windows: bool) -> Vec<u8> {
-    let padded_bytes = cubin.len().next_multiple_of(8);
-    let mut out = Vec::with_capacity(usize::from(HEADER_BYTES) + ENTRY_HEADER_BYTES as usize + padded_bytes);
+/// The contents of an entry.
+#[derive(Clone, Copy, Debug)]
+pub enum Code<'a> {
+    Cubin(&'a [u8]),
+    Ptx(&'a str),
+}
+
+/// An entry: code, and its target as in the PTX directive `.target`, such as `sm_90a`.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    pub target: &'a str,
+    pub code: Code<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Zstd,
+}
+
+/// The system of the host program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostSystem {
+    Linux,
+    Windows,
+}
+
+/// Returns a fatbin with these entries.
+pub fn write(entries: &[Entry], compression: Compression, system: HostSystem) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    for entry in entries {
+        write_entry(&mut body, entry, compression, system)?;
+    }
+    let mut out = Vec::with_capacity(usize::from(HEADER_BYTES) + body.len());
     out.extend(MAGIC.to_le_bytes());
     out.extend(1u16.to_le_bytes());
     out.extend(HEADER_BYTES.to_le_bytes());
-    out.extend((u64::from(ENTRY_HEADER_BYTES) + padded_bytes as u64).to_le_bytes());
-    let entry_start = out.len();
-    out.extend(KIND_ELF.to_le_bytes());
-    out.extend(0x0101u16.to_le_bytes());
-    out.extend(ENTRY_HEADER_BYTES.to_le_bytes());
+    out.extend((body.len() as u64).to_le_bytes());
+    out.extend(body);
+    Ok(out)
+}
+
+fn write_entry(out: &mut Vec<u8>, entry: &Entry, compression: Compression, system: HostSystem) -> Result<()> {
+    let (architecture, suffix_flag) = parse_target(entry.target)?;
+    let (kind, version, code) = match entry.code {
+        Code::Cubin(cubin) => (KIND_ELF, [8, 1], cubin.to_vec()),
+        // The text ends with NUL.
+        Code::Ptx(text) => (KIND_PTX, ptx_version(text)?, [text.as_bytes(), &[0]].concat()),
+    };
+    let packed = match compression {
+        Compression::Zstd => Some(ruzstd::encoding::compress_to_vec(&*code, ruzstd::encoding::CompressionLevel::Fastest)),
+        Compression::None => None,
+    };
+    let packed = packed.filter(|packed| packed.len() < code.len());
+    let (payload, packed_bytes, unpacked_bytes) = match &packed {
+        Some(packed) => (packed, packed.len() as u32, code.len() as u64),
+        None => (&code, 0, 0),
+    };
+    let options_bytes = if kind == KIND_PTX { PTX_OPTIONS_BYTES } else { 0 };
+    let padded_bytes = payload.len().next_multiple_of(8);
+    let system_flags = if system == HostSystem::Windows { FLAGS_WINDOWS } else { FLAGS_LINUX };
+    let flags = system_flags | suffix_flag | if packed.is_some() { FLAG_ZSTD } else { 0 };
+    out.extend([kind, 0x0101].iter().flat_map(|half| half.to_le_bytes()));
+    out.extend((ENTRY_HEADER_BYTES + options_bytes).to_le_bytes());
     out.extend((padded_bytes as u64).to_le_bytes());
-    out.resize(entry_start + 0x14, 0);
-    out.extend(ENTRY_HEADER_BYTES.to_le_bytes());
-    out.extend([8u16, 1].iter().flat_map(|version| version.to_le_bytes()));
-    out.extend(architecture.to_le_bytes());
-    out.resize(entry_start + 0x28, 0);
-    out.extend(if windows { FLAGS_WINDOWS } else { FLAGS_LINUX }.to_le_bytes());
-    out.resize(entry_start + ENTRY_HEADER_BYTES as usize, 0);
-    out.extend(cubin);
-    out.resize(entry_start + ENTRY_HEADER_BYTES as usize + padded_bytes, 0);
-    out
+    out.extend(packed_bytes.to_le_bytes());
+    out.extend(if options_bytes > 0 { ENTRY_HEADER_BYTES } else { 0 }.to_le_bytes());
+    out.extend(version.iter().flat_map(|half| half.to_le_bytes()));
+    out.extend([architecture, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+    out.extend([flags, 0, unpacked_bytes].iter().flat_map(|word| word.to_le_bytes()));
+    if options_bytes > 0 {
+        // The offset of the options, which are empty.
+        out.extend(u64::from(ENTRY_HEADER_BYTES + 8).to_le_bytes());
+        out.extend(0u64.to_le_bytes());
+    }
+    out.extend(payload);
+    out.resize(out.len() + padded_bytes - payload.len(), 0);
+    Ok(())
+}
+
+/// Returns the number in a target name, 90 for `sm_90a`, and the flag of its suffix.
+fn parse_target(target: &str) -> Result<(u32, u64)> {
+    let refuse = || Diagnostic::invalid("LNK021", format!("'{target}' is not a target that a fatbin can name"));
+    let number_start = target.find(|c: char| c.is_ascii_digit()).ok_or_else(refuse)?;
+    let name = &target[number_start..];
+    let (digits, flag) = match name.strip_suffix(['a', 'f']) {
+        Some(digits) if name.ends_with('a') => (digits, FLAG_ARCHITECTURE_SPECIFIC),
+        Some(digits) => (digits, FLAG_FAMILY_SPECIFIC),
+        None => (name, 0),
+    };
+    Ok((digits.parse().map_err(|_| refuse())?, flag))
+}
+
+/// Returns the minor and the major number of the PTX version.
+fn ptx_version(text: &str) -> Result<[u16; 2]> {
+    let version = text.lines().find_map(|line| line.trim_start().strip_prefix(".version")).and_then(|version| {
+        let (major, minor) = version.trim().split_once('.')?;
+        Some([minor.parse().ok()?, major.parse().ok()?])
+    });
+    version.ok_or_else(|| Diagnostic::invalid("LNK003", "the PTX for a fatbin has no .version line"))
 }
 
 /// Returns the cubins in a fatbin, in file order. `name` is the file's name in messages.
@@ -74,4 +156,53 @@ pub const WRAPPER_POINTER: u64 = 8;
 pub fn wrapper() -> Vec<u8> {
     let words = [0x4662_43b1u32, 1, 0, 0, 0, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = include_str!("../tests/embedded/k.ptx");
+
+    fn entries<'a>() -> [Entry<'a>; 2] {
+        [
+            Entry {
+                target: "sm_90a",
+                code: Code::Cubin(b"a cubin, in which several words are the same: words, words, words, words."),
+            },
+            Entry { target: "sm_80", code: Code::Ptx(TEXT) },
+        ]
+    }
+
+    /// `fatbinary --image3=kind=ptx,sm=80,file=k.ptx --compress=false` wrote the recorded file.
+    #[test]
+    fn an_uncompressed_entry_has_the_bytes_of_fatbinary() {
+        let written = write(&entries()[1..], Compression::None, HostSystem::Linux).expect("the target has a number");
+        assert_eq!(written, include_bytes!("../tests/embedded/plain.fatbin"));
+    }
+
+    #[test]
+    fn compressed_entries_read_back() {
+        for compression in [Compression::None, Compression::Zstd] {
+            let fatbin = write(&entries(), compression, HostSystem::Linux).expect("the targets have numbers");
+            assert_eq!(check(&fatbin), Ok(()));
+            let modules = crate::ptx(&fatbin, "k.fatbin").expect("it is complete");
+            assert_eq!(modules, [crate::Ptx { architecture: Some(80), text: TEXT.into() }]);
+            let Code::Cubin(cubin) = entries()[0].code else { unreachable!("the first entry is a cubin") };
+            let cubins = cubins(&fatbin, "k.fatbin").expect("it is complete");
+            assert!(cubins.len() == 1 && cubins[0].starts_with(cubin));
+            assert_eq!(write(&entries(), compression, HostSystem::Linux).expect("as before"), fatbin);
+        }
+    }
+
+    #[test]
+    fn suffixes_of_targets_are_flags() {
+        let flag = |target| parse_target(target).map_err(|error| error.code);
+        assert_eq!(flag("sm_80"), Ok((80, 0)));
+        assert_eq!(flag("sm_90a"), Ok((90, 0x10_0000)));
+        assert_eq!(flag("sm_100f"), Ok((100, 0x20_0000)));
+        for wrong in ["", "sm_", "sm_a", "sm_90aa"] {
+            assert_eq!(flag(wrong), Err("LNK021".to_string()), "{wrong}");
+        }
+    }
 }

@@ -1,13 +1,15 @@
 //! The cubin: a GPU's ELF file, as ptxas writes it.
 //!
-//! This crate reads a cubin's properties ([`read()`], [`print()`]) and wraps a cubin for linking into a host program ([`fatbin`]).
-//! [`ptx()`] finds PTX in a fatbin, host object or cubin. [`program`] embeds the program in a cubin, so that a CPU can execute its
-//! kernels. The crate generates no machine code; only ptxas does.
+//! This crate reads a cubin's properties ([`read()`], [`print()`]), puts cubins into a [`fatbin`], and writes an object file with a
+//! fatbin ([`write_link_object`]). [`ptx()`] finds PTX in a fatbin, host object or cubin. [`program`] embeds the program in a cubin,
+//! so that a CPU can execute its kernels. The crate generates no machine code; only ptxas does.
 
 mod embedded;
 pub mod fatbin;
+mod link_object;
 pub mod program;
 mod read;
 
 pub use embedded::{Ptx, is_fatbin, ptx};
+pub use link_object::{HostProcessor, write_link_object};
 pub use read::{Cubin, Kernel, Parameter, check, host_object, print, read};

@@ -35,6 +35,8 @@ pub struct Kernel {
     pub shared_bytes: u64,
     /// The CTA size that the kernel requires (`.reqntid`).
     pub required_threads: Option<[u32; 3]>,
+    /// The CTAs per cluster that the kernel requires (`.reqnctapercluster`).
+    pub cluster: Option<[u32; 3]>,
     /// The id of the source language (PTX `.language`): 7 is Tile IR.
     pub language: Option<u32>,
     /// The visible parameters, which the caller passes, in order.
@@ -57,6 +59,7 @@ mod attribute {
     pub(super) const PARAMETER: u8 = 0x17;
     pub(super) const PARAMETER_BYTES: u8 = 0x19;
     pub(super) const REGISTERS: u8 = 0x2f;
+    pub(super) const CTAS_PER_CLUSTER: u8 = 0x3d;
     pub(super) const PARAMETER_2: u8 = 0x45;
     pub(super) const LANGUAGE: u8 = 0x66;
 }
@@ -158,10 +161,8 @@ fn cubin_of_sections<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> 
 impl Kernel {
     fn add_attribute(&mut self, kind: u8, value: &[u8]) {
         match kind {
-            attribute::REQUIRED_THREADS => {
-                let cta_size = [0, 4, 8].map(|at| word(value, at).unwrap_or(1));
-                self.required_threads = Some(cta_size);
-            }
+            attribute::REQUIRED_THREADS => self.required_threads = Some(extents(value)),
+            attribute::CTAS_PER_CLUSTER => self.cluster = Some(extents(value)),
             attribute::LANGUAGE => self.language = word(value, 0),
             attribute::PARAMETER_BYTES => self.parameter_bytes = half(value, 0).unwrap_or(0),
             attribute::PARAMETER | attribute::PARAMETER_2 => {
@@ -188,7 +189,11 @@ fn parse_attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     parsed
 }
 
-/// The 32-bit number at an offset.
+/// Returns the three extents in the value of an attribute.
+fn extents(value: &[u8]) -> [u32; 3] {
+    [0, 4, 8].map(|at| word(value, at).unwrap_or(1))
+}
+
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
 }
@@ -217,6 +222,9 @@ pub fn print(cubin: &Cubin) -> String {
         );
         if let Some([x, y, z]) = kernel.required_threads {
             let _ = writeln!(out, "  threads {x} {y} {z}");
+        }
+        if let Some([x, y, z]) = kernel.cluster {
+            let _ = writeln!(out, "  cluster {x} {y} {z}");
         }
         if let Some(number) = kernel.language {
             let _ = writeln!(out, "  language {}", language_name(number));
@@ -250,6 +258,7 @@ mod tests {
             &[0x04, 0x45, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 4],
             &[0x03, 0x19, 12, 0],
             &[0x04, 0x10, 12, 0, 128, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0],
+            &[0x04, 0x3d, 12, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0],
             &[0x04, 0x99, 200, 0, 1],
         ]
         .concat();
@@ -262,7 +271,7 @@ mod tests {
             section(".nv.host", &[], 100),
         ];
         let text = print(&cubin_of_sections(&sections, |index| (index == 1).then_some("k")));
-        let expected = "cubin for (unknown), by (unknown)\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
+        let expected = "cubin for (unknown), by (unknown)\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  cluster 2 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
         assert_eq!(text, expected);
     }
 

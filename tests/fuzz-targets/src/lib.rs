@@ -28,6 +28,7 @@ const fn target(name: &'static str, form: Form, seeds: &'static [(&'static str, 
 /// All fuzz targets.
 pub const TARGETS: &[Target] = &[
     target("bytecode", Form::Bytes, &[("tests/run", "tileirbc")], readers::check_bytecode),
+    target("library", Form::Bytes, &[("tests/run", "tileirbc")], stages::check_library),
     target("text", Form::Lines, &[("tests/fault-injection", "tileir"), ("formats/tileir/tests/programs", "")], readers::check_text),
     target("tile", Form::Stage, &[("tests/run", "tile")], stages::check_tile),
     target("aa", Form::Stage, &[], stages::check_aa),

@@ -92,3 +92,14 @@ pub(crate) fn check_sched(bytes: &[u8]) {
     let result: std::result::Result<(), Box<Diagnostic>> = run_passes(tile_sched::PASSES, &mut file);
     let _ = result;
 }
+
+/// Checks that libtileworks returns a result for any input, without an internal error.
+pub(crate) fn check_library(bytes: &[u8]) {
+    // The stages up to `.sched` run in this process and need no executable.
+    let compilation = tileworks::Compilation::new(bytes).tools("/").option("gpu-name", "sm_90").option("emit", "sched");
+    let compiled = compilation.run();
+    let has_bug = compiled.diagnostics.iter().any(|diagnostic| diagnostic.code == "BUG001");
+    assert!(compiled.status != tileworks::Status::Internal && !has_bug, "{}", compiled.json);
+    assert_eq!(compiled.status == tileworks::Status::Ok, !compiled.output.is_empty());
+    assert!(compiled.status == tileworks::Status::Ok || !compiled.diagnostics.is_empty());
+}

@@ -11,7 +11,7 @@ use crate::ptxas::{Job, Ptxas};
 use crate::source::Source;
 use base::diag::{Diagnostic, Result};
 use common::{Session, toolkit};
-use cubin::fatbin;
+use cubin::fatbin::{self, Code, Compression, Entry, HostSystem};
 use std::path::Path;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -43,12 +43,12 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: 
         entries: &source.entries,
         memory: session.limits().memory_bytes(),
     };
-    let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&ptxas_job))?;
+    let assembled = session.timed("ptxas", |session| Ptxas(ptxas.path).assemble(&ptxas_job, session.control()))?;
     session.write_stderr(&assembled.command);
     match ptxas_job.options {
         "" => assembled.messages.iter().for_each(|line| session.write_stderr(line)),
         // With --ptxas-options, print the output of ptxas even without --verbose.
-        _ => assembled.messages.iter().for_each(|line| common::write_stderr(&format!("{line}\n"))),
+        _ => assembled.messages.iter().for_each(|line| session.print_stderr(&format!("{line}\n"))),
     }
     let cubin = match program {
         Some(path) => {
@@ -60,7 +60,9 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: 
     match emit {
         Emit::Cubin => Ok(cubin),
         Emit::Fatbin | Emit::HostObject => {
-            let fatbin = fatbin::wrap(&cubin, architecture_number(&source.chip)?, convention == Convention::Windows);
+            let system = if convention == Convention::Windows { HostSystem::Windows } else { HostSystem::Linux };
+            let entry = Entry { target: &source.chip, code: Code::Cubin(&cubin) };
+            let fatbin = fatbin::write(&[entry], Compression::None, system)?;
             Ok(if emit == Emit::Fatbin { fatbin } else { host::write_fatbin_object(machine, convention, &fatbin) })
         }
     }
@@ -73,10 +75,4 @@ fn parse_machine(name: &str) -> Result<Machine> {
         "aarch64" => Ok(Machine::Aarch64),
         other => Err(Diagnostic::unsupported("LNK020", format!("host code cannot be generated for {other}; pass --host-arch"))),
     }
-}
-
-/// Returns the number in a target name: 90 for `sm_90a`.
-fn architecture_number(chip: &str) -> Result<u32> {
-    let digits: String = chip.chars().filter(char::is_ascii_digit).collect();
-    digits.parse().map_err(|_| Diagnostic::invalid("LNK021", format!("'{chip}' is not a target that a fatbin can name")))
 }

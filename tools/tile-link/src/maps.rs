@@ -5,7 +5,7 @@
 //! parameters are relative to the first parameter.
 
 use base::Target;
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, ResourceKind, Result};
 use ptx::tensor_map::Recipe;
 use tensormap::Map;
 
@@ -53,10 +53,12 @@ impl KernelMaps {
         };
         let mut bank_end = bank_start;
         for param in &kernel.params {
-            let bytes = param.bytes().filter(|bytes| u64::from(bank_end - bank_start) + bytes <= MAX_PARAM_BYTES);
-            let Some(bytes) = bytes.map(|bytes| bytes as u32) else {
-                return unsupported(format!("its parameters up to '{}' take too many bytes", param.name));
-            };
+            let needed_bytes = u64::from(bank_end - bank_start).saturating_add(param.bytes().unwrap_or(u64::MAX));
+            if needed_bytes > MAX_PARAM_BYTES {
+                let refused = unsupported(format!("its parameters up to '{}' take too many bytes", param.name));
+                return refused.map_err(|error| error.exceeds(ResourceKind::Parameters, needed_bytes, MAX_PARAM_BYTES));
+            }
+            let bytes = param.bytes().unwrap_or(0) as u32;
             let align = if param.hidden { HIDDEN_PARAM_ALIGN } else { param.align.unwrap_or(1).max(param.ty.bytes()).max(1) };
             let at = bank_end.next_multiple_of(align);
             bank_end = at + bytes;

@@ -2,10 +2,14 @@
 //! file remains if `tile-link` is killed. ptxas ends with `tile-link`, so `--max-time` limits the time of ptxas too.
 
 use crate::source;
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, ResourceKind, Result};
+use common::Control;
 use common::child::{self, MemoryFile};
 use std::path::PathBuf;
 use std::process::Command;
+
+/// Maximum size of the messages of ptxas in a host process, in bytes.
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// The inputs of a ptxas run.
 pub(crate) struct Job<'a> {
@@ -38,13 +42,13 @@ pub(crate) struct Ptxas(pub(crate) PathBuf);
 impl Ptxas {
     /// Assembles the PTX. If ptxas is too old for the `.version` of the PTX, assembles it again with the highest version that
     /// ptxas supports.
-    pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
-        match self.run(job)? {
+    pub(crate) fn assemble(&self, job: &Job, control: Option<&Control>) -> Result<Assembled> {
+        match self.run(job, control)? {
             Ok(assembled) => Ok(assembled),
             Err(messages) => match highest_version(&messages) {
                 Some(version) => {
                     let text = lower_version(job.text, version);
-                    self.run(&Job { text: &text, ..*job })?.map_err(|messages| Self::failure(&messages))
+                    self.run(&Job { text: &text, ..*job }, control)?.map_err(|messages| Self::failure(&messages))
                 }
                 None => Err(Self::failure(&messages)),
             },
@@ -53,7 +57,7 @@ impl Ptxas {
 
     /// Runs ptxas once. The outer error is a failure to run ptxas; the inner error has the messages with which ptxas rejected the
     /// PTX.
-    fn run(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
+    fn run(&self, job: &Job, control: Option<&Control>) -> Result<Result<Assembled, Vec<String>>> {
         let io_error = |what: &str, error: std::io::Error| {
             Diagnostic::io("LNK012", format!("cannot {what}: {}", common::os_error_text(&error)))
         };
@@ -70,7 +74,10 @@ impl Ptxas {
         }
         command.args(job.options.split_whitespace());
         let command_line = format!("{command:?}");
-        let output = child::run_captured(&mut command, job.memory);
+        let output = match control {
+            Some(control) => child::run_cancellable(&mut command, &[], (job.memory, MAX_OUTPUT_BYTES), control),
+            None => child::run_captured(&mut command, job.memory),
+        };
         let output = output.map_err(|error| io_error(&format!("run {}", self.0.display()), error))?;
         let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.path().display().to_string();
@@ -89,9 +96,27 @@ impl Ptxas {
 
     /// Returns the error for PTX that ptxas rejects, with the messages of ptxas as notes.
     fn failure(messages: &[String]) -> Box<Diagnostic> {
-        let ptxas_failed = Diagnostic::io("LNK013", "ptxas failed");
+        let mut ptxas_failed = Diagnostic::io("LNK013", "ptxas failed");
+        if let Some((kind, needed, available)) = messages.iter().find_map(|line| exceeded_resource(line)) {
+            ptxas_failed = ptxas_failed.exceeds(kind, needed, available);
+        }
         messages.iter().filter(|line| !line.trim().is_empty()).fold(ptxas_failed, |diagnostic, line| diagnostic.note(line.as_str()))
     }
+}
+
+/// Parses a message of ptxas about a resource, such as `uses too much shared data (0x493e0 bytes, 0x38c00 max)`. Returns the
+/// resource, the needed and the available amount.
+fn exceeded_resource(line: &str) -> Option<(ResourceKind, u64, u64)> {
+    let (_, message) = line.split_once("uses too much ")?;
+    let (resource, amounts) = message.split_once(" (")?;
+    let kind = match resource {
+        "shared data" => ResourceKind::SharedMemory,
+        "parameter space" => ResourceKind::Parameters,
+        _ => return None,
+    };
+    let (needed, available) = amounts.split_once(" max)")?.0.split_once(" bytes, ")?;
+    let parse = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    Some((kind, parse(needed)?, parse(available)?))
 }
 
 /// Returns the highest PTX version that ptxas supports, if its messages reject the version of the PTX.
@@ -124,6 +149,16 @@ fn lower_version(text: &str, version: (u32, u32)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// ptxas 13.5 printed the first line.
+    #[test]
+    fn messages_about_resources_have_numbers() {
+        let line = "ptxas error   : Entry function 'k' uses too much shared data (0x493e0 bytes, 0x38c00 max)";
+        assert_eq!(exceeded_resource(line), Some((ResourceKind::SharedMemory, 0x493e0, 0x38c00)));
+        for other in ["ptxas error : uses too much shared data", "uses too much patience (0x1 bytes, 0x0 max)", "uses too much "] {
+            assert_eq!(exceeded_resource(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn ptx_for_an_older_ptxas_has_its_version_and_no_language() {

@@ -2,9 +2,11 @@
 //! explicit. [`PASSES`] canonicalise and clean up from O1 on. [`RECORD`] writes the table of facts. [`CHECK_BOUNDS`] adds
 //! assertions if `--check-bounds` requests them.
 
+mod command;
 mod convert;
 mod passes;
 
+pub use command::{ABOUT, Options, run};
 pub use passes::{CHECK_BOUNDS, PASSES, RECORD};
 
 use base::diag::Result;

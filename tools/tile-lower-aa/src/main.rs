@@ -1,49 +1,5 @@
-//! `tile-lower-aa`: makes memory explicit, then canonicalises and cleans up.
-
-use common::options::{CheckBounds, OptLevel};
-use common::{About, Session};
-use tile_lower_aa::{CHECK_BOUNDS, PASSES, RECORD, convert};
-
-const ABOUT: About = About {
-    name: "tile-lower-aa",
-    summary: "Lowers .tile (or the text or bytecode of a program) to .aa, with explicit memory",
-    examples: &[
-        ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "read from a pipe"),
-        ("tile-lower-aa -O0 k.tile --format=text", "print the unoptimised program as text"),
-    ],
-    passes: &common::pass_names::<_, { PASSES.len() + 3 }>(&["convert", CHECK_BOUNDS[0].name], PASSES, &[RECORD[0].name]),
-    writes_stage_files: true,
-};
-
-#[derive(clap::Args)]
-struct LowerOptions {
-    #[command(flatten)]
-    level: OptLevel,
-    #[command(flatten)]
-    bounds: CheckBounds,
-}
+//! The `tile-lower-aa` executable; see the library.
 
 fn main() -> std::process::ExitCode {
-    common::filter::<LowerOptions>(&ABOUT, lower)
-}
-
-fn lower(session: &mut Session, options: &LowerOptions) -> base::diag::Result<()> {
-    // Like every tool, this one also reads bytecode and its text form.
-    let source = session.input()?;
-    source.refuse_truncated()?;
-    let producer = session.producer();
-    let input = session.timed("decode", |_| tileir::import::open(&source.bytes, &source.name, &producer))?;
-    let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());
-    options.level.record_or_default(&mut envelope)?;
-    options.bounds.record(&mut envelope)?;
-    let is_optimised = envelope.options.opt_level() > 0;
-    let mut file = session.step("convert", || convert(&input.payload, envelope))?;
-    if file.envelope.options.flag("check-bounds") {
-        session.run(CHECK_BOUNDS, &mut file)?;
-    }
-    if is_optimised {
-        session.run(PASSES, &mut file)?;
-    }
-    session.run(RECORD, &mut file)?;
-    session.write(&file)
+    common::filter::<tile_lower_aa::Options>(&tile_lower_aa::ABOUT, tile_lower_aa::run)
 }

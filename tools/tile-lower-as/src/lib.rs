@@ -26,6 +26,7 @@ mod async_copy_non_mma_loads;
 mod clc_loops;
 mod cluster;
 mod cluster_fma_dots;
+mod command;
 mod convert;
 mod epilogue_subtiling;
 mod hoist_loads_above_reductions;
@@ -55,6 +56,8 @@ mod tma_stores;
 mod tmem_accumulator_chains;
 mod tmem_load_layouts;
 mod unify_vector_widths;
+
+pub use command::{ABOUT, Options, run};
 
 use base::diag::{Diagnostic, Result};
 use base::ir::Op;

@@ -9,7 +9,7 @@
 //! live at the same time. ptxas mostly keeps the order of instructions, so it spills the tile, and takes minutes.
 
 use crate::block_dag::{BlockDag, live_out};
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, ResourceKind, Result};
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
 use inkwell::llvm_sys::prelude::LLVMValueRef;
@@ -38,7 +38,7 @@ pub(crate) fn run(module: &Module<'_>, builder: &Builder<'_>) -> Result<()> {
                 "the code of '{name}' is too large: about {pressure} registers per thread are live at once, and ptxas takes \
                  minutes above {MAX_PRESSURE}; use smaller tiles"
             );
-            return Err(Diagnostic::unsupported("PX009", message));
+            return Err(Diagnostic::unsupported("PX009", message).exceeds(ResourceKind::Registers, pressure, MAX_PRESSURE));
         }
     }
     Ok(())

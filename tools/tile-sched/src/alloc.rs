@@ -11,7 +11,7 @@ use crate::partition::{self, ComputeGroups, FeatureChoice};
 use crate::resource_model::Machine;
 use crate::tma_pipelines;
 use crate::{latency_hints, tmem_alloc, tmem_pipelines, wgmma_in_flight};
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, ResourceKind, Result};
 use base::{Arena, Block, File, Loc, Target};
 use common::options;
 use core_dialect::rules::uses_clc;
@@ -69,15 +69,32 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             // ptxas prints this wording, and autotuners match it.
             let used = function.attrs.shared_bytes;
             let message = format!("'{}' uses too much shared data (0x{used:x} bytes, 0x{smem_limit:x} max)", function.name);
-            let error = Diagnostic::unsupported("SC100", message);
+            let hint = requested_stages.map(|stages| format!("stages={stages}"));
+            let error = Diagnostic::unsupported("SC100", message)
+                .exceeds(ResourceKind::SharedMemory, used.into(), smem_limit.into())
+                .caused_by(hint);
             return Err(error.at_loc(&file.envelope.debug, loc_of_largest_buffer(function)));
         }
+        check_tmem_allocation(function, target)
+            .map_err(|error| error.at_loc(&file.envelope.debug, loc_of_largest_buffer(function)))?;
     }
     Ok(())
 }
 
-/// The TMEM buffers that get two stages. An MMA warp then computes the next accumulator while threads load the current one.
-/// Threads store the next operand while an MMA reads the current one. A buffer gets two stages only if TMEM then still has columns
+/// Checks that one CTA can allocate the function's TMEM columns. The pass `occupancy` handles several CTAs.
+fn check_tmem_allocation(function: &Function, target: Target) -> Result<()> {
+    let max_columns = budget::tmem_columns(target, 1);
+    let Some(columns) = function.attrs.tensor.map(|tensor| tensor.columns).filter(|columns| *columns > max_columns) else {
+        return Ok(());
+    };
+    // Triton's back end for Tile IR matches this wording.
+    let message = format!("'{}': allocated tmem out of resource: {columns} vs {max_columns}", function.name);
+    let error = Diagnostic::unsupported("SC105", message);
+    Err(error.exceeds(ResourceKind::TensorMemory, columns.into(), max_columns.into()))
+}
+
+/// The TMEM buffers that get two stages. An MMA warp then computes the next accumulator while threads load the current one, and
+/// threads store the next operand while an MMA reads the current one. A buffer gets two stages only if TMEM then still has columns
 /// for every CTA that fits in shared memory. Accumulators come before operands.
 fn tmem_buffers_to_double(
     (function, groups): FunctionAndGroups<'_>,

@@ -9,6 +9,7 @@ mod barriers;
 mod bounds_check_versioning;
 mod buffer_accesses;
 mod check_schedule;
+mod command;
 mod graph;
 mod heap_and_print;
 mod hoisted_tma_loads;
@@ -39,6 +40,7 @@ mod wgmma_in_flight;
 
 use base::diag::{Diagnostic, Result};
 use base::{Arena, File, Target};
+pub use command::{ABOUT, Options, run};
 use common::Pass;
 use partition::FeatureChoice;
 use sched::{Function, FunctionAttrs, LoopSchedule, Module, Phase};

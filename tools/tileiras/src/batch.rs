@@ -3,6 +3,7 @@
 use crate::compile;
 use crate::failure::{DriverError, exit, style};
 use crate::pipeline::{Pipeline, is_cpu_module};
+use crate::targets::Plan;
 use base::diag::Style;
 use common::cl::{Parsed, dashed, parse_integer};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Job {
     pub(crate) input: String,
     pub(crate) output: String,
+    /// The targets of the output: one, or all for a fatbin.
+    pub(crate) targets: Vec<String>,
     /// The command line, reduced to this job's target and optimization level.
     pub(crate) parsed: Parsed,
 }
@@ -25,6 +28,9 @@ pub(crate) fn plan_jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Drive
         ("output-file", "names a single output, but --out-dir can produce several"),
         ("MF", "names a single depfile, but --out-dir can produce several; -MD writes one next to each output"),
         ("MT", "names a single target, but --out-dir can produce several"),
+        ("c-header", "names a single file, but --out-dir can produce several"),
+        ("symbol", "names a single fatbin, but --out-dir can produce several"),
+        ("print-cache-key", "prints a single key, but --out-dir can produce several outputs"),
         ("remarks-output-file", "names a single file, but --out-dir can produce several, each next to its output"),
     ] {
         if parsed.get(option).is_some() {
@@ -32,20 +38,25 @@ pub(crate) fn plan_jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Drive
         }
     }
     let configuration_error = |message| DriverError::new(exit::CONFIGURATION, message);
-    let steps =
-        Pipeline::load(parsed.get("pipeline")).and_then(|(pipeline, _)| pipeline.plan(parsed)).map_err(configuration_error)?;
-    let kind = match steps.last().map_or("cubin", |step| &step.writes) {
+    let plan = Pipeline::load(parsed.get("pipeline"))
+        .and_then(|(pipeline, _)| Plan::new(&pipeline, parsed))
+        .map_err(configuration_error)?;
+    let kind = match (plan.form, plan.steps().last().map_or("cubin", |step| &step.writes)) {
         _ if is_cpu_module(parsed) => "cubin",
-        "host-object" => "o",
-        kind => kind,
+        (Some(form), _) => form.extension(),
+        (None, "host-object") => "o",
+        (None, kind) => kind,
     };
+    // A fatbin has the code for all targets.
+    let all_targets = distinct_values(parsed, "gpu-name");
+    let targets = if plan.has_several_targets() { vec![None] } else { all_targets.clone() };
     let path_in_folder = |name: &str| Path::new(folder).join(name).to_string_lossy().into_owned();
     let levels = distinct_values(parsed, "opt-level");
     let mut jobs = Vec::new();
     let mut input_of_output: BTreeMap<String, &str> = BTreeMap::new();
     for input in &parsed.positional {
         let stem = Path::new(input).file_stem().unwrap_or_default().to_string_lossy();
-        for target in distinct_values(parsed, "gpu-name") {
+        for target in &targets {
             for level in &levels {
                 let mut name = stem.to_string();
                 name.extend(target.map(|target| format!(".{target}")));
@@ -61,7 +72,9 @@ pub(crate) fn plan_jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Drive
                 parsed.option_values.extend(target.map(|target| ("gpu-name", target.to_string())));
                 parsed.option_values.extend(level.map(|level| ("opt-level", level.to_string())));
                 parsed.option_values.push(("remarks-output-file", format!("{}.remarks.yaml", path_in_folder(&name))));
-                jobs.push(Job { input: input.clone(), output, parsed });
+                let targets = if plan.has_several_targets() { &all_targets[..] } else { std::slice::from_ref(target) };
+                let targets = targets.iter().flatten().map(|target| target.to_string()).collect();
+                jobs.push(Job { input: input.clone(), output, targets, parsed });
             }
         }
     }

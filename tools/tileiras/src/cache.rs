@@ -6,7 +6,7 @@
 
 use crate::compile::Compiled;
 use crate::failure::{DriverError, exit};
-use crate::pipeline::Step;
+use crate::targets::Plan;
 use common::cl::Parsed;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -17,6 +17,9 @@ use std::time::SystemTime;
 const MAGIC: &[u8] = b"tileworks cache 2\n";
 /// The size of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
+/// The files whose sizes count the lookups.
+const HITS: &str = "hits";
+const MISSES: &str = "misses";
 
 /// A cache folder and the limit of its size.
 pub(crate) struct Cache {
@@ -28,6 +31,10 @@ pub(crate) struct Cache {
 pub(crate) struct Key(blake3::Hash);
 
 impl Key {
+    /// The key as text.
+    pub(crate) fn hex(&self) -> String {
+        self.0.to_hex().to_string()
+    }
     /// A prefix of the key for messages.
     pub(crate) fn hex_prefix(&self) -> String {
         self.0.to_hex()[..16].to_string()
@@ -58,36 +65,9 @@ impl Cache {
         Ok(Some(Cache { folder: folder.into(), limit_bytes }))
     }
 
-    /// The key: a hash of everything that determines the output. Returns None if a file cannot be read; the stages report the
-    /// error.
-    pub(crate) fn key(&self, steps: &[Step], input: &[u8]) -> Option<Key> {
-        let mut hasher = blake3::Hasher::new();
-        let mut hash_part = |part: &[u8]| {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        };
-        hash_part(env!("SOURCE_HASH").as_bytes());
-        for step in steps {
-            hash_part(step.tool.as_bytes());
-            // --verbose does not affect the output.
-            let arguments = step.arguments.iter().filter(|argument| *argument != "--verbose");
-            hash_part(&(arguments.clone().count() as u64).to_le_bytes());
-            arguments.for_each(|argument| hash_part(argument.as_bytes()));
-            hash_part(self.content_hash(&step.program)?.as_bytes());
-            match step.tool.as_str() {
-                "tile-ptx" => hash_part(
-                    common::toolkit::libdevice()
-                        .ok()
-                        .and_then(|found| self.content_hash(&found.path))
-                        .unwrap_or_default()
-                        .as_bytes(),
-                ),
-                "tile-link" => hash_part(self.content_hash(&common::toolkit::ptxas().ok()?.path)?.as_bytes()),
-                _ => {}
-            }
-        }
-        hash_part(input);
-        Some(Key(hasher.finalize()))
+    /// The key of an output. Returns None if a file cannot be read; the stages report the error.
+    pub(crate) fn key(&self, plan: &Plan, input: &[u8]) -> Option<Key> {
+        key(plan, input, &|path| self.content_hash(path))
     }
 
     /// The hash of a program. A file in the cache memoizes it together with the program's size and times.
@@ -102,7 +82,7 @@ impl Cache {
         {
             return Some(hash);
         }
-        let hash = blake3::hash(&fs::read(path).ok()?).to_hex().to_string();
+        let hash = content_hash(path)?;
         let _ = fs::create_dir_all(self.folder.join("programs"));
         let _ = common::write_file(Some(&memo_file), (file_state + &hash).as_bytes());
         Some(hash)
@@ -113,6 +93,18 @@ impl Cache {
         let entries = self.entries();
         let total_bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
         format!("{} entries, {:.1} of {} MB", entries.len(), total_bytes as f64 / 1e6, self.limit_bytes >> 20)
+    }
+
+    /// The text of `--cache-stats`.
+    pub(crate) fn statistics(&self) -> String {
+        let [hits, misses] = [HITS, MISSES].map(|name| fs::metadata(self.folder.join(name)).map_or(0, |metadata| metadata.len()));
+        format!("{}\n{hits} hits, {misses} misses\n", self.summary())
+    }
+
+    /// Counts a lookup. The size of the file is the count: an append of one byte needs no lock.
+    fn count(&self, name: &str) {
+        let file = fs::File::options().create(true).append(true).open(self.folder.join(name));
+        let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, b"."));
     }
 
     /// All entries, with time of last use and size.
@@ -134,6 +126,12 @@ impl Cache {
 
     /// Returns the entry of a key, and removes it if it is damaged.
     pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
+        let entry = self.read_entry(key);
+        self.count(if entry.is_some() { HITS } else { MISSES });
+        entry
+    }
+
+    fn read_entry(&self, key: &Key) -> Option<Compiled> {
         let path = self.entry_path(key);
         let bytes = fs::read(&path).ok()?;
         let Some(compiled) = decode_entry(key, &bytes) else {
@@ -170,6 +168,43 @@ impl Cache {
             total_bytes -= size;
         }
     }
+}
+
+/// The key: a hash of everything that determines the output. `content_hash` returns the hash of a program. Returns None if a file
+/// cannot be read.
+pub(crate) fn key(plan: &Plan, input: &[u8], content_hash: &dyn Fn(&Path) -> Option<String>) -> Option<Key> {
+    let mut hasher = blake3::Hasher::new();
+    let mut hash_part = |part: &[u8]| {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    };
+    hash_part(env!("SOURCE_HASH").as_bytes());
+    if plan.has_several_targets() {
+        hash_part(b"several targets");
+    }
+    for step in plan.targets.iter().flat_map(|target| &target.steps) {
+        hash_part(step.tool.as_bytes());
+        // --verbose does not affect the output.
+        let arguments = step.arguments.iter().filter(|argument| *argument != "--verbose");
+        hash_part(&(arguments.clone().count() as u64).to_le_bytes());
+        arguments.for_each(|argument| hash_part(argument.as_bytes()));
+        hash_part(content_hash(&step.program)?.as_bytes());
+        match step.tool.as_str() {
+            "tile-ptx" => {
+                let libdevice = common::toolkit::libdevice().ok().and_then(|found| content_hash(&found.path));
+                hash_part(libdevice.unwrap_or_default().as_bytes());
+            }
+            "tile-link" => hash_part(content_hash(&common::toolkit::ptxas().ok()?.path)?.as_bytes()),
+            _ => {}
+        }
+    }
+    hash_part(input);
+    Some(Key(hasher.finalize()))
+}
+
+/// The hash of a program, without a memo.
+pub(crate) fn content_hash(path: &Path) -> Option<String> {
+    Some(blake3::hash(&fs::read(path).ok()?).to_hex().to_string())
 }
 
 /// An entry consists of the magic number, the keyed hash, the length of the warnings (8 bytes), the warnings and the output.

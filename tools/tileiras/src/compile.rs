@@ -1,15 +1,19 @@
 //! One compilation: from a parsed command line to the output file and the exit code.
 
-use crate::cache::Cache;
+use crate::cache::{self, Cache, Key};
+use crate::container;
 use crate::depfile;
+use crate::dry_run;
 use crate::failure::{DriverError, exit, plain_line, render_diagnostic, style};
-use crate::options::DECISION_OVERRIDES;
+use crate::host::Host;
 use crate::pipeline::{Pipeline, Step, is_cpu_module};
 use crate::remarks::RemarkFilter;
-use crate::run::{End, Failure, JSON_MESSAGES, Outcome, StageOutput, run};
+use crate::run::{End, Failure, Outcome, Runner, StageOutput, run};
+use crate::targets::{self, Plan};
+use crate::validate;
 use base::diag::{Diagnostic, Severity, Style};
 use base::envelope::{Sniffed, sniff};
-use common::child::{self, MemoryFile};
+use common::child::MemoryFile;
 use common::cl::{Parsed, parse_integer};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,87 +32,117 @@ pub(crate) struct Compiled {
 /// Compiles one input and writes the output. Returns the text for standard error.
 pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, DriverError> {
     let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
-    let steps = pipeline.plan(parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
+    let plan = Plan::new(&pipeline, parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
+    let steps = plan.steps();
     let source = Source::read(input)?;
-    check_input(parsed, &source, pipeline.needs_target(&steps))?;
+    check_input(parsed, &source, pipeline.needs_target(steps))?;
     if parsed.get("apply-controls").is_some_and(|path| !path.is_empty()) {
         return Err(DriverError::new(exit::CONFIGURATION, "--apply-controls is not supported on this platform"));
     }
     if let Some(library) = parsed.get("l") {
-        return Err(reject_library(parsed, &steps, &source, library));
+        return Err(reject_library(parsed, steps, &source, library));
     }
     if parsed.flag("dry-run") {
-        return crate::write_answer(&shell_commands(&steps, input, output));
+        return crate::write_answer(&dry_run::planned_commands(&plan, input, output));
     }
+    if parsed.flag("print-cache-key") {
+        return crate::write_answer(&cache_key_line(parsed, &plan, &source)?);
+    }
+    let symbol = container::symbol(parsed, input)?;
     let depfile =
-        depfile::requested_depfile(parsed, &steps, input, output).map_err(|error| DriverError::new(exit::USAGE, error.message))?;
+        depfile::requested_depfile(parsed, steps, input, output).map_err(|error| DriverError::new(exit::USAGE, error.message))?;
     let remarks = RemarkFilter::from_options(parsed)?;
+    check_outputs(parsed, &plan, remarks.is_some())?;
     let cache = if remarks.is_none() { Cache::from_options(parsed)? } else { None };
-    let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, &source.bytes)?)));
+    let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&plan, &source.bytes)?)));
     let cached = entry.as_ref().and_then(|(cache, key)| cache.get(key));
-    let cache_message = match &entry {
-        Some((_, key)) if parsed.flag("verbose") => {
-            let line = format!("tileiras: cache: {} {}", if cached.is_some() { "hit" } else { "miss" }, key.hex_prefix());
-            plain_line(&line, style(parsed))
-        }
-        _ => String::new(),
-    };
+    let cache_message = entry.as_ref().map_or(String::new(), |(_, key)| cache_message(parsed, key, cached.is_some()));
     let compiled = match cached {
         Some(compiled) => compiled,
         None => {
-            let compiled = run_steps(parsed, &steps, &source, output, remarks.as_ref())?;
+            let compiled = match plan.has_several_targets() {
+                true => targets::run(parsed, &plan, &source, output, Runner::Processes)?,
+                false => run_steps(parsed, steps, &source, output, remarks.as_ref(), Runner::Processes)?,
+            };
             entry.inspect(|(cache, key)| cache.put(key, &compiled));
             compiled
         }
     };
-    let output_bytes = match is_cpu_module(parsed) {
-        true => cubin::program::cpu_module(&[&compiled.output]),
-        false => compiled.output,
-    };
-    let verdict_text = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
-    let text = cache_message + &compiled.text + &verdict_text;
+    let text = cache_message + &compiled.text + &validate::validate_if_requested(parsed, &plan, &source)?;
+    let header = requested_header(parsed, &compiled.output, &symbol);
+    let output_bytes = output_bytes(parsed, &plan, compiled.output, &symbol)?;
     // Write the depfile first. If only the output were written, a build tool would later miss changed dependencies.
-    let written = depfile.map_or(Ok(()), |depfile| depfile.write());
+    let written = depfile.map_or(Ok(()), |depfile| depfile.write()).and_then(|()| match header? {
+        Some((path, header)) => write_output(path, &header),
+        None => Ok(()),
+    });
     match written.and_then(|()| write_output(output, &output_bytes)) {
         Ok(()) => Ok(text),
         Err(error) => Err(DriverError::after_messages(text, exit::CONFIGURATION, error.message)),
     }
 }
 
-/// Runs `tile-validate` on the stages and returns its output. If `tile-validate` reaches no verdict, its errors become warnings.
-fn validate(parsed: &Parsed, source: &Source) -> Result<String, DriverError> {
-    let spawn_error = |error: std::io::Error| {
-        DriverError::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::os_error_text(&error)))
+/// Compiles a program in a host process. Returns the output and the messages.
+pub(crate) fn compile_in_host(
+    parsed: &Parsed,
+    pipeline: &Pipeline,
+    source: &Source,
+    host: &Host,
+) -> Result<(Vec<u8>, String), DriverError> {
+    let plan = Plan::new(pipeline, parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
+    check_input(parsed, source, pipeline.needs_target(plan.steps()))?;
+    check_outputs(parsed, &plan, false)?;
+    let symbol = container::symbol(parsed, source.path)?;
+    let compiled = match plan.has_several_targets() {
+        true => targets::run(parsed, &plan, source, "", Runner::Host(host))?,
+        false => run_steps(parsed, plan.steps(), source, "", None, Runner::Host(host))?,
     };
-    let input = MemoryFile::new("input", &source.bytes).map_err(spawn_error)?;
-    let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
-    command.arg(JSON_MESSAGES).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
-    command.arg(format!("--gpu-name={}", parsed.get("gpu-name").unwrap_or_default())).arg(input.path());
-    let overrides = DECISION_OVERRIDES.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
-    command.args(overrides);
-    let validator_output = child::run_captured(&mut command, None).map_err(spawn_error)?;
-    let stderr_text = String::from_utf8_lossy(&validator_output.stderr);
-    let mut diagnostics: Vec<Diagnostic> = stderr_text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    match validator_output.status.code() {
-        Some(0) => {
-            return Ok(String::from_utf8_lossy(&validator_output.stdout)
-                .lines()
-                .map(|line| plain_line(line, style(parsed)))
-                .collect());
-        }
-        // No verdict: the kernel has undefined behaviour on the generated arguments, a feature is not supported, or a limit ended
-        // the run.
-        Some(2..=4) => diagnostics.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
-        Some(_) if !diagnostics.is_empty() => {}
-        _ => {
-            return Err(DriverError::new(
-                exit::COMPILE,
-                format!("tile-validate failed: {}", child::describe(validator_output.status)),
-            ));
-        }
+    Ok((output_bytes(parsed, &plan, compiled.output, &symbol)?, compiled.text))
+}
+
+/// The output in the form that `--emit` requests.
+fn output_bytes(parsed: &Parsed, plan: &Plan, compiled: Vec<u8>, symbol: &str) -> Result<Vec<u8>, DriverError> {
+    match plan.form {
+        Some(form) => container::in_form(form, compiled, symbol, parsed),
+        None if is_cpu_module(parsed) => Ok(cubin::program::cpu_module(&[&compiled])),
+        None => Ok(compiled),
     }
-    let text = diagnostics.iter().map(|diagnostic| render_diagnostic(diagnostic, style(parsed))).collect();
-    if validator_output.status.code() == Some(1) { Err(DriverError::reported(text, exit::COMPILE)) } else { Ok(text) }
+}
+
+/// With `--verbose`, whether the output is from the cache.
+fn cache_message(parsed: &Parsed, key: &Key, is_hit: bool) -> String {
+    let line = format!("tileiras: cache: {} {}", if is_hit { "hit" } else { "miss" }, key.hex_prefix());
+    if parsed.flag("verbose") { plain_line(&line, style(parsed)) } else { String::new() }
+}
+
+/// The C header that `--c-header` requests, with its path.
+fn requested_header<'a>(parsed: &'a Parsed, fatbin: &[u8], symbol: &str) -> base::diag::Result<Option<(&'a str, Vec<u8>)>> {
+    let Some(path) = parsed.get("c-header") else { return Ok(None) };
+    Ok(Some((path, crate::c_header::write(fatbin, symbol)?)))
+}
+
+/// Checks that the options about outputs fit the plan.
+fn check_outputs(parsed: &Parsed, plan: &Plan, has_remarks: bool) -> Result<(), DriverError> {
+    let usage = |message: &str| Err(DriverError::new(exit::USAGE, message));
+    match plan.form {
+        None if parsed.get("c-header").is_some() => usage("--c-header requires --emit=fatbin, c-array or object"),
+        None if parsed.get("symbol").is_some() => usage("--symbol requires --emit=fatbin, c-array or object"),
+        Some(_) if has_remarks && plan.has_several_targets() => {
+            usage("remarks are about the code for one target; compile for each --gpu-name alone to get them")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The line that `--print-cache-key` prints: the key of the output in a cache.
+fn cache_key_line(parsed: &Parsed, plan: &Plan, source: &Source) -> Result<String, DriverError> {
+    // A cache folder has the hashes of the programs.
+    let key = match Cache::from_options(parsed)? {
+        Some(cache) => cache.key(plan, &source.bytes),
+        None => cache::key(plan, &source.bytes, &cache::content_hash),
+    };
+    let unreadable = || DriverError::new(exit::CONFIGURATION, "a program of the plan, or ptxas, cannot be read; see --doctor");
+    Ok(format!("{}\n", key.ok_or_else(unreadable)?.hex()))
 }
 
 /// Returns the error for a tile library, because libraries are not supported. Errors of the input take precedence, as in NVIDIA's
@@ -174,6 +208,18 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Bytecode, or the text of a program, in memory.
+    pub(crate) fn from_memory(name: &'a str, bytes: Vec<u8>) -> Result<Source<'a>, DriverError> {
+        let version =
+            bytes.strip_prefix(b"\x7fTileIR\0").map(|rest| (rest.first().copied().unwrap_or(0), rest.get(1).copied().unwrap_or(0)));
+        if version.is_none() && sniff(&bytes) != Sniffed::Text {
+            let hint = describe_other_format(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
+            let message = format!("input does not correspond to Tile IR bytecode{hint}");
+            return Err(DriverError::new(exit::INPUT, message).in_input(name));
+        }
+        Ok(Source { path: name, bytes, version: version.unwrap_or_default() })
+    }
+
     fn read(path: &'a str) -> Result<Source<'a>, DriverError> {
         const HEADER_BYTES: u64 = 10;
         let unreadable = |reason: String| DriverError::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
@@ -222,26 +268,20 @@ fn run_steps(
     source: &Source,
     output: &str,
     remarks: Option<&RemarkFilter>,
+    runner: Runner,
 ) -> Result<Compiled, DriverError> {
     let start = Instant::now();
     let program_file = steps.iter().any(Step::reads_input).then(|| MemoryFile::new("program", &source.bytes)).transpose();
-    let program_file = program_file.map_err(|error| {
-        DriverError::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::os_error_text(&error)))
-    })?;
+    let program_file = program_file.map_err(|error| temporary_file_error(&error))?;
     let steps_on_input: Vec<Step> = match &program_file {
         Some(file) => steps.iter().map(|step| step.on_input(&file.path())).collect(),
         None => steps.to_vec(),
     };
     let plan = &steps_on_input;
-    let mut outcome = match (parsed.get("save-temps"), remarks) {
-        (Some(folder), _) => {
-            if !folder.is_empty() {
-                make_folder(folder)?;
-            }
-            run_in_groups(plan, source, Some(&temporary_stem(parsed, folder, source.path, output)), remarks)?
-        }
-        (None, Some(_)) => run_in_groups(plan, source, None, remarks)?,
-        (None, None) => run(plan, &source.bytes, Some(source.path)),
+    let mut outcome = match (requested_stem(parsed, source.path, output)?, remarks) {
+        (Some(stem), _) => run_in_groups(plan, StageInput::of(source), Some(&stem), remarks, runner)?,
+        (None, Some(_)) => run_in_groups(plan, StageInput::of(source), None, remarks, runner)?,
+        (None, None) => runner.run(plan, &source.bytes, Some(source.path)),
     };
     if parsed.flag("time") {
         let wall = start.elapsed().as_secs_f64() * 1e3;
@@ -261,20 +301,23 @@ fn run_steps(
 /// Runs the stages in groups. With `stem`, each stage is a group, and the driver writes its output to `stem` with the kind as
 /// extension. Without `stem`, the stage that writes PTX ends the first group.
 /// Remarks come from the log of the PTX file, or of the output if the plan ends earlier.
-fn run_in_groups(
+pub(crate) fn run_in_groups(
     steps: &[Step],
-    source: &Source,
+    input: StageInput,
     stem: Option<&Path>,
     remarks: Option<&RemarkFilter>,
+    runner: Runner,
 ) -> Result<Outcome, DriverError> {
     let mut combined = Outcome::default();
     let mut finished_stages = 0;
     let groups = steps.split_inclusive(|step| stem.is_some() || step.writes == "ptx");
     for (index, group) in groups.enumerate() {
         let group_outcome =
-            if index == 0 { run(group, &source.bytes, Some(source.path)) } else { run(group, &combined.output, None) };
+            if index == 0 { runner.run(group, input.bytes, input.name) } else { runner.run(group, &combined.output, None) };
         let group_failure = group_outcome.failed.map(|failure| Failure { index: finished_stages + failure.index, ..failure });
+        let last = group.last().expect("a group has a stage");
         combined = Outcome {
+            ptx: if last.writes == "ptx" { Some(group_outcome.output.clone()) } else { combined.ptx },
             output: group_outcome.output,
             failed: group_failure,
             stage_output: combined.stage_output.into_iter().chain(group_outcome.stage_output).collect(),
@@ -283,7 +326,6 @@ fn run_in_groups(
         if combined.failed.is_some() {
             break;
         }
-        let last = group.last().expect("a group has a stage");
         if let Some(stem) = stem {
             let path = stem.with_added_extension(&last.writes);
             common::write_file(Some(&path), &combined.output)
@@ -293,6 +335,32 @@ fn run_in_groups(
         remarks.filter(|_| has_log).map_or(Ok(()), |remarks| remarks.show(&combined.output))?;
     }
     Ok(combined)
+}
+
+/// The input of the first stage of a group, and its name in messages.
+#[derive(Clone, Copy)]
+pub(crate) struct StageInput<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) name: Option<&'a str>,
+}
+
+impl<'a> StageInput<'a> {
+    pub(crate) fn of(source: &'a Source) -> StageInput<'a> {
+        StageInput { bytes: &source.bytes, name: Some(source.path) }
+    }
+}
+
+pub(crate) fn temporary_file_error(error: &std::io::Error) -> DriverError {
+    DriverError::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::os_error_text(error)))
+}
+
+/// The path of the `--save-temps` files without extension, if the option is given. Creates the folder that the option names.
+pub(crate) fn requested_stem(parsed: &Parsed, input: &str, output: &str) -> Result<Option<PathBuf>, DriverError> {
+    let Some(folder) = parsed.get("save-temps") else { return Ok(None) };
+    if !folder.is_empty() {
+        make_folder(folder)?;
+    }
+    Ok(Some(temporary_stem(parsed, folder, input, output)))
 }
 
 /// The path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The files
@@ -307,11 +375,11 @@ fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> P
 }
 
 /// Renders the messages of the stages in the requested format.
-fn render_messages(parsed: &Parsed, outcome: &Outcome) -> String {
+pub(crate) fn render_messages(parsed: &Parsed, outcome: &Outcome) -> String {
     outcome.stage_output.iter().map(|stage_output| render_stage_output(stage_output, style(parsed))).collect()
 }
 
-fn render_stage_output(stage_output: &StageOutput, style: Style) -> String {
+pub(crate) fn render_stage_output(stage_output: &StageOutput, style: Style) -> String {
     match stage_output {
         StageOutput::Diagnostic(diagnostic) => render_diagnostic(diagnostic, style),
         StageOutput::Line(line) => plain_line(line, style),
@@ -328,7 +396,7 @@ fn render_stage_output(stage_output: &StageOutput, style: Style) -> String {
 
 /// Builds the error of a failed run. If the first stage rejects its input, the exit code means invalid input; all other failures
 /// share one exit code.
-fn compile_error(
+pub(crate) fn compile_error(
     failure: &Failure,
     steps: &[Step],
     source: &Source,
@@ -361,27 +429,4 @@ fn compile_error(
         return DriverError::reported(text, exit::COMPILE);
     }
     DriverError::after_messages(text, exit::COMPILE, "failed to compile Tile IR program")
-}
-
-/// The plan as a shell pipeline, for `--dry-run`.
-fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
-    let mut line = String::new();
-    let input_path = crate::run::as_file(input);
-    for (index, step) in steps.iter().map(|step| step.on_input(&input_path)).enumerate() {
-        let arguments = step.arguments.iter().filter(|argument| *argument != JSON_MESSAGES);
-        let args: Vec<String> = std::iter::once(&step.printed_program).chain(arguments).map(|arg| shell_quote(arg)).collect();
-        line += if index == 0 { "" } else { " | " };
-        line += &args.join(" ");
-        if index == 0 {
-            line += &format!(" {}", shell_quote(&crate::run::as_file(input).to_string_lossy()));
-        }
-    }
-    let output = if output == "-" { PathBuf::from(output) } else { crate::run::as_file(output) };
-    format!("{line} -o {}\n", shell_quote(&output.to_string_lossy()))
-}
-
-/// Quotes an argument for a shell, if it needs quotes.
-pub(crate) fn shell_quote(arg: &str) -> String {
-    let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
-    if !arg.is_empty() && arg.chars().all(needs_no_quotes) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
 }

@@ -1,6 +1,7 @@
 //! Crash directories for stages that a signal terminated. Such a stage cannot write its own crash directory, so the driver does.
 
-use crate::compile::{Source, shell_quote};
+use crate::compile::Source;
+use crate::dry_run::shell_quote;
 use crate::pipeline::Step;
 use crate::run::{JSON_MESSAGES, run};
 use std::fs;

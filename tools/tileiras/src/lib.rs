@@ -6,18 +6,26 @@
 
 mod artefact;
 mod batch;
+mod c_header;
 mod cache;
 mod compile;
+mod container;
 mod crash_dir;
 mod depfile;
 mod doctor;
+mod dry_run;
 mod failure;
 mod help;
+mod host;
 mod ninja;
 mod options;
 mod pipeline;
 mod remarks;
 mod run;
+mod targets;
+mod validate;
+
+pub use host::{Host, HostOutput, Stages, compile as compile_in_host};
 
 use base::diag::Style;
 use common::cl::{self, Parsed};
@@ -114,6 +122,10 @@ fn execute(program: &str, parsed: &Parsed) -> Result<String, DriverError> {
         let unknown_code = || DriverError::new(exit::USAGE, format!("there is no code '{code}'; --explain list lists all codes"));
         let text = common::explain::explain(code).ok_or_else(unknown_code)?;
         return write_answer(&text);
+    }
+    if parsed.flag("cache-stats") {
+        let without_cache = || DriverError::new(exit::USAGE, "--cache-stats requires --cache");
+        return write_answer(&cache::Cache::from_options(parsed)?.ok_or_else(without_cache)?.statistics());
     }
     if parsed.flag("preview-create-tile-lib") {
         return Err(match parsed.get("preview-interface").map(std::fs::read) {

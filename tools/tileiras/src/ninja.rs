@@ -4,8 +4,8 @@
 //! The commands contain the options of response files, so a change of a response file regenerates the ninja file.
 
 use crate::batch;
-use crate::compile::shell_quote;
 use crate::depfile::path_to_utf8;
+use crate::dry_run::shell_quote;
 use crate::failure::{DriverError, exit};
 use crate::options::{DECISION_OVERRIDES, OPTIONS};
 use crate::pipeline::Pipeline;
@@ -70,8 +70,9 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
         out += &regeneration_rule(&parsed, path)?;
     }
     for job in &jobs {
-        let job_options =
-            ["gpu-name", "opt-level"].iter().filter_map(|name| Some(format!("{}={}", dashed(name), job.parsed.get(name)?)));
+        let targets = job.targets.iter().map(|target| format!("--gpu-name={target}"));
+        let level = job.parsed.get("opt-level").map(|level| format!("--opt-level={level}"));
+        let job_options = targets.chain(level);
         let _ = writeln!(out, "\nbuild {}: tileiras {} | toolchain", escape_path(&job.output)?, escape_path(&job.input)?);
         let _ = writeln!(out, "  own = {}", job_options.collect::<Vec<_>>().join(" "));
     }

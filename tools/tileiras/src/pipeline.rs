@@ -101,6 +101,13 @@ impl Pipeline {
         Ok((pipeline, text))
     }
 
+    /// The built-in pipeline, with the stage tools in this folder.
+    pub(crate) fn built_in(tools: &Path) -> Result<Pipeline, String> {
+        let mut pipeline = Pipeline::parse(DEFAULT_PIPELINE, "the pipeline", Path::new(""))?;
+        pipeline.stage.iter_mut().for_each(|stage| stage.program = tools.join(&stage.tool));
+        Ok(pipeline)
+    }
+
     /// Parses a pipeline. Its paths are relative to `folder`; `name` is for messages.
     pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> Result<Pipeline, String> {
         let mut pipeline: Pipeline = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;

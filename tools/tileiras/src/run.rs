@@ -1,6 +1,7 @@
 //! Runs the commands of a plan as concurrent processes connected by pipes, and collects their standard error.
 
 use crate::artefact;
+use crate::host::{Host, run_in_host};
 use crate::pipeline::{NESTED_VARIABLE, Step};
 use base::Diagnostic;
 use base::codec::SIZE_LIMIT;
@@ -24,7 +25,8 @@ pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) output: Vec<u8>,
-    /// The parsed lines of standard error of all commands.
+    /// The PTX, if a group of stages ended with it.
+    pub(crate) ptx: Option<Vec<u8>>,
     pub(crate) stage_output: Vec<StageOutput>,
     /// The first command of the plan that failed.
     pub(crate) failed: Option<Failure>,
@@ -119,10 +121,33 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     })
 }
 
-/// The command of a step, with `input` as standard input and pipes for standard output and standard error.
-fn command(step: &Step, input: Stdio) -> Command {
+/// Where the stages run: as processes, or in a host process.
+#[derive(Clone, Copy)]
+pub(crate) enum Runner<'a> {
+    Processes,
+    Host(&'a Host<'a>),
+}
+
+impl Runner<'_> {
+    /// Runs the stages, each on the output of the previous one. The first one reads `input`, whose name in messages is `name`.
+    pub(crate) fn run(self, steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
+        match self {
+            Runner::Processes => run(steps, input, name),
+            Runner::Host(host) => run_in_host(host, steps, input, name),
+        }
+    }
+}
+
+/// The command of a stage, without its streams.
+pub(crate) fn stage_command(step: &Step) -> Command {
     let mut command = Command::new(&step.program);
-    command.args(&step.arguments).env(NESTED_VARIABLE, "1").stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(&step.arguments).env(NESTED_VARIABLE, "1");
+    command
+}
+
+fn command(step: &Step, input: Stdio) -> Command {
+    let mut command = stage_command(step);
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
     child::end_with_parent(&mut command, None);
     command
 }
@@ -174,7 +199,7 @@ fn outcome_of(
 }
 
 /// Classifies how a failed command ended.
-fn end_of(status: ExitStatus, stderr_text: &str) -> End {
+pub(crate) fn end_of(status: ExitStatus, stderr_text: &str) -> End {
     match (status.code(), child::signal_cause(status)) {
         (Some(code), _) => End::Code(code),
         _ if status.signal() == Some(SIGPIPE) => End::ReaderGone,
@@ -183,7 +208,7 @@ fn end_of(status: ExitStatus, stderr_text: &str) -> End {
     }
 }
 
-fn parse_stderr_line(line: &str) -> StageOutput {
+pub(crate) fn parse_stderr_line(line: &str) -> StageOutput {
     if !line.starts_with('{') {
         return StageOutput::Line(line.to_string());
     }

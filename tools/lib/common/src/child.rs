@@ -1,5 +1,6 @@
 //! Child processes. A child ends when its parent ends, its captured output is bounded, and files passed to it are in memory.
 
+use crate::embedded::Control;
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit};
 use std::ffi::OsStr;
@@ -9,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 /// The maximum size of a captured output stream, in bytes.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
@@ -63,7 +65,51 @@ pub fn run_captured(command: &mut Command, memory: Option<u64>) -> io::Result<Ou
     Ok(Output { status: child.wait()?, stdout, stderr })
 }
 
-/// An in-memory file that child processes can read and write. The file exists until the last process closes it.
+/// The interval at which a waiting thread checks whether its run is cancelled.
+const CANCELLATION_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Runs a command on `input` as [`run_captured`] does, and kills it if the run is cancelled. Captures at most `max_output_bytes` of
+/// standard output; a longer output is an error.
+pub fn run_cancellable(
+    command: &mut Command,
+    input: &[u8],
+    (memory, max_output_bytes): (Option<u64>, u64),
+    control: &Control,
+) -> io::Result<Output> {
+    end_with_parent(command, memory);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdin, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        // A write error is ignored: a command that ends early does not read all of its input.
+        scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input)));
+        let stderr = scope.spawn(move || err.map(read_bounded).unwrap_or_default());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            let mut stdout = Vec::new();
+            let read = out.map_or(Ok(0), |out| out.take(max_output_bytes + 1).read_to_end(&mut stdout));
+            let _ = sender.send(read.map(|_| stdout));
+        });
+        // Standard output ends when the command does.
+        let stdout = loop {
+            match receiver.recv_timeout(CANCELLATION_INTERVAL) {
+                Ok(stdout) => break stdout?,
+                Err(_) if control.is_cancelled() => {
+                    let _ = child.kill();
+                    break Vec::new();
+                }
+                Err(_) => {}
+            }
+        };
+        if stdout.len() as u64 > max_output_bytes {
+            let _ = child.kill();
+            return Err(io::Error::other(format!("its output is larger than {max_output_bytes} bytes")));
+        }
+        let status = child.wait()?;
+        Ok(Output { status, stdout, stderr: stderr.join().unwrap_or_default() })
+    })
+}
+
+/// An in-memory file that children can read and write. It exists until it is dropped.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 

@@ -31,6 +31,7 @@ pub mod child;
 pub mod cl;
 mod closed_stdout;
 mod difference;
+mod embedded;
 pub mod explain;
 mod fault_injection;
 mod files;
@@ -45,6 +46,7 @@ mod start;
 pub mod toolkit;
 
 pub use difference::{Colour, difference};
+pub use embedded::{Control, EmbeddedRun, run_embedded};
 pub use fault_injection::fault_injected;
 pub use files::{Input, os_error_text, read_at_most, read_file, write_file};
 pub use limits::Limits;

@@ -94,7 +94,7 @@ impl Session {
                 changes => format!("// {tool}: changes in {name}\n{changes}"),
             },
         };
-        crate::report::write_stderr(&text);
+        self.print_stderr(&text);
     }
 
     /// Ends a pass whose result is not a [`Show`] state: prints the text of its result if an option requests it, and stops the run
@@ -102,7 +102,7 @@ impl Session {
     pub fn passed(&mut self, name: &'static str, result: impl Fn() -> String) {
         debug_assert!(self.about.passes.contains(&name), "pass '{name}' is not in the tool's About");
         if self.prints_after(name) {
-            crate::report::write_stderr(&format!("// {} after {name}\n{}\n", self.about.name, result().trim_end()));
+            self.print_stderr(&format!("// {} after {name}\n{}\n", self.about.name, result().trim_end()));
         }
         if self.prints_changed() {
             let result = result();

@@ -20,13 +20,18 @@ pub struct Reporter(pub ErrorFormat);
 
 impl Reporter {
     pub fn report(&self, diagnostic: &Diagnostic) {
+        write_stderr(&self.text(diagnostic));
+    }
+
+    /// The text of a diagnostic in this format.
+    pub(crate) fn text(&self, diagnostic: &Diagnostic) -> String {
         let style = match self.0 {
             ErrorFormat::Human if Colour::of_stderr() == Colour::Yes => Style::Terminal,
             ErrorFormat::Human => Style::Human,
             ErrorFormat::Json => Style::Json,
             ErrorFormat::Reference => Style::Reference,
         };
-        write_stderr(&diagnostic.render(style, |d| serde_json::to_string(d).expect("a diagnostic is plain data")));
+        diagnostic.render(style, |d| serde_json::to_string(d).expect("a diagnostic is plain data"))
     }
 }
 

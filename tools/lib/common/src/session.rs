@@ -1,5 +1,6 @@
 //! One run of a tool: its standard arguments, input, output and timing.
 
+use crate::embedded::{Control, Streams, stop_if_cancelled};
 use crate::files::{Input, read_file, write_file};
 use crate::limits::Limits;
 use crate::report::{ErrorFormat, Reporter, write_stderr};
@@ -93,6 +94,8 @@ pub struct Session {
     input_log_entries: usize,
     /// With `--print-changed`, the IR after the previous pass.
     pub(crate) previous_ir: Option<String>,
+    /// The streams of a run inside a host process; `None` in a process of its own.
+    pub(crate) streams: Option<Box<Streams>>,
 }
 
 /// The state of the run, for the report of an internal error.
@@ -123,7 +126,16 @@ pub(crate) fn running_step() -> Option<&'static str> {
 
 impl Session {
     pub(crate) fn new(about: &'static About, options: CommonOptions, output_options: Option<OutputOptions>) -> Session {
-        Session { about, options, output_options, times: Vec::new(), stopped: false, input_log_entries: 0, previous_ir: None }
+        Session {
+            about,
+            options,
+            output_options,
+            times: Vec::new(),
+            stopped: false,
+            input_log_entries: 0,
+            previous_ir: None,
+            streams: None,
+        }
     }
 
     /// The name and version of the tool, for the `producer` of envelopes.
@@ -154,20 +166,34 @@ impl Session {
     pub fn output_path(&self) -> Option<&PathBuf> {
         self.output_options.as_ref().and_then(|output| output.output.as_ref()).filter(|path| path.as_os_str() != "-")
     }
+    /// Lets another thread end the run; `None` in a process of its own.
+    pub fn control(&self) -> Option<&Control> {
+        self.streams.as_ref().map(|streams| &*streams.control)
+    }
     /// Reports a diagnostic that does not end the run.
     pub fn report(&self, diagnostic: &Diagnostic) {
-        Reporter(self.options.error_format).report(diagnostic);
+        self.print_stderr(&Reporter(self.options.error_format).text(diagnostic));
     }
     /// Prints a message if `--verbose` is given.
     pub fn write_stderr(&self, text: &str) {
         if self.options.verbose {
-            write_stderr(&format!("{}: {text}\n", self.about.name));
+            self.print_stderr(&format!("{}: {text}\n", self.about.name));
+        }
+    }
+    /// Writes text to standard error.
+    pub fn print_stderr(&self, text: &str) {
+        match &self.streams {
+            Some(streams) => streams.stderr.borrow_mut().push_str(text),
+            None => write_stderr(text),
         }
     }
 
     /// Reads the input file or standard input. The time of reading from a Unix pipe is reported as `wait`, because it is mostly the
     /// time of an earlier stage, which writes its output to this pipe.
     pub fn input(&mut self) -> Result<Input> {
+        if let Some(streams) = &self.streams {
+            return Ok(streams.input.clone());
+        }
         let path = self.options.input.clone().filter(|path| path.as_os_str() != "-");
         let mut input = self.timed("read", |_| read_file(path.as_deref()))?;
         if let (None, Some(name)) = (path, &self.options.input_name) {
@@ -204,7 +230,7 @@ impl Session {
         let bytes = self.timed("encode", |_| file.write(form))?;
         if self.options.verbose {
             file.envelope.log.iter().skip(self.input_log_entries).for_each(|entry| {
-                write_stderr(&format!(
+                self.print_stderr(&format!(
                     "{}: {}: {:?} {}: {}\n",
                     self.about.name, entry.pass, entry.outcome, entry.name, entry.message
                 ));
@@ -218,6 +244,10 @@ impl Session {
         if self.options.verify_only {
             return Ok(());
         }
+        if let Some(streams) = &mut self.streams {
+            streams.output = bytes.to_vec();
+            return Ok(());
+        }
         let path = self.output_path().cloned();
         if is_binary && path.is_none() && std::io::stdout().is_terminal() {
             return Err(Diagnostic::usage("CLI004", "binary output to a terminal: use -o FILE, or --format=text to read it"));
@@ -228,6 +258,13 @@ impl Session {
     /// Runs a step and records its time. If the step panics, the report of the internal error names it. A step can contain other
     /// steps.
     pub fn timed<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Session) -> T) -> T {
+        if let Some(control) = self.control() {
+            stop_if_cancelled(control);
+            let start = Instant::now();
+            let result = step(self);
+            self.times.push((name, start.elapsed()));
+            return result;
+        }
         let outer_step = running().step.replace(name);
         crate::bug::fail_if_requested(self.about, name);
         let start = Instant::now();
@@ -298,12 +335,12 @@ impl Session {
         let milliseconds = |time: &Duration| time.as_secs_f64() * 1e3;
         if self.options.error_format == ErrorFormat::Json {
             let steps: Vec<_> = self.times.iter().map(|(step, time)| (step, milliseconds(time))).collect();
-            write_stderr(&format!("{}\n", serde_json::json!({ "tool": name, "times": steps })));
+            self.print_stderr(&format!("{}\n", serde_json::json!({ "tool": name, "times": steps })));
             return;
         }
         let total: f64 = self.times.iter().filter(|(step, _)| *step != WAIT).map(|(_, time)| milliseconds(time)).sum();
         let rows = self.times.iter().map(|(step, time)| format!("{name:14} {step:24} {:9.3} ms\n", milliseconds(time)));
-        write_stderr(&(rows.collect::<String>() + &format!("{name:14} {:24} {total:9.3} ms\n", "total")));
+        self.print_stderr(&(rows.collect::<String>() + &format!("{name:14} {:24} {total:9.3} ms\n", "total")));
     }
 }
 

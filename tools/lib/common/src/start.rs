@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The stack size of the thread that does the work.
-const STACK_BYTES: usize = 256 << 20;
+pub(crate) const STACK_BYTES: usize = 256 << 20;
 
 /// The description of a tool, for its help text and for checks of its options.
 #[derive(Debug)]
@@ -28,13 +28,13 @@ pub struct About {
 
 /// The command line of a tool that [`filter`] runs.
 #[derive(Parser)]
-struct FilterLine<E: Args> {
+pub(crate) struct FilterLine<E: Args> {
     #[command(flatten)]
-    common: CommonOptions,
+    pub(crate) common: CommonOptions,
     #[command(flatten)]
-    output: OutputOptions,
+    pub(crate) output: OutputOptions,
     #[command(flatten)]
-    extra: E,
+    pub(crate) extra: E,
 }
 
 /// The command line of a tool that [`runner`] or [`interactive`] runs.
@@ -91,7 +91,7 @@ fn start<L: Parser, E: Send + 'static>(
 
 /// The command-line definition for `clap`. It hides options that have no effect on this tool; [`Session::check_options`] rejects
 /// them.
-fn clap_command<L: Parser>(about: &About) -> clap::Command {
+pub(crate) fn clap_command<L: Parser>(about: &About) -> clap::Command {
     let command =
         L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
     let pass_options = ["stop_after", "print_after", "print_changed"].map(|name| (name, !about.passes.is_empty()));

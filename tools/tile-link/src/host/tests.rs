@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::maps::{KernelMaps, Param};
+use cubin::fatbin::{self, Code, Compression, Entry, HostSystem};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -29,7 +30,8 @@ fn both_machines_have_the_tables_where_the_driver_looks() {
 
 #[test]
 fn fatbin_sections_match_each_object_format() {
-    let fatbin = cubin::fatbin::wrap(b"a cubin", 90, false);
+    let entry = Entry { target: "sm_90a", code: Code::Cubin(b"a cubin") };
+    let fatbin = fatbin::write(&[entry], Compression::None, HostSystem::Linux).unwrap();
     let formats_by_convention = [
         (Convention::SystemV, BinaryFormat::Elf, ".nv_fatbin", ".nvFatBinSegment"),
         (Convention::Windows, BinaryFormat::Coff, ".nv_fatb", ".nvFatBi"),

@@ -3,7 +3,7 @@
 //! LLVM and ptxas take hours to compile it.
 
 use super::Emitter;
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, ResourceKind, Result};
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
 use sched::Op;
@@ -39,6 +39,6 @@ impl Emitter<'_, '_> {
             "the code is too large: op '{}'{type_text} raises it above {MAX_INSTRUCTIONS} instructions per thread; use smaller tiles",
             node.kind.mnemonic()
         );
-        Err(Diagnostic::unsupported("PX008", message))
+        Err(Diagnostic::unsupported("PX008", message).exceeds(ResourceKind::Instructions, self.size_estimate.0, MAX_INSTRUCTIONS))
     }
 }

@@ -1,0 +1,133 @@
+//! Runs of stages inside a host process. A run reads its input from memory, and returns its output and its messages. It uses no
+//! standard stream, never ends the process, and can be cancelled.
+
+use crate::files::Input;
+use crate::session::{CommonOptions, OutputOptions, Session, is_silent};
+use crate::start::{About, FilterLine, STACK_BYTES, clap_command};
+use base::diag::{self, Diagnostic};
+use clap::{Args, FromArgMatches};
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Lets another thread end a run, and limits its time.
+#[derive(Debug, Default)]
+pub struct Control {
+    cancelled: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
+
+impl Control {
+    /// A control that ends the run at this time, or if this control is cancelled.
+    pub fn with_deadline(&self, deadline: Option<Instant>) -> Control {
+        Control { cancelled: self.cancelled.clone(), deadline }
+    }
+    /// Makes the run end. A stage ends at its next step; a child process is killed.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+    /// Whether a run must end, because it was cancelled or its time is over.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+/// The streams of a run inside a host process.
+pub(crate) struct Streams {
+    pub(crate) input: Input,
+    pub(crate) output: Vec<u8>,
+    pub(crate) stderr: RefCell<String>,
+    pub(crate) control: Arc<Control>,
+}
+
+/// The result of a run.
+#[derive(Debug, Default)]
+pub struct EmbeddedRun {
+    pub output: Vec<u8>,
+    /// What the tool would write to standard error.
+    pub stderr: String,
+    pub exit_code: u8,
+}
+
+/// The payload with which a cancelled run unwinds its stack.
+struct Cancelled;
+
+/// Unwinds the stack of a cancelled run. The panic hook is not called.
+pub(crate) fn stop_if_cancelled(control: &Control) {
+    if control.is_cancelled() {
+        resume_unwind(Box::new(Cancelled));
+    }
+}
+
+/// Runs a filter with these arguments, on a thread with a large stack.
+pub fn run_embedded<E: Args + Send + 'static>(
+    about: &'static About,
+    arguments: &[String],
+    input: Input,
+    control: Arc<Control>,
+    run: fn(&mut Session, &E) -> diag::Result<()>,
+) -> EmbeddedRun {
+    let argument_list = std::iter::once(about.name).chain(arguments.iter().map(String::as_str));
+    let line = clap_command::<FilterLine<E>>(about).try_get_matches_from(argument_list);
+    let line = match line.and_then(|matches| FilterLine::<E>::from_arg_matches(&matches)) {
+        Ok(line) => line,
+        Err(error) => return failed(&Diagnostic::usage("CLI008", error.to_string().trim_end())),
+    };
+    let streams = Streams { input, output: Vec::new(), stderr: RefCell::default(), control };
+    let work = move || run_on_this_thread(about, (line.common, line.output), streams, &line.extra, run);
+    let spawned = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work);
+    match spawned.map(|thread| thread.join()) {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(_)) => failed(&Diagnostic::io("BUG001", format!("internal error of {}", about.name))),
+        Err(error) => failed(&Diagnostic::io("CLI006", format!("cannot start a thread: {}", crate::os_error_text(&error)))),
+    }
+}
+
+fn run_on_this_thread<E>(
+    about: &'static About,
+    (common, output): (CommonOptions, OutputOptions),
+    streams: Streams,
+    extra: &E,
+    run: fn(&mut Session, &E) -> diag::Result<()>,
+) -> EmbeddedRun {
+    let mut session = Session::new(about, common, Some(output));
+    session.streams = Some(Box::new(streams));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        session.check_options()?;
+        let result = run(&mut session, extra);
+        session.print_times();
+        result
+    }));
+    let error = match result {
+        Ok(result) => result.err(),
+        Err(payload) => Some(diagnostic_of_panic(about, payload.as_ref())),
+    };
+    let streams = session.streams.take().expect("the session of an embedded run has streams");
+    let mut ended = EmbeddedRun { output: streams.output, stderr: streams.stderr.into_inner(), exit_code: crate::exit::OK };
+    if let Some(error) = error {
+        ended.exit_code = if error.code == "BUG001" { crate::exit::BUG } else { error.exit_code() };
+        if !is_silent(&error) {
+            ended.stderr += &json_line(&error);
+        }
+    }
+    ended
+}
+
+fn diagnostic_of_panic(about: &About, payload: &(dyn Any + Send)) -> Box<Diagnostic> {
+    if payload.is::<Cancelled>() {
+        return Diagnostic::io("CLI011", format!("{} was cancelled", about.name));
+    }
+    let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
+    Diagnostic::io("BUG001", format!("internal error of {}: {}", about.name, text.unwrap_or("a panic without a message")))
+}
+
+fn failed(error: &Diagnostic) -> EmbeddedRun {
+    EmbeddedRun { output: Vec::new(), stderr: json_line(error), exit_code: error.exit_code() }
+}
+
+fn json_line(diagnostic: &Diagnostic) -> String {
+    serde_json::to_string(diagnostic).expect("a diagnostic is plain data") + "\n"
+}
