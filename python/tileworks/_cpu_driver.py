@@ -4,7 +4,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ._errors import TileworksError
 from ._tools import tool
@@ -52,30 +54,55 @@ def raise_on_error(code: int) -> None:
         raise RuntimeError(f"CUDA error {code}: {(text.value or b'').decode(errors='replace')}")
 
 
-def initialise() -> None:
-    raise_on_error(load_library().cuInit(0))
+@functools.cache
+def driver() -> ctypes.PyDLL:
+    """Returns the library after its initialisation. torch initialises CUDA at the first use, so the functions below do too."""
+    loaded = load_library()
+    raise_on_error(loaded.cuInit(0))
+    return loaded
 
 
 def device_attribute(number: int) -> int:
     value = ctypes.c_int()
-    raise_on_error(load_library().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
+    raise_on_error(driver().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
     return value.value
 
 
 def device_name() -> str:
     name = ctypes.create_string_buffer(256)
-    raise_on_error(load_library().cuDeviceGetName(name, 256, 0))
+    raise_on_error(driver().cuDeviceGetName(name, 256, 0))
     return name.value.decode()
 
 
 def memory_info() -> tuple[int, int]:
     """Returns the free and the total bytes of the CPU device's memory."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    raise_on_error(load_library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    raise_on_error(driver().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
     return free.value, total.value
 
 
 def allow_host_memory(address: int, size: int, name: str, read_only: bool = False) -> None:
     """Lets the next launch of this thread access `size` bytes of host memory at an address. Messages show them under `name`."""
     if size:
-        raise_on_error(load_library().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))
+        raise_on_error(driver().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))
+
+
+_FINDER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64))
+#: The function that the driver calls. This reference keeps it alive.
+_finder: ctypes._CFuncPtr | None = None
+
+
+def set_host_memory_finder(find: Callable[[int], tuple[int, int] | None] | None) -> None:
+    """Sets the function that finds the memory behind a pointer parameter. `find` returns the start and the bytes of the memory of this
+    process that contains an address, or None. Clients that launch without `ct.launch` pass such pointers."""
+    global _finder
+
+    def call(address: int, start: Any, size: Any) -> int:
+        found = find(address) if find is not None else None
+        if found is None:
+            return 0
+        start[0], size[0] = found
+        return 1
+
+    _finder = _FINDER_TYPE(call) if find is not None else None
+    raise_on_error(load_library().tileworksSetHostMemoryFinder(_finder))

@@ -2,9 +2,11 @@
 tensor. Streams and events of torch become streams and events of the CPU device."""
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import functools
+import gc
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -53,14 +55,14 @@ class Stream:
         self._owned = _handle is None
         if _handle is None:
             handle = ctypes.c_void_p()
-            _cpu_driver.raise_on_error(_cpu_driver.load_library().cuStreamCreateWithPriority(ctypes.byref(handle), 1, priority))
+            _cpu_driver.raise_on_error(_cpu_driver.driver().cuStreamCreateWithPriority(ctypes.byref(handle), 1, priority))
             _handle = handle.value or 0
         self.cuda_stream = self.stream_id = _handle
         self.device_index, self.device_type, self.priority = 0, 1, priority
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False):
-            _cpu_driver.load_library().cuStreamDestroy_v2(self.cuda_stream)
+            _cpu_driver.driver().cuStreamDestroy_v2(self.cuda_stream)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
@@ -69,7 +71,7 @@ class Stream:
         return hash(self.cuda_stream)
 
     def synchronize(self) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuStreamSynchronize(self.cuda_stream))
+        _cpu_driver.raise_on_error(_cpu_driver.driver().cuStreamSynchronize(self.cuda_stream))
 
     def query(self) -> bool:
         return True
@@ -105,28 +107,28 @@ class Event:
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
         handle = ctypes.c_void_p()
-        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
+        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
         self.cuda_event = handle.value or 0
 
     def __del__(self) -> None:
         if getattr(self, "cuda_event", 0):
-            _cpu_driver.load_library().cuEventDestroy_v2(self.cuda_event)
+            _cpu_driver.driver().cuEventDestroy_v2(self.cuda_event)
 
     def record(self, stream: Stream | None = None) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventRecord(self.cuda_event, (stream or current_stream()).cuda_stream))
+        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventRecord(self.cuda_event, (stream or current_stream()).cuda_stream))
 
     def wait(self, stream: Stream | None = None) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuStreamWaitEvent((stream or current_stream()).cuda_stream, self.cuda_event, 0))
+        _cpu_driver.raise_on_error(_cpu_driver.driver().cuStreamWaitEvent((stream or current_stream()).cuda_stream, self.cuda_event, 0))
 
     def query(self) -> bool:
         return True
 
     def synchronize(self) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventSynchronize(self.cuda_event))
+        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventSynchronize(self.cuda_event))
 
     def elapsed_time(self, end: Event) -> float:
         milliseconds = ctypes.c_float()
-        _cpu_driver.raise_on_error(_cpu_driver.load_library().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
+        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
         return milliseconds.value
 
 
@@ -182,11 +184,16 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         yield torch, name, _with_cpu_device(getattr(torch, name))
     from torch import testing
 
-    yield testing, "make_tensor", _with_cpu_device(testing.make_tensor)
+    yield testing, "make_tensor", _on_cpu(testing.make_tensor)
+    # On the CPU, these functions have no version with `out_dtype`.
+    for name in ("mm", "bmm"):
+        yield torch, name, _with_output_type(getattr(torch, name))
     for name in ("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"):
         yield torch.Tensor, name, _with_cpu_device(getattr(torch.Tensor, name))
     yield torch.Tensor, "to", _with_cpu_target(torch.Tensor.to)
     yield torch.Tensor, "cuda", lambda self, *_, **__: self
+    # Clients check their arguments with this attribute. All tensors are memory of the device.
+    yield torch.Tensor, "is_cuda", property(lambda self: True)
     yield torch.Tensor, "pin_memory", lambda self, *_, **__: self
     yield torch.nn.Module, "to", _with_cpu_target(torch.nn.Module.to)
     yield torch.nn.Module, "cuda", lambda self, *_, **__: self
@@ -194,6 +201,11 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
 
     nothing = lambda *_, **__: None  # noqa: E731
     zero = lambda *_, **__: 0  # noqa: E731
+
+    def seed(number: int) -> None:
+        # The GPU's generator is the CPU's. `torch.manual_seed` itself calls `torch.cuda.manual_seed_all`.
+        torch.default_generator.manual_seed(int(number))
+
     cuda = {
         "Stream": Stream, "ExternalStream": ExternalStream, "Event": Event, "CUDAGraph": _RejectedGraph, "graph": _RejectedGraph, "stream": _stream_context,
         "current_stream": current_stream, "default_stream": lambda device=None: _default_stream, "set_stream": _set_stream,
@@ -202,12 +214,37 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         "device_of": lambda tensor=None: contextlib.nullcontext(), "get_device_properties": _device_properties,
         "get_device_capability": lambda device=None: (_cpu_driver.device_attribute(_MAJOR), _cpu_driver.device_attribute(_MINOR)),
         "get_device_name": lambda device=None: _cpu_driver.device_name(), "mem_get_info": lambda device=None: _cpu_driver.memory_info(),
-        "manual_seed": torch.manual_seed, "manual_seed_all": torch.manual_seed, "memory_allocated": zero, "max_memory_allocated": zero,
+        "manual_seed": seed, "manual_seed_all": seed, "seed": torch.seed, "seed_all": torch.seed,
+        "initial_seed": torch.initial_seed, "get_rng_state": lambda device="cuda": torch.get_rng_state(),
+        "set_rng_state": lambda new_state, device="cuda": torch.set_rng_state(new_state), "memory_allocated": zero, "max_memory_allocated": zero,
         "memory_reserved": zero, "max_memory_reserved": zero, "reset_peak_memory_stats": nothing, "is_bf16_supported": lambda *_, **__: True,
         "is_current_stream_capturing": lambda: False, "ipc_collect": nothing,
+        "_sleep": nothing, "memory_stats": lambda device=None: collections.defaultdict(int),
     }
     for name, value in cuda.items():
         yield torch.cuda, name, value
+
+
+def _with_output_type(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a matmul, so that it accepts `out_dtype`: it computes in the output type, which is at least as wide as the operands' type."""
+    @functools.wraps(function)
+    def wrapped(*args: Any, out_dtype: Any = None, **kwargs: Any) -> Any:
+        if out_dtype is not None:
+            args = tuple(one.to(out_dtype) for one in args)
+        return function(*args, **kwargs)
+    return wrapped
+
+
+def _find_storage(torch: Any, address: int) -> tuple[int, int] | None:
+    """Returns the start and the bytes of the storage that contains an address. Searches all tensors of this process."""
+    for one in gc.get_objects():
+        # `isinstance` could call code of a proxy object.
+        if issubclass(type(one), torch.Tensor):
+            with contextlib.suppress(RuntimeError, NotImplementedError):
+                storage = one.untyped_storage()
+                if 0 <= address - storage.data_ptr() < storage.nbytes() and one.device.type == "cpu":
+                    return storage.data_ptr(), storage.nbytes()
+    return None
 
 
 def _cpu_generator(original: type) -> type:
@@ -224,10 +261,11 @@ def install(torch: Any) -> list[tuple[Any, str, Any]]:
     for owner, name, value in list(_replacements(torch)):
         previous_values.append((owner, name, getattr(owner, name, None)))
         setattr(owner, name, value)
+    _cpu_driver.set_host_memory_finder(functools.partial(_find_storage, torch))
     return previous_values
 
 
 def uninstall(previous_values: list[tuple[Any, str, Any]]) -> None:
-    """Restores the functions of torch that `install` has replaced."""
+    _cpu_driver.set_host_memory_finder(None)
     for owner, name, value in reversed(previous_values):
         setattr(owner, name, value)

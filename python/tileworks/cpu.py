@@ -85,7 +85,7 @@ class device(contextlib.ContextDecorator):
             raise ValueError(f"this process already uses the CPU device with {used._options}")
         if used is None:
             os.environ.update(environment(**self._options))
-            _cpu_driver.initialise()
+            _cpu_driver.driver()
             device._device_of_process = self
         self._undo.append(_on_import("cuda.tile", _patch_cutile))
         if self._torch:

@@ -8,7 +8,7 @@
 use crate::status::{Failure, Result, Status};
 use common::launch::Contents;
 use executor::{Memory, Segment};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use simulator::Global;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -20,6 +20,8 @@ const FIRST_ADDRESS: u64 = 0x2000_0000_0000;
 const END_ADDRESS: u64 = 0x4000_0000_0000;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
+/// Allocations from this size on start at a huge page and use huge pages, so that their first use causes fewer page faults.
+const HUGE_PAGE: u64 = 2 << 20;
 /// Number of freed allocations that messages can name.
 const MAX_NAMED_FREED: usize = 256;
 
@@ -110,8 +112,9 @@ impl Allocations {
 
     /// Maps pages after the last allocation. Skips addresses that already have a mapping, up to 64 times.
     fn map(&mut self, mapped_bytes: u64) -> Option<u64> {
+        let uses_huge_pages = mapped_bytes >= HUGE_PAGE;
         for _ in 0..64 {
-            let mut start = self.next.max(FIRST_ADDRESS);
+            let mut start = self.next.max(FIRST_ADDRESS).next_multiple_of(if uses_huge_pages { HUGE_PAGE } else { PAGE });
             if start.checked_add(mapped_bytes + PAGE)? > END_ADDRESS {
                 start = FIRST_ADDRESS;
             }
@@ -127,7 +130,14 @@ impl Allocations {
                 )
             };
             match at {
-                Ok(at) => return Some(at as u64),
+                Ok(at) => {
+                    if uses_huge_pages {
+                        // SAFETY: the range is the new mapping. The advice changes only the size of its pages; if the kernel has no
+                        // huge pages, it refuses the advice.
+                        let _ = unsafe { madvise(at, mapped_bytes as usize, Advice::LinuxHugepage) };
+                    }
+                    return Some(at as u64);
+                }
                 Err(rustix::io::Errno::EXIST) => {}
                 Err(_) => return None,
             }

@@ -37,9 +37,10 @@ mod attribute {
     pub(super) const TENSOR_MAP_ACCESS: c_int = 127;
     pub(super) const LAST: c_int = 148;
     /// Capabilities that the imitated GPU reports as present: copies that overlap with kernels, mapped host memory, concurrent
-    /// kernels, unified addresses, priorities, L1 caches, managed memory, cooperative launches, registered host memory, memory
-    /// pools.
-    pub(super) const SUPPORTED_CAPABILITIES: [c_int; 14] = [15, 19, 31, 40, 41, 78, 79, 80, 83, 89, 91, 95, 99, 115];
+    /// kernels, unified addresses, priorities, L1 caches, managed memory, stream memory operations, cooperative launches, registered
+    /// host memory, memory pools.
+    pub(super) const SUPPORTED_CAPABILITIES: [c_int; 19] =
+        [15, 19, 31, 40, 41, 78, 79, 80, 83, 89, 91, 92, 93, 94, 95, 99, 115, 122, 123];
 }
 
 /// Largest extents of a grid.

@@ -225,11 +225,11 @@ fn no_program_error(name: &str) -> Failure {
 /// `/proc/self/mem`, so that an access to unmapped memory is an error instead of a crash.
 pub(crate) fn read_image(image: *const c_void) -> Result<Vec<u8>> {
     let memory = std::fs::File::open("/proc/self/mem").map_err(|error| Status::OperatingSystem.because(error.to_string()))?;
-    read_from(&memory, image as u64)
+    read_from(&memory, image as u64, false)
 }
 
-/// [`read_image`] from an open `/proc/self/mem`.
-fn read_from(memory: &std::fs::File, address: u64) -> Result<Vec<u8>> {
+/// Reads the image at an address. `in_wrapper` states whether the wrapper structure of a fatbin points to it.
+fn read_from(memory: &std::fs::File, address: u64, in_wrapper: bool) -> Result<Vec<u8>> {
     let at = |offset: u64, length: usize| {
         let mut bytes = vec![0; length];
         memory.read_exact_at(&mut bytes, address.checked_add(offset)?).ok()?;
@@ -240,7 +240,7 @@ fn read_from(memory: &std::fs::File, address: u64) -> Result<Vec<u8>> {
     let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
     let length = |offset| at(offset, 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
     let size = match word {
-        FATBIN_WRAPPER_MAGIC => return read_from(memory, length(8).filter(|inner| *inner != address).ok_or_else(truncated)?),
+        FATBIN_WRAPPER_MAGIC if !in_wrapper => return read_from(memory, length(8).ok_or_else(truncated)?, true),
         FATBIN_MAGIC => {
             let header = at(6, 2).ok_or_else(truncated)?;
             length(8).ok_or_else(truncated)?.checked_add(u64::from(u16::from_le_bytes([header[0], header[1]])))

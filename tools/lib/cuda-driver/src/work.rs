@@ -9,6 +9,7 @@ use crate::launch::Launch;
 use crate::status::{Result, Status};
 use std::ffi::c_void;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// A function of the host program that a stream or graph calls.
@@ -42,6 +43,19 @@ pub(crate) enum Work {
         count: u64,
         rows: u64,
     },
+    /// Writes one word. A thread of the client may poll the word, so the write is atomic.
+    WriteValue {
+        to: u64,
+        value: u64,
+        bytes: u64,
+    },
+    /// Waits until the value of a word meets a condition.
+    WaitValue {
+        at: u64,
+        value: u64,
+        bytes: u64,
+        condition: WaitCondition,
+    },
     RecordEvent(Handle),
     /// Calls a function of the host program.
     Call {
@@ -57,6 +71,32 @@ pub(crate) enum Work {
     Nothing,
     /// The operations of an executable graph, in order.
     Graph(Vec<Work>),
+}
+
+/// The condition of a wait for a word `w` with an operand `v`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitCondition {
+    /// The signed difference `w - v`, which may wrap, is not negative.
+    AtLeast,
+    Equal,
+    /// `w & v` is not zero.
+    AnyBit,
+    /// `!(w | v)` is not zero.
+    AnyBitClear,
+}
+
+impl WaitCondition {
+    /// Returns whether a word of 4 or 8 bytes meets the condition.
+    fn is_met(self, word: u64, value: u64, bytes: u64) -> bool {
+        // Shifts a word of 4 bytes to the top, so that its sign is the sign of 64 bits.
+        let top = |bits: u64| bits << (64 - 8 * bytes);
+        match self {
+            WaitCondition::AtLeast => top(word.wrapping_sub(value)) as i64 >= 0,
+            WaitCondition::Equal => top(word) == top(value),
+            WaitCondition::AnyBit => top(word & value) != 0,
+            WaitCondition::AnyBitClear => top(!(word | value)) != 0,
+        }
+    }
 }
 
 impl Work {
@@ -82,6 +122,20 @@ impl Work {
                 let _locked = lock_execution();
                 (0..*rows).for_each(|row| fill(driver, to + row * pitch, *value, *element_bytes, *count));
                 Ok(())
+            }
+            Work::WriteValue { to, value, bytes } => {
+                write_word(*to, *value, *bytes);
+                driver.tables().allocations.record_write(*to, *bytes);
+                Ok(())
+            }
+            Work::WaitValue { at, value, bytes, condition } => {
+                // All earlier operations are complete. Waiting here would block the thread that could write the word later.
+                match condition.is_met(read_word(*at, *bytes), *value, *bytes) {
+                    true => Ok(()),
+                    false => {
+                        Err(Status::NotSupported.because(format!("a wait for a value at {at:#x} that nothing has written yet")))
+                    }
+                }
             }
             Work::RecordEvent(event) => {
                 driver.tables().handles.event_mut(*event)?.recorded_at = Some(Instant::now());
@@ -139,7 +193,29 @@ fn fill(driver: &Driver, to: u64, value: u32, element_bytes: u64, count: u64) {
     driver.tables().allocations.record_write(to, element_bytes * count);
 }
 
-/// Checks that the element size of a fill is valid, and that all its rows are inside one allocation.
+/// Writes a word of 4 or 8 bytes. The entry point has checked its address.
+fn write_word(to: u64, value: u64, bytes: u64) {
+    // SAFETY: the word is aligned and inside an allocation.
+    unsafe {
+        match bytes {
+            4 => AtomicU32::from_ptr(to as usize as *mut u32).store(value as u32, Ordering::Release),
+            _ => AtomicU64::from_ptr(to as usize as *mut u64).store(value, Ordering::Release),
+        }
+    }
+}
+
+/// Reads a word of 4 or 8 bytes. The entry point has checked its address.
+fn read_word(at: u64, bytes: u64) -> u64 {
+    // SAFETY: the word is aligned and inside an allocation.
+    unsafe {
+        match bytes {
+            4 => AtomicU32::from_ptr(at as usize as *mut u32).load(Ordering::Acquire).into(),
+            _ => AtomicU64::from_ptr(at as usize as *mut u64).load(Ordering::Acquire),
+        }
+    }
+}
+
+/// Checks the ranges of a fill.
 pub(crate) fn check_fill(driver: &Driver, to: u64, pitch: u64, element_bytes: u64, count: u64, rows: u64) -> Result<()> {
     if !matches!(element_bytes, 1 | 2 | 4) || !to.is_multiple_of(element_bytes) {
         return Err(Status::InvalidValue.into());
@@ -155,4 +231,29 @@ pub(crate) fn check_rows(driver: &Driver, at: u64, pitch: u64, width: u64, rows:
     }
     let last = (rows - 1).checked_mul(pitch).and_then(|skip| skip.checked_add(width)).ok_or(Status::InvalidValue)?;
     driver.tables().allocations.check_range(at, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_of_waits_compare_words() {
+        use WaitCondition::*;
+        let cases = [
+            (AtLeast, 5, 5, true),
+            (AtLeast, 4, 5, false),
+            (AtLeast, 1, 0xffff_fffe, true),
+            (Equal, 7, 7, true),
+            (Equal, 7, 6, false),
+            (AnyBit, 6, 2, true),
+            (AnyBit, 6, 1, false),
+            (AnyBitClear, 0xffff_0000, 0xffff, false),
+            (AnyBitClear, 0xffff_0000, 0xfffe, true),
+        ];
+        for (condition, word, value, met) in cases {
+            assert_eq!(condition.is_met(word, value, 4), met, "{condition:?} {word:#x} {value:#x}");
+        }
+        assert!(!AtLeast.is_met(1, 0xffff_fffe, 8) && AnyBitClear.is_met(0xffff_0000, 0xffff, 8));
+    }
 }

@@ -5,6 +5,7 @@
 use cuda as _;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 unsafe extern "C" {
@@ -48,8 +49,12 @@ unsafe extern "C" {
     fn cuGraphLaunch(exec: usize, stream: usize) -> c_int;
     fn cuGraphExecDestroy(exec: usize) -> c_int;
     fn cuGraphDestroy(graph: usize) -> c_int;
+    fn cuStreamWriteValue32_v2(stream: usize, address: u64, value: u32, flags: c_uint) -> c_int;
+    fn cuStreamWaitValue32_v2(stream: usize, address: u64, value: u32, flags: c_uint) -> c_int;
+    fn cuStreamBatchMemOp_v2(stream: usize, count: c_uint, operations: *const [u64; 6], flags: c_uint) -> c_int;
     fn cuTexRefCreate() -> c_int;
     fn tileworksAllowHostMemory(address: u64, bytes: u64, name: *const c_char, read_only: c_int) -> c_int;
+    fn tileworksSetHostMemoryFinder(finder: Option<unsafe extern "C" fn(u64, *mut u64, *mut u64) -> c_int>) -> c_int;
     fn fork() -> c_int;
     fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
     fn _exit(code: c_int) -> !;
@@ -224,6 +229,36 @@ fn memory_of_the_host_needs_permission() {
     assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
 }
 
+/// Memory of the host program, which `find_host_words` finds.
+static HOST_WORDS: [AtomicU32; 16] = [const { AtomicU32::new(3) }; 16];
+
+unsafe extern "C" fn find_host_words(address: u64, start: *mut u64, bytes: *mut u64) -> c_int {
+    let first = HOST_WORDS.as_ptr() as u64;
+    // SAFETY: the driver passes valid places.
+    unsafe { (*start, *bytes) = (first, 64) };
+    c_int::from((first..first + 64).contains(&address))
+}
+
+#[test]
+fn a_launch_finds_memory_of_the_host() {
+    let _turn = lock_driver();
+    let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
+    let other = [5u32; 16];
+    let (known, unknown) = (HOST_WORDS[4..].as_ptr() as u64, other.as_ptr() as u64);
+    assert_eq!(launch(twice, 1, 16, 0, known, 12), ILLEGAL_ADDRESS);
+    // SAFETY: the function exists until the end of the process.
+    assert_eq!(unsafe { tileworksSetHostMemoryFinder(Some(find_host_words)) }, 0);
+    assert_eq!(launch(twice, 1, 16, 0, known, 12), 0);
+    assert_eq!(launch(twice, 1, 16, 0, known, 13), ILLEGAL_ADDRESS);
+    assert_eq!(launch(twice, 1, 16, 0, unknown, 16), ILLEGAL_ADDRESS);
+    // SAFETY: as above.
+    assert_eq!(unsafe { tileworksSetHostMemoryFinder(None) }, 0);
+    assert_eq!(launch(twice, 1, 16, 0, known, 12), ILLEGAL_ADDRESS);
+    // The words before the view are outside both launches. The launch of 13 threads failed in its last thread.
+    assert!(HOST_WORDS[..4].iter().all(|word| word.load(Ordering::Relaxed) == 3));
+    assert!(HOST_WORDS[4..].iter().all(|word| matches!(word.load(Ordering::Relaxed), 6 | 12)));
+}
+
 #[test]
 fn wrong_launches_are_errors() {
     let _turn = lock_driver();
@@ -300,6 +335,42 @@ fn a_captured_graph_replays_its_launches() {
             (0, 0, 0, 0)
         );
         assert_eq!(cuGraphLaunch(exec, 0), INVALID_HANDLE);
+    }
+}
+
+#[test]
+fn streams_write_words_and_compare_them() {
+    const AT_LEAST: c_uint = 0;
+    const EQUAL: c_uint = 1;
+    let _turn = lock_driver();
+    let memory = allocate(16);
+    write(memory, &[0; 4]);
+    // In a batch, the first word is the operation: 2 writes 32 bits, 5 writes 64 bits, 1 waits for 32 bits, 6 is a barrier.
+    let batch =
+        [[2, memory + 4, 7, 0, 0, 0], [5, memory + 8, 1 << 32 | 9, 0, 0, 0], [6, 0, 0, 0, 0, 0], [1, memory + 4, 7, 1, 0, 0]];
+    // SAFETY: the addresses are in the allocation, or the driver refuses them.
+    unsafe {
+        assert_eq!(cuStreamWriteValue32_v2(0, memory, 5, 0), 0);
+        assert_eq!(cuStreamWaitValue32_v2(0, memory, 5, EQUAL), 0);
+        assert_eq!(cuStreamWaitValue32_v2(0, memory, 4, AT_LEAST), 0);
+        assert_eq!(cuStreamBatchMemOp_v2(0, 4, batch.as_ptr(), 0), 0);
+        assert_eq!(read(memory, 4), [5, 7, 9, 1]);
+        // The device executes in the order of the calls, so nothing can still write this value.
+        assert_eq!(cuStreamWaitValue32_v2(0, memory, 6, EQUAL), NOT_SUPPORTED);
+        assert_eq!(cuStreamWriteValue32_v2(0, memory + 2, 5, 0), INVALID_VALUE);
+        assert_eq!(cuStreamWriteValue32_v2(0, memory + 16, 5, 0), INVALID_VALUE);
+        assert_eq!(cuMemFree_v2(memory), 0);
+    }
+}
+
+#[test]
+fn a_fatbin_wrapper_that_points_to_itself_is_an_error() {
+    let _turn = lock_driver();
+    let mut wrappers = [[0x1_4662_43b1u64, 0], [0x1_4662_43b1, 0]];
+    let addresses = [wrappers[0].as_ptr() as u64, wrappers[1].as_ptr() as u64];
+    for inner in addresses {
+        (wrappers[0][1], wrappers[1][1]) = (inner, addresses[0]);
+        assert_eq!(load(wrappers.as_ptr().cast()), Err(INVALID_IMAGE));
     }
 }
 

@@ -5,11 +5,35 @@ use crate::allocations::HostRange;
 use crate::driver::{HOST_RANGES, driver};
 use crate::status::Status;
 use std::ffi::{c_char, c_int};
+use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of host ranges that a thread can allow for one launch.
 const MAX_HOST_RANGES: usize = 1 << 16;
 
+/// A function that finds the memory of the host program that contains an address. It writes the start and the bytes of the memory,
+/// and returns 1, or 0 if it knows no such memory.
+type HostMemoryFinder = unsafe extern "C" fn(address: u64, start: *mut u64, bytes: *mut u64) -> c_int;
+
+static FINDER: Mutex<Option<HostMemoryFinder>> = Mutex::new(None);
+
+/// Returns the memory of the host program that contains an address, if the program has set a function that finds it. The caller
+/// holds no lock, because the function may wait for a lock of the host program.
+pub(super) fn find_host_memory(address: u64) -> Option<HostRange> {
+    let finder = (*FINDER.lock().unwrap_or_else(PoisonError::into_inner))?;
+    let (mut start, mut size) = (0, 0);
+    // SAFETY: the host program keeps the function until it sets another one.
+    let found = unsafe { finder(address, &mut start, &mut size) } == 1;
+    let contains = start > 0 && start.checked_add(size).is_some() && address.wrapping_sub(start) < size;
+    (found && contains).then(|| HostRange { address: start, size, name: format!("host memory at {start:#x}"), read_only: false })
+}
+
 entry_points! {
+    /// Sets the function that finds the memory behind a pointer parameter of a launch, if neither an allocation nor
+    /// `tileworksAllowHostMemory` has this memory. A null pointer removes the function.
+    fn tileworksSetHostMemoryFinder(finder: Option<HostMemoryFinder>) {
+        *FINDER.lock().unwrap_or_else(PoisonError::into_inner) = finder;
+        Ok(())
+    }
     /// Lets the next launch of this thread access memory of the host program. `name` may be null.
     fn tileworksAllowHostMemory(address: u64, bytes: u64, name: *const c_char, read_only: c_int) {
         driver()?;

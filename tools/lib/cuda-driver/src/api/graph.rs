@@ -163,6 +163,7 @@ fn node_type(work: &Work) -> c_int {
         Work::RecordEvent(_) => 7,
         Work::Allocate => 10,
         Work::Free { .. } => 11,
+        Work::WriteValue { .. } | Work::WaitValue { .. } => 12,
     }
 }
 

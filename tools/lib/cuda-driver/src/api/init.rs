@@ -21,6 +21,7 @@ const OLDER_VERSIONS: &[(&str, c_int, &str)] = &[
     ("cuGetProcAddress_v2", 12000, "cuGetProcAddress"),
     ("cuGraphAddKernelNode_v2", 12000, "cuGraphAddKernelNode"),
     ("cuGraphAddDependencies_v2", 13000, "cuGraphAddDependencies"),
+    ("cuLaunchHostFunc_v2", 13020, "cuLaunchHostFunc"),
     ("cuStreamGetCaptureInfo_v3", 13000, "cuStreamGetCaptureInfo_v2"),
 ];
 

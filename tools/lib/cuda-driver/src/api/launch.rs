@@ -1,9 +1,12 @@
 //! The entry points that launch kernels.
 
+use super::extension::find_host_memory;
 use super::{entry_points, get, list};
-use crate::driver::{HOST_RANGES, driver};
+use crate::allocations::HostRange;
+use crate::driver::{Driver, HOST_RANGES, driver};
 use crate::handles::Handle;
 use crate::launch::{Launch, copy_params};
+use crate::module::Function;
 use crate::status::{Result, Status};
 use crate::work::{Work, issue};
 use std::ffi::{c_uint, c_void};
@@ -48,13 +51,31 @@ pub(super) fn prepare(kernel: Handle, shape: Shape, params: *const *const c_void
     let function = driver.tables().handles.function(kernel)?.clone();
     let param_data = copy_params(&function, params, extra)?;
     let Shape { grid, block, dynamic_shared_bytes, cluster } = shape;
-    let host_ranges = HOST_RANGES.take();
+    let mut host_ranges = HOST_RANGES.take();
+    add_host_memory_of_params(driver, &function, &param_data, &mut host_ranges);
     let launch = Launch { function, grid, block, dynamic_shared_bytes, cluster, param_data, host_ranges };
     launch.check_config(driver)?;
     Ok(launch)
 }
 
-/// Launches a kernel in a stream.
+/// Addresses from here on can belong to the host program. Smaller values of 8 bytes are numbers.
+const FIRST_HOST_ADDRESS: u64 = 1 << 16;
+
+/// Adds the memory of the host program at which pointer parameters point, if the program finds it
+/// (`tileworksSetHostMemoryFinder`).
+fn add_host_memory_of_params(driver: &Driver, function: &Function, param_data: &[u8], host_ranges: &mut Vec<HostRange>) {
+    for param in function.params.iter().filter(|param| param.bytes == 8) {
+        let bytes = param_data[param.offset as usize..][..8].try_into().expect("eight bytes");
+        let address = u64::from_ne_bytes(bytes);
+        let is_known = address < FIRST_HOST_ADDRESS
+            || host_ranges.iter().any(|range| address.wrapping_sub(range.address) < range.size)
+            || driver.tables().allocations.find(address).is_some();
+        if !is_known {
+            host_ranges.extend(find_host_memory(address));
+        }
+    }
+}
+
 fn launch(kernel: Handle, shape: Shape, stream: Handle, params: *const *const c_void, extra: *const *const c_void) -> Result<()> {
     let work = Work::Launch(prepare(kernel, shape, params, extra)?);
     issue(driver()?, stream, work)

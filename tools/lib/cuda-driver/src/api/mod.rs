@@ -13,6 +13,7 @@ mod memory;
 mod module;
 mod pool;
 mod stream;
+mod stream_memory;
 mod transfer;
 mod unsupported;
 
@@ -62,6 +63,7 @@ fn supported_entries() -> impl Iterator<Item = &'static Entry> {
         module::ENTRIES,
         pool::ENTRIES,
         stream::ENTRIES,
+        stream_memory::ENTRIES,
         transfer::ENTRIES,
     ];
     groups.into_iter().flatten()

@@ -117,6 +117,10 @@ entry_points! {
     fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) {
         issue(driver()?, stream, Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
     }
+    /// As `cuLaunchHostFunc`. The mode selects how the driver waits for the function, so it has no effect on results.
+    fn cuLaunchHostFunc_v2(stream: Handle, function: Option<HostFunction>, data: *mut c_void, _mode: c_uint) {
+        issue(driver()?, stream, Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
+    }
     fn cuStreamAttachMemAsync(stream: Handle, pointer: u64, _bytes: usize, _flags: c_uint) {
         let driver = driver()?;
         driver.stream(stream)?;
