@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use tests::need::Need;
 use tests::suite::{CaseResult, Suite};
 use tests::{Ran, files_below, root, run_to_end, temporary_folder, tests, tool};
 
@@ -155,9 +156,8 @@ fn check_is_clean(kernel: &str, target: &str) -> CaseResult {
 fn main() -> ExitCode {
     check_tools_are_current();
     let mut suite = Suite::new();
-    // The stages of a release build break no rule, so there is nothing to detect.
-    for (fault, rule, kernel, target) in FAULTS.iter().filter(|_| cfg!(debug_assertions)) {
-        suite.case(format!("fault/{fault}"), || check_is_detected(fault, rule, kernel, target));
+    for (fault, rule, kernel, target) in FAULTS {
+        suite.case_with(&[Need::DebugTools], format!("fault/{fault}"), || check_is_detected(fault, rule, kernel, target));
     }
     let kernels: BTreeSet<_> = FAULTS.iter().map(|(.., kernel, target)| (*kernel, *target)).collect();
     for (kernel, target) in kernels {

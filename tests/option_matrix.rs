@@ -3,13 +3,13 @@
 //!
 //! A case is a program for a target: `requested/difference/sm_90`, `all/run/vadd/sm_120`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tests::suite::{CaseResult, Suite};
-use tests::{Memo, files_below, root, run};
+use tests::{Memo, files_below, root, run, tests};
 
 /// Programs that have everything that the options affect: all kinds of MMA, one loop and several, attention with rows of indices,
 /// stores.
@@ -135,14 +135,20 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// Each pair of kernel and target uses every `SAMPLE_STRIDE`th override, which limits the sweep to six minutes with debug tools on
-/// two cores. Neighbouring pairs use different overrides, so every option is tested on every target many times.
+/// Each pair of kernel and target uses every eighth override, which limits the sweep to six minutes with debug tools on two cores.
+/// Neighbouring pairs use different overrides, so every option is tested on every target many times. The variable
+/// `TILEWORKS_OPTION_STRIDE` sets another stride; with 1, each pair uses every override and every level.
 const SAMPLE_STRIDE: usize = 8;
 /// Minimum percentage of the pairs of kernel and target that compile. A lower percentage would mean that a stage refuses types too
 /// broadly.
 const COMPILED_PERCENT: usize = 90;
 /// Error codes for element types that a target lacks.
 const MISSING_TYPE_CODES: &[&str] = &["AS903"];
+
+fn sample_stride() -> usize {
+    let Ok(text) = std::env::var("TILEWORKS_OPTION_STRIDE") else { return SAMPLE_STRIDE };
+    text.parse().ok().filter(|stride| *stride > 0).unwrap_or_else(|| panic!("TILEWORKS_OPTION_STRIDE: '{text}' is no stride"))
+}
 
 static COMPILED: AtomicUsize = AtomicUsize::new(0);
 
@@ -162,30 +168,31 @@ fn nothing_is_refused_but_types_and_requests(program: &str, program_index: usize
         }
         None
     };
-    let first_sample = program_index * 5 + target_index * 3;
-    // A fixture in `.aa` has one level. Each pair tests one lower level, and each level gets four targets.
-    let lower_level = ["-O0", "-O1", "-O2"][(program_index + target_index) % 3];
-    if !program.ends_with(".aa")
-        && let Some(atoms) = run_stage("tile-lower-as", &["--gpu-name", target], &lowered_to_aa_at(program, lower_level), &[])
-    {
-        run_stage("tile-sched", &[], &atoms, &[]);
+    let (first_sample, stride) = (program_index * 5 + target_index * 3, sample_stride());
+    // A fixture in `.aa` has one level. Each pair tests one lower level or, with stride 1, all of them.
+    let lower_levels = if program.ends_with(".aa") { &[][..] } else { &["-O0", "-O1", "-O2"] };
+    let is_selected = |index: usize| stride == 1 || index == (program_index + target_index) % 3;
+    for (_, level) in lower_levels.iter().enumerate().filter(|(index, _)| is_selected(*index)) {
+        if let Some(atoms) = run_stage("tile-lower-as", &["--gpu-name", target], &lowered_to_aa_at(program, level), &[]) {
+            run_stage("tile-sched", &[], &atoms, &[]);
+        }
     }
     let lowered = lowered_to_aa(program);
     if let Some(atoms) = run_stage("tile-lower-as", &["--gpu-name", target], &lowered, &[]) {
         let scheduled = run_stage("tile-sched", &[], &atoms, &[]);
         COMPILED.fetch_add(usize::from(scheduled.is_some()), Ordering::Relaxed);
-        if let Some(scheduled) = scheduled.filter(|_| first_sample.is_multiple_of(SAMPLE_STRIDE)) {
+        if let Some(scheduled) = scheduled.filter(|_| first_sample.is_multiple_of(stride)) {
             run_stage("tile-ptx", &[], &scheduled, &[]);
         }
         for (index, (option, codes)) in LOWERING_OVERRIDES.iter().enumerate() {
-            if (first_sample + index).is_multiple_of(SAMPLE_STRIDE)
+            if (first_sample + index).is_multiple_of(stride)
                 && let Some(atoms) = run_stage("tile-lower-as", &["--gpu-name", target, option], &lowered, codes)
             {
                 run_stage("tile-sched", &[], &atoms, &[]);
             }
         }
         for (index, (option, codes)) in SCHEDULING_OVERRIDES.iter().enumerate() {
-            if (first_sample + index).is_multiple_of(SAMPLE_STRIDE) {
+            if (first_sample + index).is_multiple_of(stride) {
                 run_stage("tile-sched", &[option], &atoms, codes);
             }
         }
@@ -199,8 +206,22 @@ fn enough_pairs_compile(total_pairs: usize) -> CaseResult {
     if compiled * 100 >= total_pairs * COMPILED_PERCENT { Ok(()) } else { Err("the others lack types".into()) }
 }
 
+/// Every option of the table in docs/compiler-decisions.md is in the lists above, except the option that the assembler receives.
+fn every_documented_option_is_tested() {
+    let page = std::fs::read_to_string(root().join("docs/compiler-decisions.md")).expect("the page is there");
+    let documented: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `--")?.split([' ', '`']).next())
+        .filter(|name| *name != "ptxas-options")
+        .collect();
+    let tested = LOWERING_OVERRIDES.iter().chain(SCHEDULING_OVERRIDES);
+    let tested: BTreeSet<&str> = tested.filter_map(|(option, _)| option.trim_start_matches("--").split('=').next()).collect();
+    assert_eq!(documented, tested);
+}
+
 fn main() -> ExitCode {
     let mut suite = Suite::new();
+    suite.functions("rules/", tests![every_documented_option_is_tested]);
     for program in PROGRAMS {
         for target in TARGETS {
             suite.case(format!("requested/{}/{target}", case_name(program)), move || check_requests(program, target));

@@ -210,6 +210,11 @@ const EXHAUSTIVE_FUNCTIONS: &[(&str, &str)] = &[
     ("formats/tileas/src/atoms/tensor_memory.rs", "pub fn scale_buffer("),
     ("tools/tile-lower-as/src/layout_assignment.rs", "fn result_layout("),
     ("tools/tile-lower-as/src/smem_swizzles.rs", "pub(crate) fn wavefronts_of("),
+    ("tools/tile-lower-as/src/convert/control.rs", "fn receivers("),
+    ("tools/tile-lower-as/src/cluster/rewrite.rs", "fn emit_terminator("),
+    ("tools/tile-lower-as/src/cluster/rewrite.rs", "fn fact_of_part("),
+    ("tools/tile-sched/src/resource_model.rs", "fn cost_without_regions("),
+    ("tools/tile-sched/src/resource_model.rs", "fn execution_unit("),
     ("tools/tile-ptx/src/interleave.rs", "fn cost("),
 ];
 

@@ -38,18 +38,29 @@ const VIEWS: &str = r#"entry @k(%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>
 #loc = loc("kernel.py":11:8)
 "#;
 
-/// A tensor view of `%a`, from which the check knows the extent of the array.
+/// Each access to multicast memory, of tile `%off`, with the assumption that the tile is inside the array.
+const MULTICAST: &str = r#"entry @k(%a: tile<ptr<i32, <multicast>>>, %n: tile<i32>, %s: tile<i32>, %c: tile<ptr<i32, <multicast>>>, %m: tile<i32>, %t: tile<i32>, %off: tile<i32>) {
+  %five = constant <i32: 5> : tile<64xi32> loc(#loc)
+  %view = make_tensor_view %a, shape = [%n], strides = [1] : tile<ptr<i32, <multicast>>>, tile<i32> -> tensor_view<?xi32, strides=[1], #cuda_tile.ptr_attr<multicast>> loc(#loc)
+  %part = make_partition_view %view : partition_view<tile=(64), tensor_view<?xi32, strides=[1], #cuda_tile.ptr_attr<multicast>>> loc(#loc)
+  ACCESS
+  return loc(#loc)
+} loc(#loc)
+#loc = loc("kernel.py":11:8)
+"#;
+
 const VIEW_OF_A: &str =
     "  %view = make_tensor_view %a, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]> loc(#loc)
   %extent = get_tensor_shape %view : tensor_view<?xf32, strides=[1]> -> tile<i32> loc(#loc)
 ";
 
-/// Writes the files of all stages of a program, compiled with `--check-bounds`, to a folder.
-fn compile_all_stages(folder: &Path, text: &str) -> String {
+fn compile_all_stages(folder: &Path, text: &str, target: &str) -> String {
     fs::write(folder.join("k.txt"), text).unwrap();
-    let line = "set -e; tile-read k.txt | tile-lower-aa -v --check-bounds -o k.aa; tile-lower-as --gpu-name sm_80 k.aa -o k.as; \
-                tile-sched k.as -o k.sched; tile-ptx k.sched -o k.ptx";
-    let ran = shell(folder, line);
+    let line = format!(
+        "set -e; tile-read k.txt | tile-lower-aa -v --check-bounds -o k.aa; tile-lower-as --gpu-name {target} k.aa -o k.as; \
+         tile-sched k.as -o k.sched; tile-ptx k.sched -o k.ptx"
+    );
+    let ran = shell(folder, &line);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     ran.stderr
 }
@@ -73,10 +84,9 @@ fn execute(folder: &Path, off: i32) -> Vec<(&'static str, Ran)> {
     files.map(|(tool, file)| (file, run_in(folder, tool, &[file, "--launch", "launch.json", "--out-dir", "."], b""))).into()
 }
 
-/// Executes a program with each offset. Offsets of `inside` must succeed, and offsets of `outside` must fail with `message`.
-fn check_accesses(text: &str, inside: &[i32], outside: &[i32], message: &str) {
+fn check_accesses(text: &str, target: &str, inside: &[i32], outside: &[i32], message: &str) {
     let folder = temporary_folder();
-    compile_all_stages(folder.path(), text);
+    compile_all_stages(folder.path(), text, target);
     for off in inside {
         for (file, ran) in execute(folder.path(), *off) {
             assert_eq!(ran.code, Some(0), "{file} with {off}: {}", ran.stderr);
@@ -101,12 +111,12 @@ fn check_accesses(text: &str, inside: &[i32], outside: &[i32], message: &str) {
 
 fn pointers_are_checked_against_the_array_that_the_kernel_name_encodes() {
     let text = POINTERS.replace("NAME", "pick_Kt1_A1f32_1t1_p16_A1f32_Si32_I64").replace("VIEW", "");
-    check_accesses(&text, &[0, 192], &[193, -1, 1 << 20], "load outside the array of parameter 0");
+    check_accesses(&text, "sm_80", &[0, 192], &[193, -1, 1 << 20], "load outside the array of parameter 0");
 }
 
 fn pointers_are_checked_against_views_of_the_same_parameter() {
     let text = POINTERS.replace("NAME", "k").replace("VIEW", VIEW_OF_A);
-    check_accesses(&text, &[0, 192], &[193, -64], "load outside the array of parameter 0");
+    check_accesses(&text, "sm_80", &[0, 192], &[193, -64], "load outside the array of parameter 0");
 }
 
 fn elements_that_a_mask_leaves_out_are_not_checked() {
@@ -118,16 +128,44 @@ fn elements_that_a_mask_leaves_out_are_not_checked() {
     assert!(POINTERS.contains(load));
     let text = POINTERS.replace(load, masked).replace("NAME", "pick_Kt1_A1f32_1t1_p16_A1f32_Si32_I64").replace("VIEW", "");
     // From 300 on the kernel loads nothing; below, indices of 256 and more are outside.
-    check_accesses(&text, &[0, 192, 300, 1 << 20], &[193, 299, -1], "load outside the array of parameter 0");
+    check_accesses(&text, "sm_80", &[0, 192, 300, 1 << 20], &[193, 299, -1], "load outside the array of parameter 0");
 }
 
 fn views_are_checked_under_an_inbounds_assumption() {
-    check_accesses(VIEWS, &[0, 3], &[4, -1], "load outside the array along dimension 0");
+    check_accesses(VIEWS, "sm_80", &[0, 3], &[4, -1], "load outside the array along dimension 0");
+}
+
+fn multicast_accesses_are_checked_under_an_inbounds_assumption() {
+    let view = "partition_view<tile=(64), tensor_view<?xi32, strides=[1], #cuda_tile.ptr_attr<multicast>>>";
+    let accesses = [
+        (
+            "load",
+            format!(
+                "%x, %u = multimem_load_reduce_view_tko weak %part[%off] inbounds = [true] : {view}, tile<i32> -> tile<64xi32>, token loc(#loc)"
+            ),
+        ),
+        (
+            "store",
+            format!(
+                "%u = multimem_store_view_tko weak %part, %five[%off] inbounds = [true] : {view}, tile<64xi32>, tile<i32> -> token loc(#loc)"
+            ),
+        ),
+        (
+            "store",
+            format!(
+                "%u = multimem_reduce_view_tko relaxed device %part, %five[%off] inbounds = [true] : {view}, tile<64xi32>, tile<i32> -> token loc(#loc)"
+            ),
+        ),
+    ];
+    for (name, access) in accesses {
+        let message = format!("multicast {name} outside the array along dimension 0");
+        check_accesses(&MULTICAST.replace("ACCESS", &access), "sm_100", &[0, 3], &[4, -1], &message);
+    }
 }
 
 fn unchecked_accesses_are_reported() {
     let folder = temporary_folder();
-    let reported = compile_all_stages(folder.path(), &POINTERS.replace("NAME", "k").replace("VIEW", ""));
+    let reported = compile_all_stages(folder.path(), &POINTERS.replace("NAME", "k").replace("VIEW", ""), "sm_80");
     assert!(reported.contains("load is not checked: the extent of the array of parameter 0 is unknown"), "{reported}");
 }
 
@@ -136,5 +174,6 @@ pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     pointers_are_checked_against_views_of_the_same_parameter,
     elements_that_a_mask_leaves_out_are_not_checked,
     views_are_checked_under_an_inbounds_assumption,
+    multicast_accesses_are_checked_under_an_inbounds_assumption,
     unchecked_accesses_are_reported,
 ];

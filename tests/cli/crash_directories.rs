@@ -6,7 +6,7 @@ use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use tests::{Ran, run, run_to_end, temporary_folder, tool, tools_folder};
+use tests::{Ran, run, run_to_end, temporary_folder, tool};
 
 /// Runs a tool that fails in `step`, with a temporary directory of its own.
 fn run_failing_in(folder: &tempfile::TempDir, step: &str, name: &str, arguments: &[&str]) -> Ran {
@@ -22,14 +22,7 @@ fn crash_directory_of(folder: &tempfile::TempDir, tool: &str) -> PathBuf {
     crash_directory.expect("a folder is kept")
 }
 
-fn is_debug() -> bool {
-    tools_folder().ends_with("debug")
-}
-
 fn a_crash_directory_has_the_input_the_file_before_the_pass_and_the_command() {
-    if !is_debug() {
-        return;
-    }
     let folder = temporary_folder();
     let path = folder.path().join("k.tile").display().to_string();
     run("tile-read", &[&bytecode_path(), "-o", &path], b"").ok("tile-read");
@@ -52,9 +45,6 @@ fn a_crash_directory_has_the_input_the_file_before_the_pass_and_the_command() {
 }
 
 fn the_driver_prints_the_crash_directory() {
-    if !is_debug() {
-        return;
-    }
     let folder = temporary_folder();
     check_stages_are_current();
     let ran = run_failing_in(&folder, "tile-sched:alloc", "tileiras", &[&bytecode_path(), "--gpu-name=sm_90", "-o", "k.cubin"]);
@@ -93,9 +83,11 @@ fn a_stage_ended_by_a_signal_from_outside_is_no_bug() {
     assert!(ran.stderr.contains("tile-sched failed: signal: 15") && !ran.stderr.contains("bug"), "{}", ran.stderr);
 }
 
+/// Tests that inject a failure into a tool.
+pub(crate) const DEBUG_TESTS: &[(&str, fn())] =
+    tests::tests![a_crash_directory_has_the_input_the_file_before_the_pass_and_the_command, the_driver_prints_the_crash_directory,];
+
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
-    a_crash_directory_has_the_input_the_file_before_the_pass_and_the_command,
-    the_driver_prints_the_crash_directory,
     the_driver_writes_the_crash_directory_of_a_stage_that_a_signal_ends,
     a_stage_ended_by_a_signal_from_outside_is_no_bug,
 ];

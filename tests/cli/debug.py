@@ -1,7 +1,10 @@
 """debug.py TILE-DEBUG SCHEMA KERNEL LAUNCH SOURCE [OTHER]: debugs a matmul as an editor would, with a client library of the Debug
 Adapter Protocol. The script validates every reply against the protocol's own schema."""
 import json
+import os
+import pty
 import re
+import select
 import subprocess
 import sys
 
@@ -233,8 +236,47 @@ def stops_where_a_stage_differs(broken):
     editor.disconnect()
 
 
+def edits_lines_at_a_terminal():
+    """At a terminal, a user edits the line, and the arrow keys recall earlier commands."""
+    controller, terminal = pty.openpty()
+    command = [tool, kernel, "--launch", launch, "--source", source]
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, close_fds=True)
+    os.close(terminal)
+
+    def read_to_prompt():
+        """Returns the text up to the prompt after the next stop."""
+        seen = b""
+        while not re.search(rb", block \[.*\(tile\) ", seen, re.DOTALL):
+            assert select.select([controller], [], [], 60)[0], f"no prompt after {seen}"
+            seen += os.read(controller, 4096)
+        return seen.decode()
+
+    def current_line(text):
+        return int(re.findall(r"kernels\.py:(\d+), block", text)[-1])
+
+    def enter(keys):
+        """Sends keys and the enter key."""
+        os.write(controller, keys + b"\r")
+        return read_to_prompt()
+
+    first = current_line(read_to_prompt())
+    # `nexx`, one character back, and `t`.
+    second = current_line(enter(b"nexx\x7ft"))
+    assert second > first, (first, second)
+    # The left arrow moves the cursor: `bck` becomes `back`.
+    assert current_line(enter(b"bck\x1b[D\x1b[Da")) == first
+    # The up arrow recalls `back`, and then `next`.
+    shown = enter(b"\x1b[A\x1b[A")
+    assert current_line(shown) == second and "^[[A" not in shown, shown
+    os.write(controller, b"quit\r")
+    assert process.wait(timeout=60) == 0
+    os.close(controller)
+
+
 check_matmul()
 runs_to_its_end()
+edits_lines_at_a_terminal()
 for broken in other:
     stops_where_a_stage_differs(broken)
 print("debugged")

@@ -66,6 +66,7 @@ fn main() -> ExitCode {
     suite.functions("check_bounds/", check_bounds::TESTS);
     suite.functions_with(clients, "clients/", clients::TESTS);
     suite.functions("conventions/", conventions::TESTS);
+    suite.functions_with(&[Need::DebugTools], "crash_directories/", crash_directories::DEBUG_TESTS);
     suite.functions("crash_directories/", crash_directories::TESTS);
     suite.functions_with(clients, "debug/", debug::TESTS);
     suite.functions("driver/", driver::TESTS);

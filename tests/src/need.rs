@@ -1,7 +1,7 @@
 //! Programs that some cases need in addition to the tools of this repository. `scripts/setup` installs them. If a program is
 //! missing, its cases are skipped with the reason. In continuous integration, where the variable `CI` is set, they fail instead.
 
-use crate::root;
+use crate::{root, tools_folder};
 use std::path::PathBuf;
 
 /// A program that a case needs.
@@ -13,6 +13,8 @@ pub enum Need {
     Clients,
     /// Chromium; the tests run it without a window.
     Chromium,
+    /// Tools with fault injection, which only debug builds have.
+    DebugTools,
 }
 
 impl Need {
@@ -21,6 +23,7 @@ impl Need {
             Need::Ptxas => common::toolkit::ptxas().is_ok(),
             Need::Clients => python().is_file(),
             Need::Chromium => chromium().is_some(),
+            Need::DebugTools => tools_folder().ends_with("debug"),
         }
     }
 
@@ -30,6 +33,7 @@ impl Need {
             Need::Ptxas => "ptxas is missing; scripts/setup installs it",
             Need::Clients => "cuTile Python is missing; scripts/setup --clients installs it",
             Need::Chromium => "Chromium is missing; scripts/setup --browser installs it",
+            Need::DebugTools => "release tools have no fault injection; run the test without --release",
         }
     }
 }

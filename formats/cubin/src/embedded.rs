@@ -1,20 +1,13 @@
 //! Finds PTX in a container of device code, next to or instead of machine code. Containers are fatbins, host objects and
 //! executables with fatbins, and cubins that ptxas assembled with debug information.
 
+use crate::fatbin::{ENTRY_HEADER_BYTES, HEADER_BYTES, KIND_ELF, MAGIC};
 use base::diag::{Diagnostic, Result};
 use object::read::elf::FileHeader;
 use object::{Endianness, Object, ObjectSection, elf};
 use std::io::Read as _;
 
-/// The first word of a fatbin.
-const MAGIC: u32 = 0xba55_ed50;
-/// The minimum size of a fatbin's header.
-const HEADER_BYTES: usize = 16;
-/// The kind of an entry that holds PTX.
 const KIND_PTX: u16 = 1;
-/// The kind of an entry that holds a cubin.
-const KIND_ELF: u16 = 2;
-/// The flag of an entry that is compressed with LZ4.
 const FLAG_LZ4: u64 = 0x2000;
 /// The flag of an entry that is compressed with zstd.
 const FLAG_ZSTD: u64 = 0x8000;
@@ -103,7 +96,7 @@ fn for_each_entry(mut bytes: &[u8], kind: u16, mut visit: impl FnMut(u32, Vec<u8
         let body_bytes = read_little_endian::<8>(bytes, fatbin_start + 8)
             .and_then(|body_bytes| usize::try_from(body_bytes).ok())
             .ok_or_else(incomplete)?;
-        let body_start = fatbin_start + header_bytes.max(HEADER_BYTES);
+        let body_start = fatbin_start + header_bytes.max(HEADER_BYTES.into());
         let body = body_start.checked_add(body_bytes).and_then(|end| bytes.get(body_start..end)).ok_or_else(incomplete)?;
         for_each_entry_of_fatbin(body, kind, &mut visit)?;
         bytes = &bytes[body_start + body_bytes..];
@@ -118,7 +111,7 @@ fn for_each_entry_of_fatbin(
     visit: &mut impl FnMut(u32, Vec<u8>) -> Result<(), String>,
 ) -> Result<(), String> {
     let incomplete = || "an entry of its fatbin is incomplete".to_string();
-    while body.len() >= 0x40 {
+    while body.len() >= ENTRY_HEADER_BYTES as usize {
         let read_u32 = |at| read_little_endian::<4>(body, at).ok_or_else(incomplete);
         let (kind, header_bytes) = (read_little_endian::<2>(body, 0).ok_or_else(incomplete)? as u16, read_u32(4)? as usize);
         let payload_bytes = read_little_endian::<8>(body, 8)
@@ -126,7 +119,7 @@ fn for_each_entry_of_fatbin(
             .ok_or_else(incomplete)?;
         let end = header_bytes
             .checked_add(payload_bytes)
-            .filter(|end| header_bytes >= 0x40 && *end <= body.len())
+            .filter(|end| header_bytes >= ENTRY_HEADER_BYTES as usize && *end <= body.len())
             .ok_or_else(incomplete)?;
         let (compressed_size, architecture) = (read_u32(0x10)? as usize, read_u32(0x1c)? as u32);
         let (flags, uncompressed_size) = (

@@ -4,15 +4,11 @@
 use base::diag::{Diagnostic, Result};
 use object::{Object, ObjectSection};
 
-/// The first word of a fatbin.
-const MAGIC: u32 = 0xba55_ed50;
-const HEADER_BYTES: u16 = 16;
-const ENTRY_HEADER_BYTES: u32 = 0x40;
-/// The header of a PTX entry has 16 more bytes, which refer to options for ptxas.
-const PTX_OPTIONS_BYTES: u32 = 16;
-const KIND_PTX: u16 = 1;
-const KIND_ELF: u16 = 2;
-/// The flags of an entry with 64-bit code for a Linux host.
+pub(crate) const MAGIC: u32 = 0xba55_ed50;
+pub(crate) const HEADER_BYTES: u16 = 16;
+pub(crate) const ENTRY_HEADER_BYTES: u32 = 0x40;
+pub(crate) const KIND_ELF: u16 = 2;
+/// Entry flags for 64-bit code, with the host system.
 const FLAGS_LINUX: u64 = 0x11;
 /// The flags of an entry with 64-bit code for a Windows host.
 const FLAGS_WINDOWS: u64 = 0x41;

@@ -60,6 +60,8 @@ sections! {
         /// The L2 capacity in MB that the accesses of one SM can use. It is less than the total size if each L2 partition
         /// holds its own copy of the data, as on the A100.
         l2,
+        /// The total L2 capacity in MiB, as the CUDA driver reports it.
+        l2_total,
         /// Peak memory bandwidth in GB/s.
         memory,
     }

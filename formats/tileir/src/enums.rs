@@ -90,8 +90,9 @@ impl PointerSharing {
     pub fn number(self) -> Option<u8> {
         (self as u8).checked_sub(1)
     }
-    pub fn from_number(number: u32) -> Option<PointerSharing> {
-        [PointerSharing::None, PointerSharing::Unicast, PointerSharing::Multicast].get(number as usize).copied()
+    pub fn from_number(number: u64) -> Option<PointerSharing> {
+        let variants = [PointerSharing::None, PointerSharing::Unicast, PointerSharing::Multicast];
+        variants.get(usize::try_from(number).ok()?).copied()
     }
     pub fn spelling(self) -> &'static str {
         self.number().map_or("none", |number| Self::SPELLINGS[number as usize])

@@ -117,8 +117,28 @@ fn the_framed_container_holds_programs_of_13_1() {
             assert!(tileir::framed::read(&bytes[..length], name).is_err(), "{name} cut to {length} bytes");
         }
     }
-    let (module, debug) = parse(PROGRAMS[4].0, PROGRAMS[4].1);
-    assert!(tileir::framed::write(&module, &debug).is_err(), "13.1 has no atan2");
+}
+
+#[test]
+fn the_framed_container_names_what_it_cannot_hold() {
+    let entry = |body: &str| format!("entry @k(%n: tile<i32>) {{ {body} return }}");
+    let x = "%x = constant <f32: 1.0> : tile<8xf32>";
+    let cases = [
+        (entry(&format!("{x} %y = atan2 %x, %x : tile<8xf32>")), "op atan2"),
+        (entry(&format!("{x} %y = tanh %x rounding<approx> : tile<8xf32>")), "rounding_mode of tanh"),
+        (entry(&format!("{x} %y = ftoi %x signed saturating : tile<8xf32> -> tile<8xi32>")), "saturating of ftoi"),
+        (entry("%t = make_token : token %u = print_tko \"x\" token=%t : -> token"), "token of print_tko"),
+        ("global private constant @g alignment = 16 <f32: 1.0> : tile<4xf32>".into(), "the visibility or constness of global @g"),
+        (
+            "preview$func extern @e(%a: tile<8xf32> {cuda_tile.preview$access = #cuda_tile<preview$access<in>>})".into(),
+            "the external function @e",
+        ),
+    ];
+    for (text, what) in cases {
+        let (module, debug) = parse("k", &text);
+        let error = tileir::framed::write(&module, &debug).expect_err(&text);
+        assert!(error.message.ends_with(&format!("cannot hold {what}")), "{text}: {}", error.message);
+    }
 }
 
 #[test]

@@ -60,9 +60,8 @@ impl VariableNames {
         // The row of the last op of each assignment. The key is the IR block, the call sites including the line of the assignment,
         // and the assigned name.
         let mut last_rows: BTreeMap<(u32, CallSites, &str), usize> = BTreeMap::new();
-        // `make_token` and `join_tokens` define no variable. The filter still accepts a store whose only result is a token, because
-        // the listing has no types of values.
-        let defines_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
+        // Tokens are no variables of the source.
+        let defines_value = |row: usize| listing.rows[row].defines_value;
         // The variable of a line such as `x = load(...)` is the loaded tile, not the view that the line creates. The view op may
         // precede the loop that contains the load, so it is in another block.
         let is_view = |row: usize| listing.rows[row].mnemonic.starts_with("make_");

@@ -313,3 +313,17 @@ fn constants_are_visible_after_their_line() {
     assert!(!early.contains("w = ") && early.contains("'w' has no value here"), "{reported}");
     assert!(late.contains("w = i32 7"), "{reported}");
 }
+
+/// A store on the line of an assignment has only a token as its result, so the variable keeps the computed value.
+#[test]
+fn a_token_is_no_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = "
+  %1 = constant(7) : i32 @5
+  %2 = binary(kind: add_i(overflow: none), lhs: %1, rhs: %1) : i32 @9
+  %3 = store(ptr: %0, value: %2, order: (semantics: weak)) : token @9
+  %4 = store(ptr: %0, value: %2, token: %3, order: (semantics: weak)) : token @10";
+    let commands = ["break 10", "continue", "print w"];
+    let reported = debug_in(folder.path(), "%0: ptr<i32>", body, &["zeros:i32[1]", "--grid", "1"], &commands);
+    assert!(command_output(&reported, "print w").starts_with("i32 14"), "{reported}");
+}

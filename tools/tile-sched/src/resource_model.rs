@@ -108,7 +108,7 @@ impl Machine {
                 let layout = &module.layouts[*layout];
                 layout.registers() as u32 * 32 * layout.warps() as u32
             }
-            _ => 0,
+            Type::Scalar(_) | Type::MemRef(_) | Type::View(_) | Type::Token => 0,
         };
         let rates = self.rates;
         match op {

@@ -22,7 +22,7 @@ impl Tables<'_> {
         }
         let tag_number = cursor.varint().with_message(cursor, "failed to read AttributeTag for self-contained attribute.")?;
         let unsupported_message = || format!("unsupported AttributeTag {tag_number} for self-contained attribute");
-        let Some(row) = ATTRIBUTES.iter().find(|row| row.tag == tag_number as u8) else {
+        let Some(row) = ATTRIBUTES.iter().find(|row| u64::from(row.tag) == tag_number) else {
             return Err(cursor.error(unsupported_message()));
         };
         if row.preview && !self.preview {

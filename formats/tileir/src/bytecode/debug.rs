@@ -147,11 +147,11 @@ impl<'a> DebugReader<'a> {
     /// Decodes the bytes of a record: a tag, and the fields of the record's kind.
     fn decode(&mut self, bytes: &'a [u8], strings: &mut Strings<'_>) -> Result<Record> {
         let mut cursor = Cursor::new(bytes);
-        let kind = cursor.varint()? as u8;
+        let kind = cursor.varint()?;
         // Error messages count offsets from the byte after the tag.
         let mut cursor = Cursor::new(cursor.rest());
         let c = &mut cursor;
-        match u64::from(kind) {
+        match kind {
             tag::COMPILE_UNIT => {
                 let file =
                     self.read_file(c, strings).with_message(c, "failed to read file attribute when parsing DICompileUnitAttr")?;

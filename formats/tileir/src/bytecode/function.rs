@@ -203,7 +203,7 @@ impl<'a> Tables<'a> {
 }
 
 /// Opcodes from this number on are preview content.
-const FIRST_PREVIEW_OPCODE: u32 = 16384;
+const FIRST_PREVIEW_OPCODE: u64 = 16384;
 
 /// The state of reading one function body.
 struct BodyReader<'t, 'a> {
@@ -402,11 +402,10 @@ impl BodyReader<'_, '_> {
 
     /// Reads an op without its regions.
     fn read_op_head(&mut self) -> Result<OpHead> {
-        let raw_opcode = self.cursor.varint().with_message(&self.cursor, "failed to read operation opcode.")?;
+        let opcode_number = self.cursor.varint().with_message(&self.cursor, "failed to read operation opcode.")?;
         let version = self.tables.version;
-        let opcode_number = raw_opcode as u32;
-        let opcode = Opcode::from_number(u64::from(opcode_number));
-        let known_opcodes = Opcode::ALL.iter().map(|opcode| u32::from(opcode.info().opcode));
+        let opcode = Opcode::from_number(opcode_number);
+        let known_opcodes = Opcode::ALL.iter().map(|opcode| u64::from(opcode.info().opcode));
         let last_opcode = known_opcodes.filter(|number| *number < FIRST_PREVIEW_OPCODE).max().unwrap_or_default();
         let is_preview = opcode_number >= FIRST_PREVIEW_OPCODE;
         if is_preview && version.has(Feature::HeaderPreview) && !self.tables.preview {
@@ -664,8 +663,8 @@ impl OperandCounter {
 
 /// Reads the number of an enumeration value. Rejects numbers that the enumeration or the version lacks.
 fn read_enum_field(cursor: &mut Cursor<'_>, spellings: &[&str], version: Version) -> Result<u8> {
-    let variant_number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32;
-    if variant_number as usize >= spellings.len() {
+    let variant_number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")?;
+    if variant_number >= spellings.len() as u64 {
         return Err(cursor.error(format!("invalid integer value for enum type: {variant_number}")));
     }
     if spellings == Rounding::SPELLINGS

@@ -76,3 +76,69 @@ mod debug_tag {
     pub(super) const SUBPROGRAM: u64 = 5;
     pub(super) const CALL_SITE: u64 = 6;
 }
+
+/// Readers compare tags as complete numbers. NVIDIA's reader compares them modulo 256.
+#[cfg(test)]
+mod tests {
+    use super::cursor::Cursor;
+    use super::debug::DebugReader;
+    use super::reader::Tables;
+    use super::tables::{Constants, Strings};
+    use super::types::Types;
+    use crate::version::Version;
+    use base::Loc;
+
+    /// Tables with one type, the scalar of this tag.
+    fn tables(type_record: &[u8]) -> Tables<'_> {
+        Tables {
+            version: Version::LATEST,
+            preview: false,
+            strings: Strings::new(&[0], 0).expect("the table is empty"),
+            types: Types::new(Some(type_record), Version::LATEST, false, 0).expect("the table is complete"),
+            constants: Constants::default(),
+            debug: DebugReader::default(),
+            parameter_budget: 0,
+        }
+    }
+
+    #[test]
+    fn a_type_tag_above_255_is_unknown() {
+        let table = |tag: [u8; 2]| [&[1, 0, 0, 0, 0, 0, 0, 0], &tag[..]].concat();
+        // Both records begin with the tag of i8, which has no payload: once in an overlong encoding, and once with 256 added.
+        let (overlong, larger) = (table([0x80 | 1, 0]), table([0x80 | 1, 2]));
+        for (bytes, is_known) in [(overlong, true), (larger, false)] {
+            let mut tables = tables(&bytes);
+            let result = tables.types.get(0, &mut tables.strings);
+            assert_eq!(result.is_ok(), is_known, "{result:?}");
+            if let Err(error) = result {
+                assert_eq!(error.lines[0].message, "unknown type tag: 257");
+            }
+        }
+    }
+
+    #[test]
+    fn an_attribute_tag_above_255_is_unknown() {
+        let no_types = [0];
+        for tag in 256..512u64 {
+            let bytes = [tag as u8 | 0x80, (tag >> 7) as u8, 0, 0, 0, 0];
+            let error = tables(&no_types).read_attribute(&mut Cursor::new(&bytes)).expect_err("the tag is unknown");
+            assert_eq!(error.lines[0].message, format!("unsupported AttributeTag {tag} for self-contained attribute"));
+        }
+    }
+
+    #[test]
+    fn a_debug_tag_above_255_is_an_unknown_location() {
+        let file_tag = super::debug_tag::FILE as u8;
+        for (tag, is_file) in [([file_tag | 0x80, 0], true), ([file_tag | 0x80, 2], false)] {
+            let counts_and_starts =
+                [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+            let bytes = [&counts_and_starts[..], &tag[..]].concat();
+            let mut tables = tables(&[0]);
+            let mut debug = DebugReader::new(&bytes, Version::LATEST).expect("the section is complete");
+            let mut locations = debug.locations(1);
+            let loc = debug.next_loc(&mut locations, &mut tables.strings);
+            // A file is no location.
+            assert_eq!(loc.ok(), (!is_file).then_some(Loc::UNKNOWN));
+        }
+    }
+}

@@ -95,7 +95,7 @@ impl<'a> Types<'a> {
 
     fn decode(&mut self, record: &'a [u8], strings: &mut Strings<'_>) -> Result<Type> {
         let mut cursor = Cursor::new(record);
-        let type_tag = cursor.varint()? as u8;
+        let type_tag = cursor.varint()?;
         // Error messages count offsets from the byte after the tag.
         let mut cursor = Cursor::new(cursor.rest());
         let ty = self.decode_payload(type_tag, &mut cursor, strings)?;
@@ -106,8 +106,8 @@ impl<'a> Types<'a> {
         Ok(ty)
     }
 
-    fn decode_payload(&mut self, type_tag: u8, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
-        let Some(row) = TYPES.iter().find(|row| row.tag == type_tag) else {
+    fn decode_payload(&mut self, type_tag: u64, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
+        let Some(row) = TYPES.iter().find(|row| u64::from(row.tag) == type_tag) else {
             return Err(ReadError::without_offset(format!("unknown type tag: {type_tag}")));
         };
         self.check_available(row)?;
@@ -311,9 +311,8 @@ pub(super) fn preview_not_signalled(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }
 
-/// Reads the number of an enumeration value without checking it.
-pub(super) fn enum_number(cursor: &mut Cursor<'_>) -> Result<u32> {
-    Ok(cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32)
+pub(super) fn enum_number(cursor: &mut Cursor<'_>) -> Result<u64> {
+    cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")
 }
 
 /// Checks that a flags word has only bits of `used`. Callers check this after all parameters, as NVIDIA's reader does.

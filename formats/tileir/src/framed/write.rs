@@ -1,7 +1,7 @@
 //! Writes programs of version 13.1 as a framed container.
 
 use super::{DIALECT, DIALECT_OPS, MAGIC, PADDING, SCALAR_TAGS, section, tag};
-use crate::enums::WireEnum;
+use crate::enums::{Visibility, WireEnum};
 use crate::fields::{FieldRef, FieldShape, FieldValue};
 use crate::module::{Function, Module};
 use crate::ops::{CountEncoding, Op};
@@ -27,7 +27,7 @@ pub fn write(module: &Module, debug: &DebugInfo) -> Result<Vec<u8>> {
         ),
         (section::TYPE, encode_table(writer.types.iter().cloned(), 4)),
         (section::CONSTANT, encode_table(module.constants.values().map(|constant| constant.data.to_vec()), 8)),
-        (section::GLOBAL, writer.encode_globals()),
+        (section::GLOBAL, writer.encode_globals()?),
     ];
     payloads.push((section::FUNCTION, writer.encode_functions()?));
     payloads.push((section::DEBUG, encode_table(writer.encode_debug_records().into_iter(), 4)));
@@ -185,25 +185,30 @@ impl<'a> Writer<'a> {
         self.by_type[self.module.ty(id)]
     }
 
-    fn encode_globals(&self) -> Vec<u8> {
+    fn encode_globals(&self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         write_varint(&mut out, self.module.globals.len() as u64);
         for global in &self.module.globals {
+            if global.constant || global.visibility == Visibility::Private {
+                let name = self.module.string(global.name);
+                return Err(unsupported_error(format!("the visibility or constness of global @{name}")));
+            }
             let fields = [global.name.index() as u64, self.type_index(global.ty), global.value.index() as u64, global.alignment];
             fields.into_iter().for_each(|field| write_varint(&mut out, field));
         }
-        out
+        Ok(out)
     }
 
     fn encode_functions(&self) -> Result<Vec<u8>> {
+        if let Some(external) = self.module.externs.first() {
+            return Err(unsupported_error(format!("the external function @{}", self.module.string(external.name))));
+        }
         let mut out = Vec::new();
         write_varint(&mut out, self.module.functions.len() as u64);
         for function in &self.module.functions {
             write_varint(&mut out, function.name.index() as u64);
             write_varint(&mut out, self.type_index(function.ty));
-            out.push(
-                u8::from(function.visibility == crate::enums::Visibility::Private) | 2 | u8::from(function.hints.is_some()) << 2,
-            );
+            out.push(u8::from(function.visibility == Visibility::Private) | 2 | u8::from(function.hints.is_some()) << 2);
             write_zigzag(&mut out, self.record_number(function.loc));
             if !function.arg_attrs.is_empty() {
                 return Err(unsupported_error("attributes of parameters"));
@@ -292,8 +297,9 @@ impl<'a> Writer<'a> {
                 let is_default = match (field, default) {
                     (FieldRef::Flag(flag), Some(FieldValue::Flag(default))) => *flag == default,
                     (FieldRef::Enum(number), Some(FieldValue::Enum(default))) => *number == default,
-                    (FieldRef::Bools(values), _) => values.is_empty(),
-                    _ => true,
+                    (FieldRef::Bools(values), Some(FieldValue::Bools(default))) => **values == *default,
+                    (FieldRef::OptionalOperand(value), Some(FieldValue::OptionalOperand(default))) => *value == default,
+                    _ => false,
                 };
                 if !is_default {
                     return Err(unsupported_error(format!("{} of {}", field_info.name, info.mnemonic)));
@@ -393,7 +399,8 @@ impl<'a> Writer<'a> {
                 out.push(tag::DICTIONARY);
                 self.write_dictionary(out, entries)?;
             }
-            Attribute::Preview(_) | Attribute::MulticastReduction(_) => return Err(unsupported_error("a kind of reduction")),
+            Attribute::Preview(_) => return Err(unsupported_error("an attribute of preview content")),
+            Attribute::MulticastReduction(_) => return Err(unsupported_error("a multicast reduction")),
             Attribute::Array(_) | Attribute::OptimizationHints(_) => {
                 return Err(unsupported_error("an array among the attributes"));
             }

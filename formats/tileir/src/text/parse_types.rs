@@ -333,7 +333,7 @@ fn parse_pointer_attribute(c: &mut Cursor<'_>) -> Result<PointerSharing> {
     let at = c.at();
     let word = c.word("a pointer attribute")?;
     let variant = PointerSharing::SPELLINGS.iter().position(|spelling| *spelling == word);
-    let sharing = variant.and_then(|variant| PointerSharing::from_number(variant as u32));
+    let sharing = variant.and_then(|variant| PointerSharing::from_number(variant as u64));
     let sharing = sharing.ok_or_else(|| c.error_at(at, format!("expected one of: {}", PointerSharing::SPELLINGS.join(", "))))?;
     c.expect(">")?;
     Ok(sharing)

@@ -105,7 +105,7 @@ impl Device {
             // With the bus width below and two transfers per cycle, this clock in kHz gives the memory bandwidth of the chip.
             MEMORY_CLOCK_RATE => (chip.memory * 1e9 * 8.0 / 4096.0 / 2.0 / 1e3) as c_int,
             GLOBAL_MEMORY_BUS_WIDTH => 4096,
-            L2_CACHE_SIZE => (chip.l2 * 1e6) as c_int,
+            L2_CACHE_SIZE => (chip.l2_total * f64::from(1 << 20)) as c_int,
             MAX_THREADS_PER_SM => (chip.warps * 32.0) as c_int,
             COMPUTE_CAPABILITY_MAJOR => self.capability().0,
             COMPUTE_CAPABILITY_MINOR => self.capability().1,
@@ -129,4 +129,24 @@ fn host_memory_bytes() -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.map_or(16 << 30, |kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Device, attribute};
+    use perf_model::Machine;
+    use std::ffi::CString;
+    use target_info::Target;
+
+    /// The expected bytes are those that the driver of the real chip reports.
+    #[test]
+    fn the_size_of_l2_is_that_of_the_chip() {
+        let sizes = [("a100", 41_943_040), ("h100-sxm", 52_428_800), ("rtx3090", 6_291_456), ("rtx4090", 75_497_472)];
+        for (chip, bytes) in sizes {
+            let machine = Machine::named(chip).expect("the chip is built in");
+            let target = Target::parse("sm_80").expect("the target is known");
+            let device = Device { name: CString::default(), target, machine, memory_bytes: 0 };
+            assert_eq!(device.attribute(attribute::L2_CACHE_SIZE), Some(bytes), "{chip}");
+        }
+    }
 }

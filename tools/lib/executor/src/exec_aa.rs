@@ -42,6 +42,9 @@ impl CoreType for Type {
     fn view(&self) -> Option<&core_dialect::tile::View> {
         if let Type::View(view) = self { Some(view) } else { None }
     }
+    fn is_token(&self) -> bool {
+        matches!(self, Type::Token)
+    }
 }
 
 impl<'a> AaProgram<'a> {

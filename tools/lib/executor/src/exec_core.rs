@@ -20,6 +20,7 @@ pub(crate) trait CoreType {
     fn tile(&self) -> Option<(Elem, Shape)>;
     fn memref(&self) -> Option<&MemRef>;
     fn view(&self) -> Option<&core_dialect::tile::View>;
+    fn is_token(&self) -> bool;
 }
 
 /// The properties of an op that its execution needs, apart from its operands.

@@ -163,13 +163,13 @@ impl Kernel<'_> {
 
     /// Returns the listing of the kernel's ops.
     pub fn listing(&self) -> Listing {
-        fn listing_of<O: Operation, T, A>(functions: &[Function<O, T, A>], index: usize) -> Listing {
-            Listing::new(&functions[index].body, functions[index].region)
+        fn listing_of<O: Operation, T: CoreType, A>(functions: &[Function<O, T, A>], index: usize) -> Listing {
+            Listing::new(&functions[index].body, functions[index].region, T::is_token)
         }
         match self.input {
             ProgramFile::Tile(file) => {
                 let function = &file.payload.functions[self.index];
-                Listing::new(&function.body, function.region)
+                Listing::new(&function.body, function.region, |ty| file.payload.ty(*ty).is_token())
             }
             ProgramFile::Aa(file) => listing_of(&file.payload.functions, self.index),
             ProgramFile::As(file) => listing_of(&file.payload.functions, self.index),

@@ -10,6 +10,8 @@ pub struct ListingRow {
     pub mnemonic: &'static str,
     pub operands: Vec<Value>,
     pub results: Vec<Value>,
+    /// Whether at least one result is not a token.
+    pub defines_value: bool,
     pub loc: Loc,
     /// Nesting depth of the op.
     pub depth: usize,
@@ -31,7 +33,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    pub(crate) fn new<O: Operation, T>(body: &Body<O, T>, region: Region) -> Listing {
+    pub(crate) fn new<O: Operation, T>(body: &Body<O, T>, region: Region, is_token: impl Fn(&T) -> bool) -> Listing {
         let mut listing = Listing { rows: Vec::new(), value_count: body.values.len(), row_of: vec![usize::MAX; body.ops.len()] };
         // The stack is explicit because the input controls the nesting depth.
         let mut stack: Vec<(Op, Block, usize, Option<usize>)> = Vec::new();
@@ -53,6 +55,7 @@ impl Listing {
                 mnemonic: node.kind.mnemonic(),
                 operands: node.kind.operands().to_vec(),
                 results: node.results.to_vec(),
+                defines_value: node.results.iter().any(|result| !is_token(body.ty(*result))),
                 loc: node.loc,
                 depth,
                 owner,

@@ -2,7 +2,7 @@
 //! Requires: `.aa` before optimisation.
 //! Establishes: checks of view accesses along dimensions with an in-bounds promise (other dimensions are masked). Pointer accesses
 //! are checked against the array of their parameter if [`super::extents`] knows its extent. The log names checked and unchecked
-//! accesses. Multicast accesses are neither checked nor logged.
+//! accesses.
 //! Preserves: the behaviour of accesses that stay in bounds.
 //! See also: LLVM's `BoundsChecking` pass and `-fsanitize=bounds`.
 
@@ -53,6 +53,8 @@ impl Checker<'_> {
             Op::LoadView { view, index, in_bounds, .. } => self.check_view(op, "load", view, &index, &in_bounds),
             Op::StoreView { view, index, in_bounds, .. } => self.check_view(op, "store", view, &index, &in_bounds),
             Op::ReduceView { view, index, in_bounds, .. } => self.check_view(op, "reduction", view, &index, &in_bounds),
+            Op::MulticastLoad { view, index, in_bounds, .. } => self.check_view(op, "multicast load", view, &index, &in_bounds),
+            Op::MulticastStore { view, index, in_bounds, .. } => self.check_view(op, "multicast store", view, &index, &in_bounds),
             _ => {}
         }
     }

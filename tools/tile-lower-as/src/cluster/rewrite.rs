@@ -310,11 +310,12 @@ impl ClusterRewriter<'_> {
         let body = &self.from.body;
         let node = &body.ops[op];
         let target = self.flow.target[&op];
-        let receivers = match (&node.kind, &body.ops[target].kind) {
-            (Op::Core(Core::Continue { .. }), Op::Core(Core::Loop { body: region, .. })) => {
-                body.blocks[body.block_of(*region)].args.clone()
-            }
-            _ => body.ops[target].results.to_vec(),
+        let is_continue = matches!(node.kind, Op::Core(Core::Continue { .. }));
+        let receivers = match &body.ops[target].kind {
+            Op::Core(Core::Loop { body: region, .. }) if is_continue => body.blocks[body.block_of(*region)].args.clone(),
+            // The results of a `for` have the forms of its loop-carried arguments.
+            Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. }) => body.ops[target].results.to_vec(),
+            other => unreachable!("'{}' receives no values of a terminator", other.mnemonic()),
         };
         let values = self.values_in_forms(&receivers, values);
         let kind = match &node.kind {
@@ -413,6 +414,6 @@ fn fact_of_part(fact: &Fact, dim: usize, extent: u32) -> Option<Fact> {
             None
         }
         Fact::SameElements { groups } if groups[dim] == 0 || extent % groups[dim] != 0 => None,
-        _ => Some(fact.clone()),
+        Fact::DivBy { .. } | Fact::SameElements { .. } | Fact::Bounded { .. } => Some(fact.clone()),
     }
 }

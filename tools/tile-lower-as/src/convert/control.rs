@@ -93,24 +93,23 @@ impl Converter<'_> {
     /// The receivers of a terminator's operands: results of an `if`, or arguments or results of a loop.
     fn receivers(&self, op: OpId, core: &Core) -> Vec<Value> {
         let body = &self.from.body;
-        let mut inner = op;
-        while let Some(parent) = self.parent_op(inner) {
-            let node = &body.ops[parent];
-            match (&node.kind, core) {
-                (tileaa::Op::Core(Core::If { .. }), Core::Yield { .. }) => return node.results.to_vec(),
-                (_, Core::Yield { .. }) => break,
-                (tileaa::Op::Core(Core::For { body: region, .. }), Core::Continue { .. }) => {
-                    return body.blocks[body.block_of(*region)].args[1..].to_vec();
-                }
-                (tileaa::Op::Core(Core::Loop { body: region, .. }), Core::Continue { .. }) => {
-                    return body.blocks[body.block_of(*region)].args.clone();
-                }
-                (tileaa::Op::Core(Core::Loop { .. }), Core::Break { .. }) => return node.results.to_vec(),
-                _ => inner = parent,
-            }
+        let mut ancestors = std::iter::successors(self.parent_op(op), |op| self.parent_op(*op)).map(|op| &body.ops[op]);
+        let parent_if = self.parent_op(op).filter(|op| matches!(body.ops[*op].kind, tileaa::Op::Core(Core::If { .. })));
+        if let (Core::Yield { .. }, Some(parent)) = (core, parent_if) {
+            return body.ops[parent].results.to_vec();
         }
         // The body of a reduction yields scalars, which need no layout.
-        core.operands().to_vec()
+        if matches!(core, Core::Yield { .. } | Core::Return {}) {
+            return core.operands().to_vec();
+        }
+        let receivers = ancestors.find_map(|node| match (&node.kind, core) {
+            (tileaa::Op::Core(Core::For { body: region, .. }), _) => Some(body.blocks[body.block_of(*region)].args[1..].to_vec()),
+            (tileaa::Op::Core(Core::Loop { .. }), Core::Break { .. }) => Some(node.results.to_vec()),
+            (tileaa::Op::Core(Core::Loop { body: region, .. }), _) => Some(body.blocks[body.block_of(*region)].args.clone()),
+            (tileaa::Op::Core(Core::If { .. }), _) => None,
+            (other, _) => unreachable!("the body of '{}' has neither `continue` nor `break`", other.mnemonic()),
+        });
+        receivers.expect("verified: `continue` and `break` are in a loop")
     }
 
     fn parent_op(&self, op: OpId) -> Option<OpId> {
