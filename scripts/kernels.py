@@ -361,6 +361,38 @@ def depth_limited(a, b, depths, c, M: ConstInt, N: ConstInt, K: ConstInt):
     ct.store(c, index=(i, 0), tile=total)
 
 
+@ct.kernel
+def ragged_matmul(a, b, starts, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    """Multiplies the rows of a group, between two loaded row numbers, by the matrix of the group."""
+    g = ct.bid(0)
+    start = ct.load(starts, index=(g,), shape=(1,)).item()
+    stop = ct.load(starts, index=(g + 1,), shape=(1,)).item()
+    rows, out = a.slice(axis=0, start=start, stop=stop), c.slice(axis=0, start=start, stop=stop)
+    for i in range(ct.cdiv(stop - start, M)):
+        total = ct.full((M, N), 0.0, dtype=ct.float32)
+        for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+            x = ct.load(rows, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.reshape(ct.load(b, index=(g, k, 0), shape=(1, K, N)), (K, N))
+            total = ct.mma(x, y, total)
+        ct.store(out, index=(i, 0), tile=total)
+
+
+@ct.kernel
+def ragged_keys(q, k, starts, c, M: ConstInt, N: ConstInt, D: ConstInt):
+    """Attention without softmax: the scores of a sequence's keys, which are between two loaded row numbers, times these keys."""
+    g, h = ct.bid(0), ct.bid(1)
+    start = ct.load(starts, index=(g,), shape=(1,)).item()
+    stop = ct.load(starts, index=(g + 1,), shape=(1,)).item()
+    keys = k.slice(axis=0, start=start, stop=stop)
+    x = ct.reshape(ct.load(q, index=(g, 0, 0), shape=(1, M, D)), (M, D))
+    total = ct.full((M, D), 0.0, dtype=ct.float32)
+    for n in range(ct.cdiv(stop - start, N)):
+        y = ct.reshape(ct.load(keys, index=(n, h, 0), shape=(N, 1, D), padding_mode=ct.PaddingMode.ZERO), (N, D))
+        scores = ct.mma(x, ct.permute(y, (1, 0)), ct.full((M, N), 0.0, dtype=ct.float32))
+        total = ct.mma(ct.astype(scores, ct.float16), y, total)
+    ct.store(c, index=(g, h, 0, 0), tile=ct.reshape(total, (1, 1, M, D)))
+
+
 def cases():
     random = np.random.default_rng(1)
     normal = lambda *shape: random.standard_normal(shape, dtype=np.float32)
@@ -485,6 +517,22 @@ def cases():
         rows, inner = slice(64 * tile, 64 * tile + 64), slice(64 * depths[tile])
         expected[rows] = a[rows, inner].astype(f32) @ b[inner].astype(f32)
     yield Case('depth_limited', depth_limited, [a, b, depths, empty(256, 64), 64, 64, 64], (4, 1, 1), {3: expected}, 1e-4, 4e-3)
+
+    # Slices at loaded bounds: an empty one, partial last tiles, and rows of other groups next to a slice.
+    a, b, starts = few(200, 128), few(4, 128, 64), np.array([3, 67, 67, 140, 195], np.int32)
+    expected = empty(200, 64)
+    for group in range(4):
+        rows = slice(starts[group], starts[group + 1])
+        expected[rows] = a[rows].astype(f32) @ b[group].astype(f32)
+    yield Case('ragged_matmul', ragged_matmul, [a, b, starts, empty(200, 64), 64, 64, 64], (4, 1, 1), {3: expected}, 1e-4, 4e-3)
+    signs = lambda *shape: random.integers(-1, 2, shape).astype(np.float16)
+    q, k, starts = signs(3, 64, 64), signs(150, 2, 64), np.array([5, 5, 50, 149], np.int32)
+    expected = empty(3, 2, 64, 64)
+    for group in range(3):
+        for head in range(2):
+            keys = k[starts[group]:starts[group + 1], head].astype(f32)
+            expected[group, head] = q[group].astype(f32) @ keys.T @ keys
+    yield Case('ragged_keys', ragged_keys, [q, k, starts, empty(3, 2, 64, 64), 64, 64, 64], (3, 2, 1), {3: expected})
 
 
 def e4m3(codes):

@@ -26,3 +26,8 @@ fn loops_with_memory_dependences_compute_the_same_at_every_stage() {
 fn random_matmuls_compute_the_same_at_every_stage() {
     check_random_programs(&["--seed=1", "--count=50", "--theme=mma"]);
 }
+
+#[test]
+fn matmuls_on_loaded_rows_compute_the_same_at_every_stage() {
+    check_random_programs(&["--seed=1", "--count=50", "--theme=ragged", "--targets=sm_80,sm_90,sm_100,sm_120"]);
+}

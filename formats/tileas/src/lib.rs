@@ -19,7 +19,7 @@ pub mod renaming;
 pub mod types;
 pub mod verify;
 
-pub use atoms::{MmaAtom, mma_sync_atoms, tensor_memory, tma_tiles, wgmma_atoms};
+pub use atoms::{MmaAtom, mma_sync_atoms, tensor_memory, tma_tiles, tma_windows, wgmma_atoms};
 pub use effects::Effects;
 pub use layout::{Layout, LayoutId};
 pub use module::{BufferInfo, Function, FunctionAttrs, Global, Module, Space};

@@ -14,6 +14,7 @@ mod loop_memory;
 mod mma;
 mod noncommutative;
 mod program;
+mod ragged;
 mod random;
 mod reductions;
 mod shapes;

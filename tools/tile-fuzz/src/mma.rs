@@ -12,18 +12,17 @@ use tileir::Op;
 
 /// The element types of an MMA. `limit` is the largest magnitude of the numbers in its operands.
 #[derive(Clone, Copy)]
-struct MmaTypes {
-    operand: Scalar,
-    acc: Scalar,
-    limit: i64,
+pub(crate) struct MmaTypes {
+    pub(crate) operand: Scalar,
+    pub(crate) acc: Scalar,
+    pub(crate) limit: i64,
 }
 
 const fn mma_types(operand: Scalar, acc: Scalar, limit: i64) -> MmaTypes {
     MmaTypes { operand, acc, limit }
 }
 
-/// Element types of generated MMAs. An f16 accumulator has fewer significand bits, so its operands have a smaller limit.
-const MMA_TYPES: [MmaTypes; 11] = [
+pub(crate) const MMA_TYPES: [MmaTypes; 11] = [
     mma_types(Scalar::F16, Scalar::F32, 4),
     mma_types(Scalar::F16, Scalar::F32, 4),
     mma_types(Scalar::BF16, Scalar::F32, 4),
@@ -38,7 +37,7 @@ const MMA_TYPES: [MmaTypes; 11] = [
 ];
 
 /// A matrix in memory. A loop loads one of its tiles per iteration.
-struct Matrix {
+pub(crate) struct Matrix {
     view: Value,
     kind: Kind,
     /// The dimension of the loaded tile that is K of the MMA.
@@ -54,9 +53,9 @@ struct Matrix {
 }
 
 /// The lower bound, upper bound and step of a loop, and its maximum trip count.
-struct TripCount {
-    bounds: [Value; 3],
-    max_trips: i64,
+pub(crate) struct TripCount {
+    pub(crate) bounds: [Value; 3],
+    pub(crate) max_trips: i64,
 }
 
 impl Generator {
@@ -79,8 +78,7 @@ impl Generator {
         }
     }
 
-    /// Emits an MMA. `kind` is the kind of the accumulator.
-    fn emit_mma(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &Kind) -> Value {
+    pub(crate) fn emit_mma(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &Kind) -> Value {
         let op = match kind.scalar {
             Scalar::I32 => {
                 let (signedness_lhs, signedness_rhs) = (self.signedness(), self.signedness());
@@ -91,8 +89,8 @@ impl Generator {
         self.builder.emit(kind, op)
     }
 
-    /// Chooses the extents M, N and K of an MMA.
-    fn mma_extents(&mut self) -> [i64; 3] {
+    /// The extents M, N and K of an MMA.
+    pub(crate) fn mma_extents(&mut self) -> [i64; 3] {
         if self.large_and_simple {
             let rows = self.random.pick(&[128, 256, 256, 512]);
             return [rows, self.random.pick(&[32, 64, 128, 128, 256]), self.random.pick(&[16, 32, 64])];
@@ -116,7 +114,7 @@ impl Generator {
     }
 
     /// Adds an input buffer with integers from `-limit` to `limit`.
-    fn small_integer_input(&mut self, scalar: Scalar, elements: i64, limit: i64) -> Value {
+    pub(crate) fn small_integer_input(&mut self, scalar: Scalar, elements: i64, limit: i64) -> Value {
         let mut data = Vec::new();
         for _ in 0..elements {
             let number = self.random.below(2 * limit as usize + 1) as i64 - limit;
@@ -129,7 +127,7 @@ impl Generator {
     /// Adds a matrix of `steps` tiles along K and `tiles` tiles along the other dimension. A tile has `depth` elements along K and
     /// `rows` along the other dimension. `other_index` is the tile index in the other dimension. If it is the tile block index,
     /// each tile block loads its own tiles.
-    fn add_matrix(
+    pub(crate) fn add_matrix(
         &mut self,
         types: MmaTypes,
         rows: i64,
@@ -182,15 +180,14 @@ impl Generator {
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
     }
 
-    /// Loads an index from a table of [`Generator::add_index_table`].
-    fn load_table_entry(&mut self, table: Value, step: Value) -> Value {
+    pub(crate) fn load_table_entry(&mut self, table: Value, step: Value) -> Value {
         let one_index = Kind::new(Scalar::I32, &[1]);
         let (element, _) = self.load_view(table, &[step], &one_index, None);
         self.reshape(element, &one_index, &[])
     }
 
     /// Loads the MMA operand of one step.
-    fn load_operand(&mut self, matrix: &Matrix, step: Value) -> Value {
+    pub(crate) fn load_operand(&mut self, matrix: &Matrix, step: Value) -> Value {
         let mut index = [matrix.other_index; 2];
         index[matrix.k_dim] = matrix.index_table.map_or(step, |table| self.load_table_entry(table, step));
         let (mut tile, _) = self.load_view(matrix.view, &index, &matrix.kind, None);
@@ -346,7 +343,7 @@ impl Generator {
     }
 
     /// Emits a `for` loop. `fill` receives the counter and the loop-carried values, and returns the next values.
-    fn for_each_step(
+    pub(crate) fn for_each_step(
         &mut self,
         trip_count: &TripCount,
         init: Vec<Value>,

@@ -174,6 +174,8 @@ pub(crate) enum Theme {
     Mma,
     /// Loops with memory dependences between iterations
     Loops,
+    /// MMAs on rows, and control flow, that depend on loaded numbers
+    Ragged,
     /// Loops with large MMAs and little else, which the CTAs of a cluster can divide
     Clusters,
 }
@@ -205,7 +207,7 @@ impl Generator {
         generator.prologue();
         let steps = match theme {
             Theme::All => 3 + generator.random.below(20),
-            Theme::Mma | Theme::Loops => generator.random.below(6),
+            Theme::Mma | Theme::Loops | Theme::Ragged => generator.random.below(6),
             Theme::Clusters => 0,
         };
         for _ in 0..steps {
@@ -216,6 +218,9 @@ impl Generator {
         }
         if theme == Theme::Loops {
             generator.memory_loop();
+        }
+        if theme == Theme::Ragged {
+            generator.ragged_mma();
         }
         if theme == Theme::Mma {
             for _ in 0..1 + generator.random.below(2) {

@@ -1,5 +1,6 @@
 //! Purpose: select the loads that TMA executes, in `for` loops and before them, or record why not.
-//! Requires: facts: an address and strides that are multiples of 16 bytes; extents and strides that are parameters and fit the map.
+//! Requires: facts: an address and strides that are multiples of 16 bytes; strides that are parameters and fit the map. The address
+//! and one extent may depend on loaded scalars ([`Window`]); other extents are parameters.
 //! Establishes: *uniform phases*: no iteration of the loop ends early or leaves the loop. An mbarrier counts the bytes of each
 //! copy, and its phase advances once per iteration. The loops and conditions around the loop forward the phase.
 //! Preserves: the program; this is an analysis.
@@ -18,6 +19,7 @@ use target_info::Feature;
 use tileaa::facts::Facts;
 use tileaa::ops::AccessHint;
 use tileaa::{Op, Type};
+use tileas::tma_windows::{self, Window};
 use tileas::{tma_tiles, wgmma_atoms};
 
 /// The alignment of a tensor map's address and strides in bytes.
@@ -111,9 +113,10 @@ impl CopyPlanner<'_> {
         if token.is_some_and(|token| !self.is_of_loads(token)) {
             return Err("it is ordered after what this kernel writes");
         }
-        check_phases(index)?;
-        let map = tma_tiles::tensor_map(body, self.function.params(), *view)?;
-        self.check_map_limits(ty, *view)?;
+        // The address and extents of a window may depend on loaded scalars, too.
+        check_phases(&[&index[..], &[*view]].concat())?;
+        let (map, window) = tma_tiles::tensor_map(body, self.function.params(), *view)?;
+        self.check_map_limits(ty, *view, window)?;
         let mut buffer = tma_tiles::tma_buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         let value = body.result(load);
         let readers = match self.mma_reads(value, block, 0) {
@@ -149,24 +152,30 @@ impl CopyPlanner<'_> {
     }
 
     /// Checks by facts that the address, extents and strides of a tensor map fit its fields.
-    pub(crate) fn check_map_limits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
-        let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("no facts are known of its memory")?;
+    pub(crate) fn check_map_limits(&self, ty: &View, view: Value, window: Option<Window>) -> Result<(), &'static str> {
+        let all_facts = self.facts.get_or_init(|| Facts::of(self.function));
+        let facts = all_facts.memref(view).ok_or("no facts are known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
-        if !facts.base_divisor.is_multiple_of(MAP_ALIGNMENT) {
+        let array_divisor = window.map_or(MAP_ALIGNMENT, |window| all_facts.divisor(window.array));
+        if !facts.base_divisor.is_multiple_of(MAP_ALIGNMENT) || !array_divisor.is_multiple_of(MAP_ALIGNMENT) {
             return Err("its address is not known to be a multiple of 16 bytes");
         }
-        let inner = tma_tiles::dims_in_map_order(ty).map(|order| ty.dim_map[order[0]] as usize);
+        let order = tma_tiles::dims_in_map_order(ty).ok_or("no dimension is contiguous in memory")?;
+        let memory_dim = |dim: usize| ty.dim_map[order[dim]] as usize;
+        let (inner, ragged) = (Some(memory_dim(0)), window.and_then(|window| window.ragged_dim).map(memory_dim));
+        let max_stride = if window.is_some() { tma_windows::PERIOD } else { MAX_STRIDE };
         for dim in (0..facts.size_divisors.len()).filter(|dim| Some(*dim) != inner) {
             if !facts.stride_divisors[dim].saturating_mul(bytes).is_multiple_of(MAP_ALIGNMENT) {
                 return Err("its strides are not known to be multiples of 16 bytes");
             }
             let (low, high) = facts.stride_ranges[dim];
-            if low < 0 || high.saturating_mul(bytes as i64) >= MAX_STRIDE {
+            if low < 0 || high.saturating_mul(bytes as i64) >= max_stride {
                 return Err("its strides are not known to fit a map");
             }
         }
         let fits_map = |(low, high): &(i64, i64)| (0..=MAX_EXTENT).contains(low) && *high <= MAX_EXTENT;
-        if !facts.size_ranges.iter().all(fits_map) {
+        let mut fixed_sizes = (0..).zip(&facts.size_ranges).filter(|(dim, _)| Some(*dim) != ragged);
+        if !fixed_sizes.all(|(_, range)| fits_map(range)) {
             return Err("its extents are not known to fit a map");
         }
         Ok(())

@@ -150,8 +150,8 @@ impl CopyPlanner<'_> {
         if self.tma_copies == TmaChoice::WherePays && bytes < MIN_BYTES {
             return Err("waiting for TMA takes longer than storing so few bytes");
         }
-        let map = tma_tiles::tensor_map(body, self.function.params(), view)?;
-        self.check_map_limits(ty, view)?;
+        let (map, window) = tma_tiles::tensor_map(body, self.function.params(), view)?;
+        self.check_map_limits(ty, view, window)?;
         let buffer = tma_tiles::tma_buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         if bytes > budget::shared_memory(self.target) / 2 {
             return Err("it passes through shared memory in parts");

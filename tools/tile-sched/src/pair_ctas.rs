@@ -203,7 +203,7 @@ fn halve_buffer(function: &mut Function, buffer: Buffer, dim: usize) -> std::res
 /// Returns the tensor map for a halved tile, and the buffer as TMA copies with this map fill it. `full_map`: the map for the full
 /// tile.
 fn halved_map_and_buffer(view: &View, full_map: &Map) -> Option<(Map, BufferInfo)> {
-    let (extent, swizzle) = tma_tiles::view_tma_tile(view)?;
+    let (extent, swizzle) = tma_tiles::view_tma_tile(view, full_map.dims.len())?;
     let info = tma_tiles::tma_buffer(view, &extent, swizzle)?;
     Some((Map { extent, swizzle, ..full_map.clone() }, info))
 }

@@ -5,6 +5,7 @@ pub mod mma_sync_atoms;
 mod table;
 pub mod tensor_memory;
 pub mod tma_tiles;
+pub mod tma_windows;
 pub mod wgmma_atoms;
 
 use base::Target;

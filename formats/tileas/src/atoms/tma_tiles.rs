@@ -5,6 +5,7 @@
 //! the tile is larger than a TMA tile, TMA tiles with further rows come next. TMA tiles further along the contiguous dimension come
 //! last.
 
+use super::tma_windows::{self, Window};
 use crate::layout::Strides;
 use crate::{BufferInfo, Space};
 use base::{Body, Value};
@@ -51,10 +52,13 @@ pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
     Some((std::iter::once(row_bytes / bytes).chain(rows).collect(), swizzle))
 }
 
-/// The extents of the TMA tile, and the swizzle, for the tiles of a view.
-pub fn view_tma_tile(view: &View) -> Option<(Vec<u32>, Swizzle)> {
+/// The extents of the TMA tile, and the swizzle, for the tiles of a view in a map of `rank` dimensions. The map of a window has
+/// more dimensions than the view.
+pub fn view_tma_tile(view: &View, rank: usize) -> Option<(Vec<u32>, Swizzle)> {
     let tile: Vec<u32> = dims_in_map_order(view)?.iter().map(|t| view.tile[*t]).collect();
-    tma_tile_of(view.memref.elem, &tile)
+    let (mut extent, swizzle) = tma_tile_of(view.memref.elem, &tile)?;
+    extent.resize(rank, 1);
+    Some((extent, swizzle))
 }
 
 /// The buffer that TMA tiles of these extents fill. `None` if a TMA tile has fewer than 128 bytes, or if a stage would not start at
@@ -158,9 +162,13 @@ fn data_type(scalar: Scalar) -> Option<DataType> {
     })
 }
 
-/// The tensor map of a view, from its type and the ops that define it, or why it has none. The caller must prove the launch-time
-/// requirements on addresses, extents and strides.
-pub fn tensor_map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], value: Value) -> Result<Map, &'static str> {
+/// The tensor map of a view, from its type and the ops that define it, or why it has none. With a [`Window`], the map is that of
+/// the array which contains the view. The caller must prove the launch-time requirements on addresses, extents and strides.
+pub fn tensor_map<O: MiddleOp, T: MiddleType>(
+    body: &Body<O, T>,
+    params: &[Value],
+    value: Value,
+) -> Result<(Map, Option<Window>), &'static str> {
     let CoreType::View(view) = body.ty(value).core_type() else { return Err("it is not a view") };
     if matches!(view.kind, ViewKind::Gather { .. }) {
         return Err("it gathers rows by index");
@@ -179,21 +187,31 @@ pub fn tensor_map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value
     let element = data_type(*elem).ok_or("its elements are smaller than a byte")?;
     let tile: Vec<u32> = order.iter().map(|t| view.tile[*t]).collect();
     let (extent, swizzle) = tma_tile_of(*elem, &tile).ok_or("its rows are shorter than 16 bytes")?;
-    let sizes = exprs.extent_exprs(known_sizes, sizes).ok_or("its extents are not computed from parameters")?;
-    let strides = exprs.extent_exprs(known_strides, strides).ok_or("its strides are not computed from parameters")?;
+    let (sizes, strides) = (exprs.extent_exprs(known_sizes, sizes), exprs.extent_exprs(known_strides, strides));
     let memory_dim = |t: &usize| view.dim_map[*t] as usize;
+    let dims: Vec<Option<Expr>> = order.iter().map(|t| sizes[memory_dim(t)].clone()).collect();
+    let strides: Option<Vec<Expr>> = order[1..].iter().map(|t| strides[memory_dim(t)].clone()).collect();
+    let strides = strides.ok_or("its strides are not computed from parameters")?;
     let bytes = Expr::Const(element.bytes().into());
-    Ok(Map {
-        base: exprs.address_expr(*base).ok_or("its address is not computed from parameters")?,
+    let array = exprs.array_of(*base);
+    let window = match array == *base && dims.iter().all(Option::is_some) {
+        true => None,
+        false => Some(Window::of(array, &dims)?),
+    };
+    let mut map = Map {
+        base: exprs.address_expr(array).ok_or("its address is not computed from parameters")?,
         element,
-        // A map cannot have an extent of zero. If the view has an extent of zero, the op that copies treats all elements as
-        // outside.
-        dims: order.iter().map(|t| sizes[memory_dim(t)].clone().max(1)).collect(),
-        strides: order[1..].iter().map(|t| strides[memory_dim(t)].clone().product(bytes.clone())).collect(),
+        // A map has no extent of zero. If a view has one, no element is inside, and the copy handles it.
+        dims: dims.into_iter().map(|dim| dim.map_or(Expr::Const(tma_windows::END), |dim| dim.max(1))).collect(),
+        strides: strides.into_iter().map(|stride| stride.product(bytes.clone())).collect(),
         extent,
         swizzle,
         tf32: false,
-    })
+    };
+    if let Some(window) = window {
+        window.add_dims(&mut map);
+    }
+    Ok((map, window))
 }
 
 /// Computes the values of a function as expressions over its parameters.
@@ -206,8 +224,9 @@ struct ParamExprs<'a, O, T> {
 const MAX_FOLLOWED: usize = 16;
 
 impl<O: MiddleOp, T: MiddleType> ParamExprs<'_, O, T> {
-    /// The sizes or strides of a memref: constants of its type, or the operands in `open`.
-    fn extent_exprs(&self, known: &[Option<u64>], open: &[Value]) -> Option<Vec<Expr>> {
+    /// The sizes or strides of a memref: constants of its type, or the operands in `open`. `None` for a value that is not computed
+    /// from parameters.
+    fn extent_exprs(&self, known: &[Option<u64>], open: &[Value]) -> Vec<Option<Expr>> {
         let mut open = open.iter();
         let extent = |known: &Option<u64>| match known {
             Some(known) => i64::try_from(*known).ok().map(Expr::Const),
@@ -242,6 +261,23 @@ impl<O: MiddleOp, T: MiddleType> ParamExprs<'_, O, T> {
             }
             _ => None,
         }
+    }
+
+    /// The pointer from which offsets lead to `pointer`.
+    fn array_of(&self, pointer: Value) -> Value {
+        let (mut array, mut value) = (pointer, pointer);
+        for _ in 0..MAX_FOLLOWED {
+            value = match self.defining_core(value) {
+                Some(Core::Assume { value, .. }) => *value,
+                Some(Core::PtrCast { x }) => *x,
+                Some(Core::Offset { ptr, .. }) => {
+                    array = *ptr;
+                    *ptr
+                }
+                _ => break,
+            };
+        }
+        array
     }
 
     /// The value of a pointer.

@@ -179,14 +179,15 @@ impl FunctionChecker<'_> {
         require(!is_load || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stored_map = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
         let params = &context.body.blocks[context.body.block_of(Region(0))].args;
-        let mut derived =
+        let (mut derived, _) =
             tma_tiles::tensor_map(context.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
         let info = self.buffer(*buffer)?;
         // Each CTA of a pair copies its half as a tile of its own.
         let copies_half = self.attrs.cta_pair && is_load && tma_tiles::halved_dim(&ty.tile, &info.shape).is_some();
         let ty = &View { tile: if copies_half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
         if copies_half {
-            (derived.extent, derived.swizzle) = tma_tiles::view_tma_tile(ty).ok_or("half of its rows is shorter than 16 bytes")?;
+            let half = tma_tiles::view_tma_tile(ty, derived.dims.len());
+            (derived.extent, derived.swizzle) = half.ok_or("half of its rows is shorter than 16 bytes")?;
         }
         let with_derived_extent = Map { extent: derived.extent.clone(), ..stored_map.clone() };
         require(with_derived_extent == derived, || format!("{map} is not the tensor map of {view}"))?;

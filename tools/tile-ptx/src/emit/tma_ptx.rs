@@ -5,7 +5,7 @@
 //! The tensor map is a hidden kernel parameter, of which the code uses the address only. Coordinates are 32-bit element numbers,
 //! clamped to `OUTSIDE_COORDINATE`. A tile that is outside the tensor in the program is therefore outside for the TMA unit too.
 
-use super::Emitter;
+use super::{Emitter, StridedMemory};
 use crate::ir::Val;
 use crate::kernel;
 use base::Value;
@@ -14,6 +14,7 @@ use base::ir::Op as OpId;
 use core_dialect::memory::AtomicMode;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
+use tileas::tma_windows::{self, Window};
 use tileas::{Buffer, MapId, Type, tma_tiles};
 
 /// Suffix in the name of a copy from global to shared memory; an mbarrier counts the bytes. The destination state space precedes
@@ -128,24 +129,68 @@ impl<'c> Emitter<'c, '_> {
         // In a CTA pair, each CTA loads one half of the tile, which its rank selects.
         let buffer_shape = &self.function.attrs.program.buffers[buffer].shape;
         let halved_dim = tma_tiles::halved_dim(&ty.tile, buffer_shape);
-        let origin = |t: &usize| {
+        let body = &self.function.body;
+        let (_, window) = tma_tiles::tensor_map(body, &body.blocks[self.function.entry()].args, view).ok()?;
+        let ragged_dim = window.and_then(|window| window.ragged_dim);
+        let origin = |(dim, t): (usize, &usize)| {
             let step = u64::from(ty.kind.step(&ty.tile, *t));
             let index = ir.resize(self.scalar_value(index[*t]).into_int_value(), ir.i64(), false);
-            let origin = self
-                .outside_if_empty(memory.sizes[ty.dim_map[*t] as usize], ir.mul(self.clamp_to_outside(index), ir.const64(step)));
+            let start = ir.mul(self.clamp_to_outside(index), ir.const64(step));
+            let size = memory.sizes[ty.dim_map[*t] as usize];
+            let origin = if ragged_dim == Some(dim) { start } else { self.outside_if_empty(size, start) };
             let cta_rank = || ir.resize(self.cluster_rank(), ir.i64(), false);
             if halved_dim == Some(*t) { ir.add(origin, ir.mul(cta_rank(), ir.const64(buffer_shape[*t].into()))) } else { origin }
         };
-        let tile: Vec<u32> = order.iter().map(|t| if halved_dim == Some(*t) { buffer_shape[*t] } else { ty.tile[*t] }).collect();
+        let mut tile_origin: Vec<IntValue<'c>> = order.iter().enumerate().map(origin).collect();
+        if let Some(window) = window {
+            let memory_dim = |dim: usize| ty.dim_map[order[dim]] as usize;
+            self.move_into_window(window, &memory, memory_dim, ty.memref.elem.bits() / 8, &mut tile_origin);
+        }
+        let mut tile: Vec<u32> =
+            order.iter().map(|t| if halved_dim == Some(*t) { buffer_shape[*t] } else { ty.tile[*t] }).collect();
+        tile.resize(tensor_map.extent.len(), 1);
         let map_index =
             (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| *id == map).map_or(0, |(map_index, _)| map_index);
         Some(TmaCopy {
             start: ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset)),
             map_parameter: kernel::map_parameter_name(self.function, map_index),
-            tile_origin: order.iter().map(origin).collect(),
+            tile_origin,
             tma_tile_starts: tma_tiles::tma_tile_origins(&tile, &tensor_map.extent),
             bytes_per_copy: tensor_map.tile_bytes(),
         })
+    }
+
+    /// Replaces the origin of a tile in a window by its coordinates in the map of the array, and appends the coordinates of the
+    /// dimensions that only the map has. [`tma_windows`] explains the arithmetic.
+    fn move_into_window(
+        &self,
+        window: Window,
+        memory: &StridedMemory<'c>,
+        memory_dim: impl Fn(usize) -> usize,
+        bytes: u32,
+        tile_origin: &mut Vec<IntValue<'c>>,
+    ) {
+        let ir = self.ir;
+        let [end_coordinate, period] = [tma_windows::END, tma_windows::PERIOD].map(|number| ir.const64(number as u64));
+        let array = self.scalar_value(window.array).into_pointer_value();
+        let mut distance = ir.sub(ir.ptr_to_int(memory.base), ir.ptr_to_int(array));
+        let mut row_stride = ir.const64(0);
+        if let Some(dim) = window.ragged_dim {
+            let size = ir.resize(memory.sizes[memory_dim(dim)], ir.i64(), true);
+            row_stride = ir.mul(ir.resize(memory.strides[memory_dim(dim)], ir.i64(), true), ir.const64(bytes.into()));
+            // No TMA tile has more than `END` rows, so rows after that many need no bound.
+            let furthest = ir.add(tile_origin[dim], end_coordinate);
+            let is_near = ir.icmp(IntPredicate::SLT, size, furthest);
+            let end = ir.select(is_near, size.into(), furthest.into()).into_int_value();
+            tile_origin[dim] = ir.sub(furthest, end);
+            distance = ir.add(distance, ir.mul(end, row_stride));
+        }
+        let period_bits = ir.const64(tma_windows::PERIOD.trailing_zeros().into());
+        let periods = ir.shr(distance, period_bits, true);
+        let in_period = ir.and(distance, ir.sub(period, ir.const64(1)));
+        let fine_bytes = ir.add(in_period, ir.mul(periods, row_stride));
+        tile_origin.push(ir.div(fine_bytes, ir.const64(tma_windows::FINE_STRIDE as u64), false));
+        tile_origin.push(ir.add(end_coordinate, periods));
     }
 
     /// Keeps only the TMA copies that this CTA issues for a multicast. Each CTA issues an equal share, which its rank selects.

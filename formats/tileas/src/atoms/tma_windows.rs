@@ -1,0 +1,68 @@
+//! Tensor maps of windows: parts of an array whose address, and possibly one extent, are known in the kernel only. An example is
+//! the slice of a ragged array between two loaded row numbers. The map is written before the launch, so it describes the array;
+//! the coordinates of a copy select the window.
+//!
+//! Such a map has two dimensions in addition to those of the view. In bytes, with the stride `s` of the dimension whose extent is
+//! unknown (0 if all extents are known):
+//!
+//! | dimension | stride | coordinate |
+//! |---|---|---|
+//! | of unknown extent, here [`END`] | `s` | `x = END - (end - row)` |
+//! | fine | [`FINE_STRIDE`] | `y = (T mod PERIOD + h s) / FINE_STRIDE` |
+//! | coarse | `PERIOD - s` | `z = END + h` |
+//!
+//! where `end` is the extent of the window, `T` the distance from the array to the end of the window, and `h = T / PERIOD`. Rows
+//! of the window have `x < END`, so TMA fills other rows with zero, and does not store them. The sum of the offsets is
+//! `T - (end - row) s`, the row's distance from the array, because `END * PERIOD` is 2^64 and addresses wrap.
+//! See also: Triton's `ragged_tma`, which has the same three dimensions with the stride `s` for the second one.
+
+use base::Value;
+use tensormap::{Expr, Map};
+
+/// The coordinate after the last row of a window.
+pub const END: i64 = 1 << 30;
+/// Bytes after which the coarse dimension advances. Invariant: `END * PERIOD` is 2^64.
+pub const PERIOD: i64 = 1 << 34;
+/// Bytes from one element of the fine dimension to the next, the smallest stride of a map.
+pub const FINE_STRIDE: i64 = 16;
+/// Elements of the coarse dimension. The last ones reach 64 TiB.
+const COARSE_EXTENT: i64 = END + (1 << 12) + 1;
+/// Elements of the fine dimension. They reach twice the period.
+const FINE_EXTENT: i64 = i32::MAX as i64;
+/// Maximum dimensions of a tensor map.
+const MAX_RANK: usize = 5;
+
+/// How the tiles of a view are found in a tensor map of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The pointer at which the map starts.
+    pub array: Value,
+    /// The dimension of unknown extent, in the map's order.
+    pub ragged_dim: Option<usize>,
+}
+
+impl Window {
+    /// The window of a view whose extents are `dims`, in the map's order. `None`: an extent is unknown.
+    pub(super) fn of(array: Value, dims: &[Option<Expr>]) -> Result<Window, &'static str> {
+        let mut unknown = (0..dims.len()).filter(|dim| dims[*dim].is_none());
+        let ragged_dim = unknown.next();
+        if unknown.next().is_some() {
+            return Err("two of its extents are not computed from parameters");
+        }
+        if ragged_dim == Some(0) {
+            return Err("its extent along contiguous elements is not computed from parameters");
+        }
+        if dims.len() + 2 > MAX_RANK {
+            return Err("its address or extents are not computed from parameters, and it has more than three dimensions");
+        }
+        Ok(Window { array, ragged_dim })
+    }
+
+    /// Adds the dimensions of the window to the map of a view.
+    pub(super) fn add_dims(self, map: &mut Map) {
+        let stride = self.ragged_dim.map_or(Expr::Const(0), |dim| map.strides[dim - 1].clone());
+        map.dims.extend([Expr::Const(FINE_EXTENT), Expr::Const(COARSE_EXTENT)]);
+        map.strides.extend([Expr::Const(FINE_STRIDE), stride.product(Expr::Const(-1)).sum(Expr::Const(PERIOD))]);
+        map.extent.extend([1, 1]);
+    }
+}
