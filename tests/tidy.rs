@@ -77,7 +77,7 @@ fn normal_dependencies(manifest: &toml::Table) -> BTreeSet<String> {
     table_keys(manifest, &["dependencies"])
 }
 
-/// The package installs every tool, with its manual page and completions, and docs/tools.md lists it.
+/// `packages/tileworks` builds every tool except `tile-launch`. `scripts/completions` and docs/tools.md list every tool.
 #[test]
 fn every_list_has_every_tool() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();

@@ -22,8 +22,8 @@ const ARCHIVES: [(&str, bool); 10] = [
     ("zstd", false),
 ];
 
-/// Libraries that LLVM links, but `tile-ptx` does not use.
-const UNUSED: [&str; 2] = ["z3", "xml2"];
+/// Libraries that LLVM links but `tile-ptx` does not use. Empty archives replace these libraries.
+const UNUSED_LLVM_LIBRARIES: [&str; 2] = ["z3", "xml2"];
 
 /// Links all executables of a package statically, if the configuration allows it.
 pub(crate) fn link() {
@@ -49,7 +49,7 @@ fn link_statically(out: &Path) -> Option<()> {
     }
     // The archive of the unwinder has another name than the shared library.
     std::os::unix::fs::symlink(archive("gcc_eh")?, folder.join("libgcc_s.a")).ok()?;
-    for name in UNUSED {
+    for name in UNUSED_LLVM_LIBRARIES {
         fs::write(folder.join(format!("lib{name}.a")), "!<arch>\n").ok()?;
     }
     // If LLVM names the system's folder, this folder comes after it unless it is a search path of the package. A search path also

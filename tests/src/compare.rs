@@ -35,20 +35,21 @@ impl ExpectedOutputs {
         self.compare(folder, |output| expected.join(format!("{}.bin", output.buffer)))
     }
 
-    fn compare(&self, folder: &Path, expected: impl Fn(&Output) -> PathBuf) -> Result<(), String> {
+    fn compare(&self, folder: &Path, path_of_expected: impl Fn(&Output) -> PathBuf) -> Result<(), String> {
         for output in &self.outputs {
             let name = format!("{}.bin", output.buffer);
             let got = std::fs::read(folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
-            let expected = expected(output);
-            let expected = std::fs::read(&expected).map_err(|error| format!("{}: {error}", expected.display()))?;
-            if got.len() != expected.len() {
-                return Err(format!("{name} has {} bytes, not {}", got.len(), expected.len()));
+            let expected_path = path_of_expected(output);
+            let expected_bytes = std::fs::read(&expected_path).map_err(|error| format!("{}: {error}", expected_path.display()))?;
+            if got.len() != expected_bytes.len() {
+                return Err(format!("{name} has {} bytes, not {}", got.len(), expected_bytes.len()));
             }
             let is_exact = self.rtol == 0.0 && self.atol == 0.0;
-            if is_exact && got == expected {
+            if is_exact && got == expected_bytes {
                 continue;
             }
-            self.check_numbers(&output.r#type, &got, &expected).map_err(|complaint| format!("{}: {complaint}", output.buffer))?;
+            self.check_numbers(&output.r#type, &got, &expected_bytes)
+                .map_err(|complaint| format!("{}: {complaint}", output.buffer))?;
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ fn accumulators_in_flight_need_a_wait_before_use() {
     assert!(message.contains("is used while the MMA that computes it is in flight"), "{message}");
 }
 
-/// After a fork, a barrier counts only if both branches have it, but the accesses of either branch count.
+/// After an `if`, a barrier counts only if both branches have it, but the accesses of either branch count.
 #[test]
 fn either_branch_may_have_been_taken() {
     let at = CP_ASYNC_PROGRAM.find("shared_store(x: ").expect("there is an exchange");

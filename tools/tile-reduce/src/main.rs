@@ -128,7 +128,7 @@ fn run_command(options: &Options, program: &Path) -> Result<CommandResult> {
     command.arg(options.patience.to_string()).args(&arguments);
     let output = common::child::run_captured(&mut command, None).map_err(|error| {
         let name = PathBuf::from(&arguments[0]);
-        Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::os_error_text(&error)))
+        Diagnostic::io("RED001", format!("cannot start 'timeout' for {}: {}", name.display(), common::os_error_text(&error)))
     })?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     let prints_text = options.prints.as_ref().is_some_and(|expected| text.contains(expected.as_str()));

@@ -312,11 +312,12 @@ impl PipelinePhase {
     }
 }
 
-/// A control-flow op that encloses the current ops, and the buffers whose phases its regions forward.
+/// A control-flow op that encloses the current ops.
 struct PhaseFrame {
     /// Whether the op is a loop.
     is_loop: bool,
-    carried: Vec<Buffer>,
+    /// The buffers whose phases the regions of the op forward.
+    forwarded_buffers: Vec<Buffer>,
 }
 
 /// Whether an op, including its regions, fills or drains a buffer.
@@ -480,7 +481,7 @@ impl TmemPipelinePass<'_> {
 
     /// Writes the pipeline ops in the regions of an op, for the `inner` buffers, which the op both fills and drains.
     fn write_inner_regions(&mut self, op: OpId, inner: &[Buffer], phases: &mut Phases) {
-        if inner.is_empty() && self.frames.iter().all(|frame| frame.carried.is_empty()) {
+        if inner.is_empty() && self.frames.iter().all(|frame| frame.forwarded_buffers.is_empty()) {
             return;
         }
         let regions = match self.body.ops[op].kind.core() {
@@ -500,7 +501,7 @@ impl TmemPipelinePass<'_> {
                     region_phases.insert(*buffer, phases[buffer].with_values(|| self.body.add_argument(block, i32_type())));
                 }
             }
-            self.frames.push(PhaseFrame { is_loop, carried: inner.to_vec() });
+            self.frames.push(PhaseFrame { is_loop, forwarded_buffers: inner.to_vec() });
             self.write_region(region, inner, &mut region_phases);
             self.frames.pop();
         }
@@ -524,7 +525,7 @@ impl TmemPipelinePass<'_> {
             _ => return,
         };
         let Some(frame) = self.frames.iter().rev().find(|frame| frame.is_loop == is_loop) else { return };
-        let forwarded = frame.carried.iter().flat_map(|buffer| phases[buffer].values());
+        let forwarded = frame.forwarded_buffers.iter().flat_map(|buffer| phases[buffer].values());
         if let Op::Core(tileas::Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values })) =
             &mut self.body.ops[op].kind
         {

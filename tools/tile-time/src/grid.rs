@@ -217,7 +217,7 @@ fn dram_share(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let fits = sample.footprint_bytes <= 0.8 * machine.chip.l2 * 1e6;
     let compulsory_share = (sample.footprint_bytes - sample.written_bytes * clusters).max(0.0) / requested_bytes.max(1.0);
     match fits {
-        true if sample.repeated => 0.0,
+        true if sample.repeated_launch => 0.0,
         true => sample.distinct_share.min(compulsory_share),
         false => sample.distinct_share,
     }

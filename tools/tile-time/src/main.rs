@@ -75,8 +75,8 @@ struct Arguments {
     #[arg(long)]
     allow_native: bool,
     /// Model a repeated launch: the L2 cache already holds as much of its data as fits
-    #[arg(long)]
-    repeated: bool,
+    #[arg(long = "repeated")]
+    repeated_launch: bool,
     /// Skip the potential savings, each of which takes a run of the model
     #[arg(long)]
     no_advice: bool,

@@ -190,7 +190,7 @@ impl Report {
             cycles: prediction.cycles,
             seconds,
             launch_seconds: 1e-6
-                * if sample.has_tensor_maps && !sample.repeated { machine.launch.fixed_maps } else { machine.launch.fixed },
+                * if sample.has_tensor_maps && !sample.repeated_launch { machine.launch.fixed_maps } else { machine.launch.fixed },
             tflops: roofline.flops.map(|flops| flops / seconds / 1e12),
             gigabytes_per_second: Some(roofline.bytes / seconds / 1e9),
             roofline,

@@ -48,7 +48,7 @@ pub(crate) struct Sample {
     /// Whether the kernel has tensor-map parameters.
     pub(crate) has_tensor_maps: bool,
     /// Whether the previous launch was equal, so that L2 holds its data.
-    pub(crate) repeated: bool,
+    pub(crate) repeated_launch: bool,
     pub(crate) registers: Registers,
     /// Whether a cubin, an option or ptxas states `registers`. Otherwise `tile-time` estimates them.
     pub(crate) registers_reported: bool,
@@ -137,7 +137,7 @@ impl Sample {
         let longest = (0..lengths.len()).max_by_key(|&index| lengths[index]).unwrap_or(0);
         let representative = if one_wave { longest } else { 0 };
         if lengths.iter().all(|&length| length == 0) {
-            return Err(Diagnostic::invalid("TIM003", "the kernel executes nothing"));
+            return Err(Diagnostic::invalid("TIM003", "the sampled tile blocks execute no instruction"));
         }
         let distinct_share =
             distinct_share(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
@@ -197,7 +197,7 @@ impl Sample {
             executed_work,
             work: call.launch.work.clone(),
             has_tensor_maps,
-            repeated: arguments.repeated,
+            repeated_launch: arguments.repeated_launch,
             recording,
             code,
             program,

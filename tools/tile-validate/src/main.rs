@@ -153,7 +153,7 @@ fn validate(session: &mut Session, options: &Options, runner: &StageRunner, prog
         }
     }
     if same_count == 0 {
-        let message = format!("the program has undefined behaviour on all generated arguments: {undefined_reason}");
+        let message = format!("the program has undefined behaviour on all launches: {undefined_reason}");
         return Err(Diagnostic::usage("VAL002", message).note("--launch FILE provides other arguments"));
     }
     Ok(same_count)

@@ -47,7 +47,7 @@ impl TypeTable {
         table
     }
 
-    /// Replaces each type of the table in a text by its row number.
+    /// Returns `text` with each type of this table replaced by `!` and the row number of the type.
     fn with_row_numbers(&self, text: &str) -> String {
         match self.rows.get(text) {
             Some(row) => format!("!{row}"),

@@ -10,10 +10,10 @@
 //!
 //! | code | rule |
 //! |---|---|
-//! | SC130 | conflicting accesses (one buffer, or ordered by tokens) have a barrier between them, and a wait if asynchronous |
-//! | SC131 | the hazard checker can execute the program: its branches and nesting do not make the execution too long |
-//! | SC132 | a staged buffer has a stage for every iteration in flight, and memory of its own while copies prefetch into it |
-//! | SC133 | warp roles visit pipeline stages in order, fill and free them, and never deadlock |
+//! | SC130 | conflicting accesses are ordered; warp roles visit stages in order, hold the stages that they access, never deadlock |
+//! | SC131 | one execution of a function is short enough: its branches and nesting do not multiply the ops above the limits |
+//! | SC132 | a staged buffer has a stage for every iteration in flight |
+//! | SC133 | arrival counts match the threads; at the end, every stage is committed, waited for and released |
 //!
 //! If warp roles share pipelines, the checker tries the trip counts around every depth. A condition that decides pipeline steps is
 //! executed on both paths, each time with the same outcome in all roles that compute it alike ([`symbols`]). If iterations evaluate
@@ -63,7 +63,7 @@ pub fn first_hazard(function: &Function, layouts: &Arena<LayoutId, Layout>) -> O
     Some(match fault {
         Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
         Fault::FinalState { message } => message,
-        Fault::TooLong => "it nests too deep for the hazard checker".into(),
+        Fault::TooLong => "it is too large for the hazard checker: one execution has too many ops or iterations".into(),
     })
 }
 
@@ -94,7 +94,8 @@ pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -
                     refuse("SC133", None, message, format!("func {}{suffix}", function.name))
                 }
                 Fault::TooLong => {
-                    Diagnostic::unsupported("SC131", format!("'{}' nests too deep for the hazard checker", function.name))
+                    let message = "is too large for the hazard checker: one execution has too many ops or iterations";
+                    Diagnostic::unsupported("SC131", format!("'{}' {message}", function.name))
                 }
             },
         )

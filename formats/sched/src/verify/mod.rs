@@ -5,10 +5,10 @@
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on, every buffer has an aligned place in the function's memory, and the target has this memory |
-//! | SC007 | only phase materialize has synchronisation, for existing threads; accesses to staged buffers name a stage |
+//! | SC007 | only phase materialize has synchronisation, for existing threads and roles; accesses to staged buffers name a stage |
 //! | SC008 | a schedule is of an existing loop, names each of its ops once, and has no more stages than a staged buffer can have |
 //! | SC009 | warp roles divide the warps of the CTA and their registers; each has a body at the end of the function |
-//! | SC010 | pipelines have stages and barriers of their own, and only their warp roles use them |
+//! | SC010 | pipelines have stages, barriers and buffers of their own, and existing warp roles |
 //! | SC011 | packed, versioned and prefetched ops are legal, and the target has their instructions |
 //! | SC012 | heap memory is freed, tiles are printed and TMA stores are issued only after the synchronisation that they need |
 //! | SC13… | waits, barriers and placements satisfy the program's dependences ([`crate::hazard_checker`]) |

@@ -41,7 +41,7 @@ pub(super) fn check_cta(attrs: &FunctionAttrs, has_warp_roles: bool) -> Rule {
     let is_valid = (1..=MAX_WARPS).contains(&warps) && (has_warp_roles || warps.is_power_of_two());
     require(is_valid, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;
     let is_valid_occupancy = attrs.occupancy.is_none_or(|ctas| (1..=MAX_WARPS).contains(&ctas));
-    require(is_valid_occupancy, || "no SM can hold so many resident CTAs".into())
+    require(is_valid_occupancy, || format!("an SM has 1 to {MAX_WARPS} co-resident CTAs"))
 }
 
 /// Checks the extents, offsets and alignment of each buffer.

@@ -1,6 +1,6 @@
 //! Emits the AArch64 code of the host object. The comment after an instruction word is its assembly text.
 
-use super::{MULTIPROCESSOR_COUNT, MachineCode, QUERY_OFFSET, Reference, Table};
+use super::{MULTIPROCESSOR_COUNT, MachineCode, QUERY_OFFSET, Table, TableRelocation};
 use crate::maps::{KernelMaps, Param};
 use object::elf::{R_AARCH64_ADD_ABS_LO12_NC, R_AARCH64_ADR_PREL_PG_HI21};
 use tensormap::Expr;
@@ -28,7 +28,7 @@ pub(super) fn fill(maps: &KernelMaps) -> Vec<u8> {
 /// Appends the function of [`super::x86_64::on_pre_load`] for AArch64. The arguments are `operations` in x0, `handle` in x1,
 /// `version` in w2 and `out` in x3.
 pub(super) fn on_pre_load(bytes: Vec<u8>) -> MachineCode {
-    let mut code = MachineCode { bytes, references: Vec::new() };
+    let mut code = MachineCode { bytes, relocations: Vec::new() };
     code.emit_word(0x3500_0062); // cbnz w2, +12
     code.emit_word(MOV_W0 | 1 << 5); // mov w0, #1
     code.emit_word(RET);
@@ -144,7 +144,7 @@ impl MachineCode {
             (R_AARCH64_ADR_PREL_PG_HI21, 0x9000_0000 | register),
             (R_AARCH64_ADD_ABS_LO12_NC, 0x9100_0000 | register << 5 | register),
         ] {
-            self.references.push(Reference { offset: self.bytes.len() as u64, table, kind, addend: 0 });
+            self.relocations.push(TableRelocation { offset: self.bytes.len() as u64, table, kind, addend: 0 });
             self.emit_word(word);
         }
     }

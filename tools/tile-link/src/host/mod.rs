@@ -34,14 +34,14 @@ pub(crate) enum Convention {
     Windows,
 }
 
-/// Machine code under construction, and its references to the two tables.
+/// Machine code under construction, and the relocations of its references to the two tables.
 struct MachineCode {
     bytes: Vec<u8>,
-    references: Vec<Reference>,
+    relocations: Vec<TableRelocation>,
 }
 
 /// A relocation: a place in the code where the linker writes the address of a table, or the distance to it.
-struct Reference {
+struct TableRelocation {
     /// Offset of the place in the code, in bytes.
     offset: u64,
     table: Table,
@@ -128,9 +128,9 @@ pub(crate) fn write_host_object(machine: Machine, convention: Convention, kernel
         writer.relocate_to_address(tables_section, entry_offset, name);
         writer.relocate_to_address(tables_section, entry_offset + ENTRY_FUNCTION, function);
     }
-    for reference in &pre_load.references {
-        let symbol = if reference.table == Table::Callbacks { callbacks_symbol } else { copied_table };
-        writer.relocate(code, reference.offset, symbol, reference.kind, reference.addend);
+    for relocation in &pre_load.relocations {
+        let symbol = if relocation.table == Table::Callbacks { callbacks_symbol } else { copied_table };
+        writer.relocate(code, relocation.offset, symbol, relocation.kind, relocation.addend);
     }
     writer.into_bytes()
 }

@@ -1,6 +1,6 @@
 //! Emits the x86-64 code of the host object, for both calling conventions. The comment after code bytes is their assembly text.
 
-use super::{Convention, MULTIPROCESSOR_COUNT, MachineCode, QUERY_OFFSET, Reference, Table};
+use super::{Convention, MULTIPROCESSOR_COUNT, MachineCode, QUERY_OFFSET, Table, TableRelocation};
 use crate::maps::{KernelMaps, Param};
 use object::elf::R_X86_64_PC64;
 use tensormap::Expr;
@@ -31,7 +31,7 @@ pub(super) fn fill(maps: &KernelMaps, convention: Convention) -> Vec<u8> {
 /// all other versions, it copies the table, clears word 2 of the copy, stores the copy's address to `out`, and returns 0. For
 /// version 1, it first queries the number of SMs and ignores the result, as NVIDIA's object does.
 pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> MachineCode {
-    let mut code = MachineCode { bytes, references: Vec::new() };
+    let mut code = MachineCode { bytes, relocations: Vec::new() };
     code.push(&[0x53]); // push rbx
     match convention {
         Convention::SystemV => {
@@ -170,7 +170,7 @@ impl MachineCode {
     fn emit_table_distance(&mut self, opcode: [u8; 2], table: Table, anchor_offset: usize) {
         self.push(&opcode);
         let offset = self.bytes.len();
-        self.references.push(Reference {
+        self.relocations.push(TableRelocation {
             offset: offset as u64,
             table,
             kind: R_X86_64_PC64,

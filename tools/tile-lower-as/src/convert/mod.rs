@@ -208,7 +208,7 @@ impl Converter<'_> {
             tileaa::Type::MemRef(memref) => Ok(Type::MemRef(memref.clone())),
             tileaa::Type::View(view) => Ok(Type::View(view.clone())),
             tileaa::Type::Token => Ok(Type::Token),
-            tileaa::Type::Tile { .. } => Err(Diagnostic::unsupported("AS901", "a kernel parameter must be a scalar")),
+            tileaa::Type::Tile { .. } => Err(Diagnostic::unsupported("AS901", "a kernel parameter must be a scalar or a pointer")),
         }
     }
     /// The type of a value in its assigned layout.

@@ -59,7 +59,7 @@ pub(super) struct Roles<'a> {
     compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2],
     /// The pipeline op that follows each fence. The role of the pipeline op also executes the fence.
     fenced_pipeline_ops: BTreeMap<OpId, OpId>,
-    /// Lookups whose memory no op of the function writes later. Each role that needs such a load repeats it.
+    /// Lookups ([`is_lookup`]) whose memory no op of the function writes later. Each role that needs such a lookup repeats it.
     repeated_loads: BTreeSet<OpId>,
 }
 

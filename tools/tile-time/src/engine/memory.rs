@@ -195,8 +195,8 @@ impl Run<'_> {
         self.statistics.add_engine_cycles(Engine::Port, count);
     }
 
-    /// Executes a load, a store, an atomic operation, or a matrix load or store. Returns when its result is ready, and the stall
-    /// reason of instructions that wait for it.
+    /// Executes a load, a store, an atomic operation, or a matrix load or store. Returns the time at which the result is ready, and
+    /// the stall reason of instructions that wait for the result.
     pub(super) fn execute_access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;

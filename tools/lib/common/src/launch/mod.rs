@@ -221,7 +221,8 @@ impl Launch {
                 return Err(Diagnostic::invalid("LCH003", format!("two buffers are called '{}'", buffer.name)));
             }
             if !buffer.align.is_power_of_two() || buffer.address % buffer.align != 0 {
-                return Err(Diagnostic::invalid("LCH004", format!("buffer '{}' has an invalid alignment", buffer.name)));
+                let reason = "its alignment is not a power of two, or its address is not a multiple of the alignment";
+                return Err(Diagnostic::invalid("LCH004", format!("buffer '{}': {reason}", buffer.name)));
             }
         }
         let pointer_names = self.params.iter().filter_map(|param| match param {
@@ -273,7 +274,7 @@ impl Launch {
                 let size = buffer.contents.len();
                 let end = pointer.at.checked_add(8).filter(|end| *end <= size as u64);
                 if end.is_none() {
-                    return Err(Diagnostic::invalid("LCH008", format!("a pointer lies outside buffer '{}'", buffer.name)));
+                    return Err(Diagnostic::invalid("LCH008", format!("an entry of 'pointers' is outside '{}'", buffer.name)));
                 }
                 let at = pointer.at as usize;
                 buffer.contents.bytes_mut(at..at + 8).copy_from_slice(&address.to_le_bytes());

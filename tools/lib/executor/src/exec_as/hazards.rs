@@ -668,7 +668,7 @@ mod tests {
             arrival_counts: [1, 32],
             filled_by_copies: true,
             filled_by_tma: true,
-            single_arrival: [true, false],
+            arrives_with_one_thread: [true, false],
             released_by_warps: false,
             arrived_at_by_mmas: [false; 2],
             ctas: 1,

@@ -20,11 +20,11 @@ pub(crate) struct PipelineConfig {
     pub(crate) filled_by_copies: bool,
     /// Whether TMA copies fill a stage.
     pub(crate) filled_by_tma: bool,
-    /// For each side, whether a single thread arrives.
-    pub(crate) single_arrival: [bool; 2],
+    /// For each side (full, empty), whether one thread arrives for the role.
+    pub(crate) arrives_with_one_thread: [bool; 2],
     /// Whether one thread per warp releases a stage.
     pub(crate) released_by_warps: bool,
-    /// For each side, whether the completion of MMAs arrives.
+    /// For each side (full, empty), whether the completion of MMAs arrives.
     pub(crate) arrived_at_by_mmas: [bool; 2],
     /// Number of CTAs that fill the pipeline together.
     pub(crate) ctas: u32,
@@ -155,7 +155,7 @@ impl Pipelines {
     fn arrival_count(&self, pipeline: usize, side: BarrierSide, threads: u32) -> u32 {
         let config = &self.configs[pipeline];
         match side {
-            _ if config.single_arrival[side as usize] => 1,
+            _ if config.arrives_with_one_thread[side as usize] => 1,
             BarrierSide::Empty if config.released_by_warps => threads / 32,
             _ => threads,
         }
@@ -215,7 +215,7 @@ mod tests {
             arrival_counts: [64, 32],
             filled_by_copies: false,
             filled_by_tma: false,
-            single_arrival: [false; 2],
+            arrives_with_one_thread: [false; 2],
             released_by_warps: false,
             arrived_at_by_mmas: [false; 2],
             ctas: 1,

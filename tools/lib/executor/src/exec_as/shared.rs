@@ -85,8 +85,7 @@ pub(super) fn element_offsets(info: &BufferInfo) -> Result<Vec<u32>> {
         }),
     };
     let basis_offsets: Option<Vec<u32>> = (0..bits).map(|bit| basis_offset(1 << bit)).collect();
-    let basis_offsets =
-        basis_offsets.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not map every element to one offset"))?;
+    let basis_offsets = basis_offsets.ok_or_else(|| Diagnostic::invalid("RUN076", "an element of a buffer has no offset"))?;
     Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&basis_offsets, element)).collect())
 }
 

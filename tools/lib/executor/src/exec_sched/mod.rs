@@ -104,7 +104,7 @@ fn pipeline_config(attrs: &FunctionAttrs, info: &PipelineInfo) -> PipelineConfig
         arrival_counts: [info.full * ctas, info.empty * releasing_ctas],
         filled_by_copies: matches!(info.fill, Fill::Copies | Fill::Tma),
         filled_by_tma: info.fill == Fill::Tma,
-        single_arrival: [info.fills_alone(), info.drains_alone()],
+        arrives_with_one_thread: [info.fills_alone(), info.drains_alone()],
         released_by_warps: info.drain == Drain::Warps,
         arrived_at_by_mmas: [info.fill == Fill::Mma, info.drains_alone()],
         ctas,

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) const SHARED_BASE: u64 = 0x0100_0000_0000;
 pub(crate) const LOCAL_BASE: u64 = 0x0200_0000_0000;
 pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
-/// Base address of module variables.
+/// Base address of the variables in the state spaces `.global` and `.const`.
 pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
 /// The address of the first variable in shared memory. CUDA reserves the bytes before it, so no variable has address 0.
 pub(crate) const SHARED_START: u32 = 1024;
