@@ -1,4 +1,5 @@
 """Tests of `tileworks.tune`."""
+import functools
 import json
 
 import kernels
@@ -64,3 +65,27 @@ def test_a_search_continues_with_its_results(tmp_path):
     second = tune_copy_kernel(results=path)
     assert sorted(one.seconds >= 1 for one in second.successes) == [False, True, True]
     assert {one.config for one in first.successes} == {one.config for one in second.successes}
+
+
+def test_a_cluster_predicts_the_same_times_with_one_client(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    clients, client = [], distributed.Client
+    # The same arrays, because the alignment of an array is part of the kernel's types.
+    a, c = arrays()
+    search = functools.partial(tileworks.tune, [64, 48, 128], lambda M: (256 // M, 4), kernels.copy, lambda M: (a, c, M, 64))
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as machines:
+        monkeypatch.setattr(distributed, "Client", lambda *args, **more: clients.append(args) or client(*args, **more))
+        remote = search(scheduler=machines.scheduler_address)
+    local = search()
+    assert len(clients) == 1
+    assert remote.successes == local.successes
+    assert [(config, kind) for config, kind, _ in remote.failures] == [(config, kind) for config, kind, _ in local.failures]
+
+
+def test_a_failure_on_a_cluster_has_the_type_of_a_local_one():
+    distributed = pytest.importorskip("distributed")
+    a, c = arrays()
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as machines:
+        result = tileworks.tune(["4", "5"], lambda _: (4, 4), kernels.copy, lambda _: (a, c, 64, 64), options=lambda warps: [f"--warps={warps}"],
+                                scheduler=machines.scheduler_address)
+    assert [(config, kind) for config, kind, _ in result.failures] == [("5", tileworks.CompileError)]

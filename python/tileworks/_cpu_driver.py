@@ -87,6 +87,11 @@ def allow_host_memory(address: int, size: int, name: str, read_only: bool = Fals
         raise_on_error(driver().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))
 
 
+def forget_host_memory() -> None:
+    """Withdraws the permissions of `allow_host_memory` that no launch of this thread has used."""
+    load_library().tileworksForgetHostMemory()
+
+
 _FINDER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64))
 #: The function that the driver calls. This reference keeps it alive.
 _finder: ctypes._CFuncPtr | None = None

@@ -61,13 +61,18 @@ def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None =
     except subprocess.TimeoutExpired as expired:
         limit = deadline.timeout if deadline else expired.timeout
         raise TimeLimitError([], f"{name} was stopped: the call takes longer than its timeout of {limit:g} s") from None
-    lines = finished.stderr.decode(errors="replace").splitlines()
+    return finished.stdout, check(name, finished.returncode, finished.stdout, finished.stderr, fails)
+
+
+def check(name: str, code: int, stdout: bytes, stderr: bytes, fails: type[TileworksError]) -> list[Diagnostic]:
+    """Returns the diagnostics of a tool that has ended. Raises `fails` if it failed, or `TimeLimitError` if it reached its time limit."""
+    lines = stderr.decode(errors="replace").splitlines()
     output = [one for one in map(Diagnostic.read, lines) if one]
-    if finished.returncode != 0:
+    if code != 0:
         if any(one.code == "CLI006" and "--max-time" in one.message for one in output):
             fails = TimeLimitError
-        raise fails(output, "\n".join(lines) or f"{name} ended with {finished.returncode}", finished.stdout.decode(errors="replace"))
-    return finished.stdout, output
+        raise fails(output, "\n".join(lines) or f"{name} ended with {code}", stdout.decode(errors="replace"))
+    return output
 
 
 def version() -> str:

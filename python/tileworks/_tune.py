@@ -10,11 +10,13 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ._errors import TileworksError
 from ._program import Program, compile
+from ._remote_prediction import Cluster, cluster
 from ._timing import description_digest, predict
 from ._tools import Deadline
 from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
@@ -99,7 +101,7 @@ class _ResultsFile:
 def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callable[[T], Kernel], arguments: Callable[[T], Arguments],
          hints: Callable[[T], dict[str, Any]] | None = None, *, options: Callable[[T], Sequence[str]] | None = None,
          target: str = "sm_90", gpu: str | None = None, opt_level: OptLevel = 3, jobs: int | None = None, timeout: float | None = None,
-         results: AnyPath | None = None, quiet: bool = False) -> TuningResult[T]:
+         results: AnyPath | None = None, quiet: bool = False, scheduler: str | None = None) -> TuningResult[T]:
     """Predicts the time of each configuration of a kernel and ranks them. The parameters are those of `ct.tune.exhaustive_search`
     without the stream.
 
@@ -113,65 +115,73 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
         target: Target, such as `sm_90`.
         gpu: Machine description of `tile-time`. By default `tile-time` takes the machine that represents the target.
         opt_level: Optimisation level, 0 to 3.
-        jobs: Configurations at a time. The default is the number of cores.
+        jobs: Configurations at a time. The default is the number of cores, or of the cluster's worker threads.
         timeout: Limit in seconds for each configuration.
         results: File for the predicted times. A later call with the same file does not repeat compilations and launches that it has.
         quiet: Print no progress. Progress is printed to standard error if it is a terminal.
+        scheduler: Address of the scheduler of a Dask cluster, such as `tcp://HOST:8786`. Its workers compile and predict; they need the
+            tools. Without it, this machine does.
 
     Raises:
         ValueError: The space is empty.
-        TileworksError: Every configuration failed. The message is that of the first failure.
+        TileworksError: Dask is not installed, or every configuration failed. The message is that of the first failure.
     """
     if not space:
         raise ValueError("the space has no configuration")
-    known = _ResultsFile(results)
-    # cuTile traces a kernel in Python and is not reentrant.
-    tracing_lock, recording_lock = threading.Lock(), threading.Lock()
+    context: AbstractContextManager[Cluster | None] = cluster(scheduler) if scheduler is not None else nullcontext()
+    with context as machines:
+        known = _Results(results)
+        # cuTile traces a kernel in Python and is not reentrant.
+        tracing, recording = threading.Lock(), threading.Lock()
 
-    def evaluate(config: T) -> float:
-        own_options = tuple(options(config)) if options is not None else ()
-        with tracing_lock:
-            chosen: Any = kernel
-            if callable(kernel) and not isinstance(kernel, (Program, bytes, str, os.PathLike)) and not hasattr(kernel, "_annotated_function"):
-                chosen = kernel(config)
-            if hints is not None:
-                chosen = chosen.replace_hints(**hints(config))
-            own_arguments = arguments(config)
-            program = compile(chosen, own_arguments, target=target, opt_level=opt_level, options=own_options, timeout=timeout)
-        launch_digest = description_digest(grid(config), chosen, own_arguments)
-        parts = (hashlib.sha256(program.bytecode).hexdigest(), launch_digest, target, gpu, opt_level, own_options)
-        key = hashlib.sha256(repr(parts).encode()).hexdigest()
-        with recording_lock:
-            if (seconds := known.seconds.get(key)) is not None:
-                return seconds
-        seconds = predict(program, grid(config), chosen, own_arguments, gpu=gpu, options=own_options, deadline=Deadline(timeout)).seconds
-        with recording_lock:
-            known.add(key, seconds)
-        return seconds
+        def evaluate(config: T) -> float:
+            own_options = tuple(options(config)) if options is not None else ()
+            with tracing:
+                chosen: Any = kernel
+                if callable(kernel) and not isinstance(kernel, (Program, bytes, str, os.PathLike)) and not hasattr(kernel, "_annotated_function"):
+                    chosen = kernel(config)
+                if hints is not None:
+                    chosen = chosen.replace_hints(**hints(config))
+                own_arguments = arguments(config)
+                program = compile(chosen, own_arguments, target=target, opt_level=opt_level, options=own_options, timeout=timeout)
+            launch_digest = description_digest(grid(config), chosen, own_arguments)
+            parts = (hashlib.sha256(program.bytecode).hexdigest(), launch_digest, target, gpu, opt_level, own_options)
+            key = hashlib.sha256(repr(parts).encode()).hexdigest()
+            with recording:
+                if (seconds := known.seconds.get(key)) is not None:
+                    return seconds
+            if machines is not None:
+                seconds = machines.predict(program, grid(config), chosen, own_arguments, target=target, opt_level=opt_level, options=own_options,
+                                           gpu=gpu, timeout=timeout)
+            else:
+                seconds = predict(program, grid(config), chosen, own_arguments, gpu=gpu, options=own_options, deadline=Deadline(timeout)).seconds
+            with recording:
+                known.add(key, seconds)
+            return seconds
 
-    successes: list[tuple[int, Prediction[T]]] = []
-    failures: list[tuple[int, BaseException]] = []
-    shows_progress = not quiet and sys.stderr.isatty()
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
-        futures = {pool.submit(evaluate, config): index for index, config in enumerate(space)}
-        try:
-            for done, future in enumerate(as_completed(futures), 1):
-                index = futures[future]
-                error = future.exception()
-                if error is None:
-                    successes.append((index, Prediction(space[index], future.result())))
-                elif isinstance(error, Exception):
-                    failures.append((index, error))
-                else:
-                    raise error
-                if shows_progress:
-                    print(f"\r{done} of {len(space)}, {len(failures)} failed", end="\n" if done == len(space) else "", file=sys.stderr)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    failures.sort(key=lambda failure: failure[0])
-    if not successes:
-        error = failures[0][1]
-        raise TileworksError([], f"every configuration failed; the first is {space[failures[0][0]]}: {error}") from error
-    ranked = [one for _, one in sorted(successes, key=lambda success: (success[1].seconds, success[0]))]
-    return TuningResult(ranked[0], ranked, [(space[index], type(error), str(error)) for index, error in failures])
+        successes: list[tuple[int, Prediction[T]]] = []
+        failures: list[tuple[int, BaseException]] = []
+        shows_progress = not quiet and sys.stderr.isatty()
+        with ThreadPoolExecutor(jobs or (machines.workers if machines is not None else os.cpu_count())) as pool:
+            futures = {pool.submit(evaluate, config): index for index, config in enumerate(space)}
+            try:
+                for done, future in enumerate(as_completed(futures), 1):
+                    index = futures[future]
+                    error = future.exception()
+                    if error is None:
+                        successes.append((index, Prediction(space[index], future.result())))
+                    elif isinstance(error, Exception):
+                        failures.append((index, error))
+                    else:
+                        raise error
+                    if shows_progress:
+                        print(f"\r{done} of {len(space)}, {len(failures)} failed", end="\n" if done == len(space) else "", file=sys.stderr)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        failures.sort(key=lambda failure: failure[0])
+        if not successes:
+            error = failures[0][1]
+            raise TileworksError([], f"every configuration failed; the first is {space[failures[0][0]]}: {error}") from error
+        ranked = [one for _, one in sorted(successes, key=lambda success: (success[1].seconds, success[0]))]
+        return TuningResult(ranked[0], ranked, [(space[index], type(error), str(error)) for index, error in failures])

@@ -113,6 +113,8 @@ def _patch_cutile(ct: Any) -> Callable[[], None]:
         @functools.wraps(function, updated=())
         def call(*args: Any, **kwargs: Any) -> Any:
             _cpu_arrays.patch_torch_export()
+            # An earlier call that failed before its launch may have left permissions for memory that no longer exists.
+            _cpu_driver.forget_host_memory()
             args = tuple(_cpu_arrays.replace_arrays(one) if at == position else one for at, one in enumerate(args))
             return function(*args, **kwargs)
         return call

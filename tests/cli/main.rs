@@ -23,6 +23,7 @@ mod scripts;
 mod sweeps;
 mod tensor_maps;
 mod tune;
+mod unrolling;
 mod validate;
 mod view;
 
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
     suite.functions("sweeps/", sweeps::TESTS);
     suite.functions("tensor_maps/", tensor_maps::TESTS);
     suite.functions("tune/", tune::TESTS);
+    suite.functions_with(&[Need::Ptxas], "unrolling/", unrolling::TESTS);
     suite.functions("validate/", validate::TESTS);
     suite.functions("view/", view::TESTS);
     probes::add(&mut suite);

@@ -40,15 +40,26 @@ fn known_optimisations_are_predicted_to_save_cycles() {
     assert!(two_groups < 0.9 * one_group, "256 columns by two groups of warps: {two_groups} cycles, by one: {one_group}");
 }
 
-/// A TMA copy of a small tile occupies the TMA unit for longer than threads need to copy it.
-fn small_tiles_are_not_copied_by_tma() {
+/// Threads copy small tiles. Reason: on an H200, a matmul of size 1024 with these tiles takes 0.85 of the time with TMA
+/// (`docs/measured/h200-plans.json`).
+fn small_tiles_are_copied_by_threads() {
     check_stages_are_current();
     tool("tile-time");
     let folder = temporary_folder();
     let cycles = |options: &[&str]| prediction(folder.path(), 512, "16 16 16", "sm_90", options)["cycles"].as_f64().unwrap();
-    let (default, by_threads, by_tma) = (cycles(&[]), cycles(&["--tma=off"]), cycles(&["--tma=on"]));
+    let (default, by_threads) = (cycles(&[]), cycles(&["--tma=off"]));
     assert!(default <= 1.05 * by_threads, "default: {default} cycles, copies by threads: {by_threads}");
-    assert!(by_threads < by_tma, "copies by threads: {by_threads} cycles, TMA copies: {by_tma}");
+}
+
+/// On an H200, the matmul of size 4096 with tiles of 16 x 16 x 16 and TMA copies takes 4.16 ms (`docs/measured/h200-plans.json`).
+/// Each thread issues few of the copies, so the interval between two copies of a thread does not limit it.
+fn small_tma_copies_of_many_ctas_take_the_measured_time() {
+    check_stages_are_current();
+    tool("tile-time");
+    let folder = temporary_folder();
+    let report = prediction(folder.path(), 4096, "16 16 16", "sm_90", &["--tma=on"]);
+    let ratio = report["seconds"].as_f64().unwrap() / 4.16e-3;
+    assert!((0.8..1.25).contains(&ratio), "predicted to measured: {ratio:.2}");
 }
 
 /// The cells of the first table row with this title.
@@ -74,6 +85,7 @@ fn the_page_has_the_predicted_times() {
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     known_optimisations_are_predicted_to_save_cycles,
-    small_tiles_are_not_copied_by_tma,
+    small_tiles_are_copied_by_threads,
+    small_tma_copies_of_many_ctas_take_the_measured_time,
     the_page_has_the_predicted_times,
 ];

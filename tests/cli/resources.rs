@@ -25,16 +25,32 @@ fn shared_memory_that_ptxas_refuses() {
     assert!(ran.stderr.contains("uses too much shared data (0x493e0 bytes, 0x38c00 max)"), "{}", ran.stderr);
 }
 
-/// An edited file has five accumulators of 128 columns.
-fn tensor_memory_that_tile_sched_refuses() {
+/// The `.as` file of a matmul with tiles of 128x64 and 64x128 elements. `lower` has the options of `tile-lower-as`, and edits.
+fn large_matmul(lower: &str) -> Vec<u8> {
     let folder = temporary_folder();
     let commands = format!(
         "set -e; tile-read '{}' --format=text | sed 's/32x16/128x64/g; s/16x32/64x128/g; s/32x32/128x128/g' | tile-lower-aa \
-         | tile-lower-as --format=text --gpu-name sm_100 --mma=tcgen05 - | sed -e '/space: tensor/h' -e '/buffer 3$/{{G;G;G;G}}' > k.as",
+         | tile-lower-as --format=text {lower} > k.as",
         root().join("tests/run/matmul_f16/kernel.tileirbc").display()
     );
     shell(folder.path(), &commands).ok("the file");
-    let input = std::fs::read(folder.path().join("k.as")).unwrap();
+    std::fs::read(folder.path().join("k.as")).unwrap()
+}
+
+/// Eight stages of 32 KiB exceed the shared memory of a CTA. The option that requests them is the hint.
+fn requested_stages_that_do_not_fit() {
+    let input = large_matmul("--gpu-name sm_90 --tma=on -");
+    let ran = run("tile-sched", &["--stages=8", "--error-format=json", "-", "-o", "/dev/null"], &input);
+    let resource = resource_of(&ran);
+    assert_eq!((&resource["kind"], &resource["hint"]), (&json!("shared-memory"), &json!("stages=8")));
+    assert!(resource["needed"].as_u64() >= Some(8 << 15) && resource["available"] == 232_448, "{resource}");
+    let ran = run("tile-sched", &["--stages=8", "--error-format=reference", "-", "-o", "/dev/null"], &input);
+    assert!(ran.stderr.contains("uses too much shared data (0x") && ran.stderr.contains(" bytes, 0x38c00 max)"), "{}", ran.stderr);
+}
+
+/// An edited file has five accumulators of 128 columns.
+fn tensor_memory_that_tile_sched_refuses() {
+    let input = large_matmul("--gpu-name sm_100 --mma=tcgen05 - | sed -e '/space: tensor/h' -e '/buffer 3$/{G;G;G;G}'");
     let ran = run("tile-sched", &["--error-format=json", "-", "-o", "/dev/null"], &input);
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     assert_eq!(resource_of(&ran), json!({ "kind": "tensor-memory", "needed": 1024, "available": 512 }));
@@ -57,5 +73,9 @@ fn the_driver_forwards_resources() {
     );
 }
 
-pub(crate) const TESTS: &[(&str, fn())] =
-    tests::tests![shared_memory_that_ptxas_refuses, tensor_memory_that_tile_sched_refuses, the_driver_forwards_resources,];
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    shared_memory_that_ptxas_refuses,
+    requested_stages_that_do_not_fit,
+    tensor_memory_that_tile_sched_refuses,
+    the_driver_forwards_resources,
+];

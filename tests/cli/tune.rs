@@ -95,5 +95,92 @@ fn failures_have_a_kind() {
     assert!(none.stderr.contains("TUN002"), "{}", none.stderr);
 }
 
-pub(crate) const TESTS: &[(&str, fn())] =
-    tests::tests![an_exhaustive_search_ranks_all_combinations, an_interrupted_search_continues, failures_have_a_kind,];
+fn compiled_ptx(case: &str, options: &[&str]) -> (Ran, Vec<String>) {
+    let folder = temporary_folder();
+    let (case, ptx) = (root().join("tests/run").join(case), folder.path().join("k.ptx"));
+    let (kernel, output) = (case.join("kernel.tileirbc").display().to_string(), ptx.display().to_string());
+    let ran = run("tileiras", &[&[kernel.as_str(), "--gpu-name=sm_90", "--emit=ptx", "-o", &output], options].concat(), b"");
+    let text = fs::read_to_string(&ptx).unwrap_or_default();
+    (ran, text.lines().filter(|line| !line.trim_start().starts_with("//")).map(String::from).collect())
+}
+
+fn a_plan_file_has_the_options_of_each_kernel() {
+    let folder = temporary_folder();
+    let plans = folder.path().join("plans.json");
+    let plan_option = format!("--plan={}", plans.display());
+    let entries = || {
+        let file: serde_json::Value = serde_json::from_slice(&fs::read(&plans).unwrap()).unwrap();
+        file["plans"].as_array().unwrap().clone()
+    };
+    tune("matmul_f16", "sm_90", &["--with=warps=8", "--space=stages=2", "--search=exhaustive", &plan_option]).ok("tile-tune");
+    tune("softmax", "sm_90", &["--space=warps=4", "--search=exhaustive", &plan_option]).ok("tile-tune");
+    // A second search of a kernel replaces its entry.
+    tune("matmul_f16", "sm_90", &["--with=warps=8", "--with=stages=2", "--space=tma=on", "--search=exhaustive", &plan_option])
+        .ok("tile-tune");
+    let entries = entries();
+    assert_eq!(entries.len(), 2);
+    let options: Vec<&str> = entries[0]["options"].as_array().unwrap().iter().map(|option| option.as_str().unwrap()).collect();
+    assert!(options.starts_with(&["--warps=8", "--stages=2"]), "{options:?}");
+    let (planned, ptx) = compiled_ptx("matmul_f16", &[&plan_option]);
+    planned.ok("the kernel with its plan");
+    assert_eq!(ptx, compiled_ptx("matmul_f16", &options).1);
+    assert_eq!(
+        compiled_ptx("matmul_f16", &[&plan_option, "--warps=4"]).1,
+        compiled_ptx("matmul_f16", &[&options[..], &["--warps=4"]].concat()).1
+    );
+    let (other, ptx) = compiled_ptx("vadd", &[&plan_option]);
+    assert!(other.stderr.contains("has no plan for this kernel and sm_90"), "{}", other.stderr);
+    assert_eq!(ptx, compiled_ptx("vadd", &[]).1);
+}
+
+fn a_wrong_plan_file_is_rejected() {
+    let folder = temporary_folder();
+    let plans = folder.path().join("plans.json");
+    let plan_option = format!("--plan={}", plans.display());
+    let texts = [
+        ("text", "expected ident at line 1"),
+        (r#"{"plans": [{"kernel": "0", "target": "sm_90", "options": ["--output-file=x"]}]}"#, "does not override a decision"),
+        (r#"{"plans": [], "more": 1}"#, "unknown field"),
+    ];
+    for (text, message) in texts {
+        fs::write(&plans, text).unwrap();
+        let (ran, _) = compiled_ptx("vadd", &[&plan_option]);
+        assert!(ran.code == Some(2) && ran.stderr.contains(message), "{:?}: {}", ran.code, ran.stderr);
+        assert!(tune("vadd", "sm_90", &["--space=warps=4", &plan_option]).stderr.contains(message));
+    }
+}
+
+fn the_highest_level_compiles_with_the_fastest_candidate() {
+    let launch = root().join("tests/run/matmul_f16/launch.json").display().to_string();
+    // One decision is left, so the fastest candidate is one of four.
+    let fixed = ["stages=2", "roles=off", "prefetch=off", "overlap=off", "split-m=off", "mma=mma", "occupancy=1", "tma=on"];
+    let fixed = fixed.map(|option| format!("--{option}"));
+    let with_fixed =
+        |more: &[&'static str]| -> Vec<&str> { fixed.iter().map(String::as_str).chain(more.iter().copied()).collect() };
+    let mut shortest = f64::INFINITY;
+    for warps in [&[][..], &["--warps=4"], &["--warps=8"], &["--warps=16"]] {
+        let options = with_fixed(warps);
+        if compiled_ptx("matmul_f16", &options).0.code == Some(0) {
+            shortest = shortest.min(predicted_seconds("matmul_f16", &options));
+        }
+    }
+    let launch_option = format!("--launch={launch}");
+    let searched = [&with_fixed(&["-O4", "-v"])[..], &[&launch_option]].concat();
+    let (ran, _) = compiled_ptx("matmul_f16", &searched);
+    assert!(ran.code == Some(0) && ran.stderr.contains("-O4 found the options"), "{}", ran.stderr);
+    assert_eq!(predicted_seconds("matmul_f16", &searched), shortest);
+    let (ran, _) = compiled_ptx("matmul_f16", &[&launch_option]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("--launch applies to -O4 only"), "{}", ran.stderr);
+    // Without a launch, the message is that of NVIDIA's tileiras.
+    let (ran, _) = compiled_ptx("matmul_f16", &["-O4"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("invalid optimization level: 4"), "{}", ran.stderr);
+}
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    an_exhaustive_search_ranks_all_combinations,
+    an_interrupted_search_continues,
+    failures_have_a_kind,
+    a_plan_file_has_the_options_of_each_kernel,
+    a_wrong_plan_file_is_rejected,
+    the_highest_level_compiles_with_the_fastest_candidate,
+];

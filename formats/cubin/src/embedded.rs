@@ -1,13 +1,12 @@
 //! Finds PTX in a container of device code, next to or instead of machine code. Containers are fatbins, host objects and
 //! executables with fatbins, and cubins that ptxas assembled with debug information.
 
-use crate::fatbin::{ENTRY_HEADER_BYTES, HEADER_BYTES, KIND_ELF, MAGIC};
+use crate::fatbin::{ENTRY_HEADER_BYTES, HEADER_BYTES, KIND_ELF, KIND_PTX, MAGIC};
 use base::diag::{Diagnostic, Result};
 use object::read::elf::FileHeader;
 use object::{Endianness, Object, ObjectSection, elf};
 use std::io::Read as _;
 
-const KIND_PTX: u16 = 1;
 const FLAG_LZ4: u64 = 0x2000;
 /// The flag of an entry that is compressed with zstd.
 const FLAG_ZSTD: u64 = 0x8000;

@@ -7,7 +7,10 @@ use object::{Object, ObjectSection};
 pub(crate) const MAGIC: u32 = 0xba55_ed50;
 pub(crate) const HEADER_BYTES: u16 = 16;
 pub(crate) const ENTRY_HEADER_BYTES: u32 = 0x40;
+pub(crate) const KIND_PTX: u16 = 1;
 pub(crate) const KIND_ELF: u16 = 2;
+/// The bytes of the offset and the empty options that follow the header of an entry with PTX.
+const PTX_OPTIONS_BYTES: u32 = 16;
 /// Entry flags for 64-bit code, with the host system.
 const FLAGS_LINUX: u64 = 0x11;
 /// The flags of an entry with 64-bit code for a Windows host.

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 mod mma_rate;
 mod numbers;
 mod rates;
+pub mod unrolling;
 
 pub use mma_rate::MmaRate;
 pub use numbers::Machine;

@@ -62,7 +62,7 @@ tileworks_compilation *tileworks_compilation_create(const void *input, size_t si
 void tileworks_compilation_destroy(tileworks_compilation *compilation);
 
 /* Adds an option: its name without dashes, and its value. `gpu-name` can occur several times with the `emit` kinds fatbin, c-array and
- * object. `tools` is the folder of the executable tile-ptx. tileworks_compile checks the options. */
+ * object. `tools` is the folder of the executables tile-ptx and tile-link. tileworks_compile checks the options. */
 enum tileworks_status tileworks_set_option(tileworks_compilation *compilation, const char *name, const char *value);
 
 /* Compiles. The result is never NULL, unless the compilation is. */

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The options are those of `tileiras`, and the output has the bytes that `tileiras` writes. A compilation uses no global state, so
-//! any number of threads can compile at a time. Four stages and `tile-link` run in this process. LLVM (`tile-ptx`) and `ptxas` run as
-//! processes of their own: they can crash or exhaust memory, and the host may have another LLVM.
+//! any number of threads can compile at a time. The first four stages run in this process. `tile-ptx`, which contains LLVM, and
+//! `tile-link` with `ptxas` run as processes: they can crash or exhaust memory, and the host may have another LLVM.
 //!
 //! [`c_api`] has the functions of `include/tileworks.h`.
 
@@ -108,7 +108,8 @@ impl Compilation {
         self.options.push((name.into(), value.into()));
         self
     }
-    /// The folder with the executable `tile-ptx`. By default, it is the folder of this library, `bin` beside it, or in `PATH`.
+    /// The folder with the executables `tile-ptx` and `tile-link`. By default, it is the folder of this library, `bin` next to it, or
+    /// in `PATH`.
     #[must_use]
     pub fn tools(mut self, folder: impl Into<PathBuf>) -> Compilation {
         self.tools = Some(folder.into());

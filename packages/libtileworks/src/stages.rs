@@ -3,7 +3,7 @@
 use common::{About, Control, EmbeddedRun, Session};
 use std::sync::Arc;
 
-/// All stages except `tile-ptx`, which contains LLVM.
+/// All stages except `tile-ptx`, which contains LLVM, and `tile-link`, which runs ptxas.
 pub(crate) struct InProcess;
 
 impl tileiras::Stages for InProcess {
@@ -21,7 +21,6 @@ impl tileiras::Stages for InProcess {
             "tile-lower-aa" => Some(stage.run(&tile_lower_aa::ABOUT, tile_lower_aa::run)),
             "tile-lower-as" => Some(stage.run(&tile_lower_as::ABOUT, tile_lower_as::run)),
             "tile-sched" => Some(stage.run(&tile_sched::ABOUT, tile_sched::run)),
-            "tile-link" => Some(stage.run(&tile_link::ABOUT, tile_link::run)),
             _ => None,
         }
     }

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 /// The executable that the library runs.
 const TOOL: &str = "tile-ptx";
 
-/// Returns the folder of `tile-ptx`: `$TILEWORKS_TOOLS`, the folder of this library, `bin` beside it, or a folder in `PATH`.
+/// Returns the folder of `tile-ptx`: `$TILEWORKS_TOOLS`, the folder of this library, `bin` next to it, or a folder in `PATH`.
 pub(crate) fn find() -> Result<PathBuf> {
     let requested = std::env::var_os("TILEWORKS_TOOLS").map(PathBuf::from);
     let library = library_path().and_then(|path| path.parent().map(Path::to_path_buf));
-    let beside = library.as_ref().and_then(|folder| Some(folder.parent()?.join("bin")));
+    let next_to_it = library.as_ref().and_then(|folder| Some(folder.parent()?.join("bin")));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let candidates = requested.into_iter().chain(library).chain(beside).chain(std::env::split_paths(&path));
+    let candidates = requested.into_iter().chain(library).chain(next_to_it).chain(std::env::split_paths(&path));
     candidates.into_iter().find(|folder| folder.join(TOOL).is_file()).ok_or_else(|| {
-        Diagnostic::io("DRI002", format!("libtileworks cannot find {TOOL}: not in TILEWORKS_TOOLS, beside the library, or in PATH"))
+        Diagnostic::io("DRI002", format!("libtileworks cannot find {TOOL}: not in TILEWORKS_TOOLS, next to the library, or in PATH"))
     })
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: 
         entries: &source.entries,
         memory: session.limits().memory_bytes(),
     };
-    let assembled = session.timed("ptxas", |session| Ptxas(ptxas.path).assemble(&ptxas_job, session.control()))?;
+    let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&ptxas_job))?;
     session.write_stderr(&assembled.command);
     match ptxas_job.options {
         "" => assembled.messages.iter().for_each(|line| session.write_stderr(line)),

@@ -3,13 +3,9 @@
 
 use crate::source;
 use base::diag::{Diagnostic, ResourceKind, Result};
-use common::Control;
 use common::child::{self, MemoryFile};
 use std::path::PathBuf;
 use std::process::Command;
-
-/// Maximum size of the messages of ptxas in a host process, in bytes.
-const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// The inputs of a ptxas run.
 pub(crate) struct Job<'a> {
@@ -42,13 +38,13 @@ pub(crate) struct Ptxas(pub(crate) PathBuf);
 impl Ptxas {
     /// Assembles the PTX. If ptxas is too old for the `.version` of the PTX, assembles it again with the highest version that
     /// ptxas supports.
-    pub(crate) fn assemble(&self, job: &Job, control: Option<&Control>) -> Result<Assembled> {
-        match self.run(job, control)? {
+    pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
+        match self.run(job)? {
             Ok(assembled) => Ok(assembled),
             Err(messages) => match highest_version(&messages) {
                 Some(version) => {
                     let text = lower_version(job.text, version);
-                    self.run(&Job { text: &text, ..*job }, control)?.map_err(|messages| Self::failure(&messages))
+                    self.run(&Job { text: &text, ..*job })?.map_err(|messages| Self::failure(&messages))
                 }
                 None => Err(Self::failure(&messages)),
             },
@@ -57,7 +53,7 @@ impl Ptxas {
 
     /// Runs ptxas once. The outer error is a failure to run ptxas; the inner error has the messages with which ptxas rejected the
     /// PTX.
-    fn run(&self, job: &Job, control: Option<&Control>) -> Result<Result<Assembled, Vec<String>>> {
+    fn run(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
         let io_error = |what: &str, error: std::io::Error| {
             Diagnostic::io("LNK012", format!("cannot {what}: {}", common::os_error_text(&error)))
         };
@@ -74,10 +70,7 @@ impl Ptxas {
         }
         command.args(job.options.split_whitespace());
         let command_line = format!("{command:?}");
-        let output = match control {
-            Some(control) => child::run_cancellable(&mut command, &[], (job.memory, MAX_OUTPUT_BYTES), control),
-            None => child::run_captured(&mut command, job.memory),
-        };
+        let output = child::run_captured(&mut command, job.memory);
         let output = output.map_err(|error| io_error(&format!("run {}", self.0.display()), error))?;
         let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.path().display().to_string();

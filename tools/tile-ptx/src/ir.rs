@@ -218,6 +218,31 @@ impl<'c> Ir<'c> {
         let store = self.builder.build_store(ptr, value).expect(BUILDER_PANIC);
         store.set_alignment(align).expect("alignments are powers of two");
     }
+    /// Returns values of which LLVM knows neither that they are constants nor that they are equal. Reason: if a conditional load merges
+    /// with known values, LLVM moves the users of the result into the block of the load. They wait for the load there, so that later
+    /// loads are not in flight with it.
+    pub(crate) fn opaque(&self, values: &[Val<'c>]) -> Vec<Val<'c>> {
+        let bits = match values.first().map(|value| value.get_type()) {
+            Some(BasicTypeEnum::IntType(ty)) => ty.get_bit_width(),
+            Some(BasicTypeEnum::FloatType(ty)) => ty.get_bit_width(),
+            _ => return values.to_vec(),
+        };
+        let (word, suffix, letter) = match bits {
+            8..=32 => (self.i32(), "b32", "r"),
+            64 => (self.i64(), "b64", "l"),
+            _ => return values.to_vec(),
+        };
+        let narrow = self.int_type(bits);
+        let to_word = |value: &Val<'c>| Val::from(self.resize(self.bitcast(*value, narrow).into_int_value(), word, false));
+        let words: Vec<Val<'c>> = values.iter().map(to_word).collect();
+        let count = words.len();
+        let moves = (0..count).map(|index| format!("mov.{suffix} ${index}, ${};", count + index));
+        let text = moves.collect::<Vec<_>>().join("\n\t");
+        let constraints = [vec![format!("={letter}"); count], vec![letter.to_string(); count]].concat().join(",");
+        let copies = self.asm_many(&vec![word.into(); count], &text, &constraints, &words, false);
+        let from_word = |copy: Val<'c>| self.bitcast(self.resize(copy.into_int_value(), narrow, false), values[0].get_type());
+        copies.into_iter().map(from_word).collect()
+    }
     /// Returns a vector of the values, or the value itself if there is only one.
     pub(crate) fn pack(&self, values: &[Val<'c>]) -> Val<'c> {
         if let [one] = values {

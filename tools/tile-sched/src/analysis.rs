@@ -19,7 +19,7 @@ use crate::resource_model::Machine;
 use crate::tma_pipelines;
 use crate::tmem_pipelines;
 use crate::wgmma_in_flight;
-use base::diag::{Diagnostic, Result};
+use base::diag::{Diagnostic, ResourceKind, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
 use base::{Envelope, File, Loc, Target};
@@ -112,7 +112,13 @@ struct Planned {
 }
 
 impl Planned {
-    /// Replaces the prefetch distance `d` of each copy, in iterations, by `to(d)`.
+    /// Whether an iteration mostly waits for its own results, so that another CTA can use the resources meanwhile.
+    fn is_latency_bound(&self) -> bool {
+        let modulo::ModuloSchedule { resource_bound, interval, .. } = &self.plan;
+        resource_bound.saturating_mul(MAX_BUSY_SHARE.1) <= interval.saturating_mul(MAX_BUSY_SHARE.0)
+    }
+
+    /// Replaces each copy's prefetch distance, in iterations, by `to` of it.
     fn map_prefetch_distances(&mut self, to: impl Fn(i64) -> i64) {
         let interval = i64::from(self.plan.interval);
         for (node, start) in self.graph.nodes.iter().zip(&mut self.plan.starts) {
@@ -174,7 +180,10 @@ fn schedule_with_stages(
     let needed = bytes(&schedules);
     if let Some(first) = planned.first().filter(|_| needed > memory) {
         let message = format!("{stages} stages need {needed} bytes of shared memory, and a CTA has {memory}");
-        return Err(refuse(message).at_loc(&envelope.debug, first.loc));
+        // Autotuners match the wording of ptxas.
+        let note = format!("'{}' uses too much shared data (0x{needed:x} bytes, 0x{memory:x} max)", function.name);
+        let error = refuse(message).note(note).exceeds(ResourceKind::SharedMemory, needed.into(), memory.into());
+        return Err(error.caused_by(Some(format!("stages={stages}"))).at_loc(&envelope.debug, first.loc));
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
@@ -226,8 +235,15 @@ fn schedule_to_fit(function: &Function, mut planned: Vec<Planned>, target: Targe
         })
         .or_else(|| {
             ctas_tried = 2;
-            let pays = ctas > 1 && threads_copy(function, &planned) && partition::has_registers(function, 2, target);
-            shorten_to_fit(true, pays.then(|| alloc::share(memory, 2))?).filter(far_enough).filter(runs_ahead)
+            let share = (ctas > 1).then(|| alloc::share(memory, 2))?;
+            let has_registers = partition::has_registers(function, 2, target);
+            if threads_copy(function, &planned) {
+                return shorten_to_fit(true, has_registers.then_some(share)?).filter(far_enough).filter(runs_ahead);
+            }
+            // A second CTA then hides more latency than a producer warp, for which registers may not suffice.
+            let pays = planned.iter().all(Planned::is_latency_bound)
+                && (has_registers || partition::has_registers_without_roles(function, 2, target));
+            shorten_to_fit(false, pays.then_some(share)?).filter(runs_ahead)
         })
         .inspect(|_| ctas_of_limited_prefetch = ctas_tried)
         .or_else(|| shorten_to_fit(true, memory).filter(far_enough))
@@ -284,9 +300,9 @@ fn smem_share_for_two_ctas(function: &Function, planned: &[Planned], target: Tar
 fn smem_share_if_latency_bound(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
     let warps = function.attrs.program.warps;
     let registers = |blocks| tileas::budget::registers(target, warps, blocks);
-    let waits = |Planned { number, plan, .. }: &Planned| {
-        let is_outermost = sched::loop_body(function, *number).is_some_and(|block| !tma_pipelines::is_nested(function, block));
-        is_outermost && plan.resource_bound.saturating_mul(MAX_BUSY_SHARE.1) <= plan.interval.saturating_mul(MAX_BUSY_SHARE.0)
+    let waits = |planned: &Planned| {
+        let block = sched::loop_body(function, planned.number);
+        block.is_some_and(|block| !tma_pipelines::is_nested(function, block)) && planned.is_latency_bound()
     };
     let is_eligible = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
     (is_eligible && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
@@ -295,8 +311,9 @@ fn smem_share_if_latency_bound(function: &Function, planned: &[Planned], target:
 /// Returns the number of co-resident CTAs for which registers suffice, in a `wgmma` function with a producer warp. Returns 0 if
 /// the prefetch distance should not be reduced for more CTAs. More CTAs hide more latency than longer prefetch distances or MMAs
 /// in flight. Measured on an H200: three CTAs beat one CTA that has all the shared memory, and so do two if the computing threads
-/// also copy. Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has
-/// only as many CTAs as run at a time. Clusters are excluded: their CTAs wait for each other.
+/// also copy. By predicted times of the tuning half of `scripts/regret`, so do two if an iteration mostly waits for its own
+/// results. Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has only
+/// as many CTAs as run at a time. Clusters are excluded: their CTAs wait for each other.
 fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
     let is_eligible = |planned: &Planned| {
         let block = sched::loop_body(function, planned.number);

@@ -2,6 +2,7 @@
 
 use crate::cost::{Cost, instruction_cost};
 use crate::if_conversion;
+use crate::loop_unrolling::{self, Unrolling};
 use crate::order;
 use perf_model::Machine;
 use simulator::program::{Op, Program, RegSlot, Space};
@@ -34,6 +35,8 @@ pub(crate) struct Code {
     /// For each position of a scheduling region, the instruction that issues there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
+    /// How the assembler unrolls each loop.
+    pub(crate) unrolling: Vec<Unrolling>,
     /// The instruction-cache line of each instruction, and the number of lines.
     pub(crate) cache_lines: Vec<u32>,
     pub(crate) cache_line_count: u32,
@@ -96,10 +99,12 @@ impl Code {
             converted_branches,
             order: Vec::new(),
             loops,
+            unrolling: Vec::new(),
             cache_lines: vec![0; program.code.len()],
             cache_line_count: 0,
         };
         code.order = order::issue_order(program, &code);
+        code.unrolling = loop_unrolling::of_loops(program, &code);
         let (mut bytes, line) = (0.0, line_bytes(machine));
         for &pc in &code.order {
             code.cache_lines[pc as usize] = (bytes / line) as u32;

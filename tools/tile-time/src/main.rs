@@ -12,6 +12,7 @@ mod cost;
 mod engine;
 mod grid;
 mod if_conversion;
+mod loop_unrolling;
 mod order;
 mod registers;
 mod report;

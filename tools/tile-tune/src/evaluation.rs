@@ -20,7 +20,8 @@ pub(crate) struct Evaluator {
     /// A temporary folder.
     pub(crate) folder: PathBuf,
     pub(crate) target: Target,
-    /// The GPU that `tile-time` models; `None` for the default GPU of the target.
+    /// Options that all candidates have.
+    pub(crate) fixed: Vec<String>,
     pub(crate) gpu: Option<String>,
     /// Time limit of a step in seconds.
     pub(crate) step_seconds: u64,
@@ -71,7 +72,7 @@ impl Evaluator {
         let mut arguments: Vec<String> =
             vec![format!("--gpu-name={}", self.target.name), format!("--max-time={}", self.step_seconds)];
         arguments.extend([format!("--emit={kind}"), "-o".into(), output.display().to_string()]);
-        arguments.extend(options.iter().cloned());
+        arguments.extend(self.fixed.iter().chain(options).cloned());
         arguments.extend(["--".into(), self.kernel.display().to_string()]);
         self.run("tileiras", &arguments)?;
         Ok(output)

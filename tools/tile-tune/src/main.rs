@@ -14,12 +14,13 @@ mod space;
 
 use base::diag::{Diagnostic, Result};
 use common::options::GpuName;
+use common::plan_file::{self, PlanFile, TunedKernel};
 use common::{About, Session};
 use evaluation::Evaluator;
 use records::Records;
 use search::Search;
 use space::{Dimension, Space};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const ABOUT: About = About {
     name: "tile-tune",
@@ -33,6 +34,10 @@ const ABOUT: About = About {
         (
             "tile-tune k.tileirbc --gpu-name sm_90 --launch launch.json --results k.jsonl --best k.rsp",
             "continue after an interruption; then compile with `tileiras k.tileirbc @k.rsp -o k.cubin`",
+        ),
+        (
+            "tile-tune k.tileirbc --gpu-name sm_90 --launch launch.json --plan plans.json",
+            "collect plans of several kernels; then compile each with `tileiras --plan plans.json`",
         ),
     ],
     passes: &[],
@@ -66,6 +71,13 @@ struct Options {
     /// Write the options of the fastest candidate to this file, for `tileiras @FILE`
     #[arg(long, value_name = "FILE")]
     best: Option<PathBuf>,
+    /// Add the options of the fastest candidate to this plan file, for `tileiras --plan FILE`; with `-`, write them to standard
+    /// output instead of the table
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Option of tileiras that all candidates have; the search does not vary it; repeat for more options
+    #[arg(long = "with", value_name = "OPTION=VALUE", value_parser = space::parse_fixed)]
+    fixed: Vec<String>,
     /// GPU to model [default: the default GPU of the target]
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
@@ -92,7 +104,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     tileir::import::open(&input.bytes, &input.name, &session.producer())?;
     let Some(target) = options.target.gpu_name else { return Err(common::options::no_target()) };
     let launch = common::read_file(Some(&options.launch))?;
-    let space = Space::new(&options.space)?;
+    let space = Space::new(&options.space, &options.fixed)?;
     if options.search == search::Strategy::Exhaustive && space.combinations() > u64::from(options.limit) {
         let message = format!("the space has {} combinations, --limit allows {}", space.combinations(), options.limit);
         return Err(Diagnostic::usage("TUN002", message).note("raise --limit, or give fewer values with --space"));
@@ -108,11 +120,12 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         launch: std::path::absolute(&options.launch).unwrap_or_else(|_| options.launch.clone()),
         folder: folder.path().to_path_buf(),
         target,
+        fixed: options.fixed.clone(),
         gpu: options.gpu.clone(),
         step_seconds: options.step_time,
     };
     common::write_file(Some(&evaluator.kernel), &input.bytes)?;
-    let identity = records::Identity::new(&input.bytes, &launch.bytes, target, options.gpu.as_deref());
+    let identity = records::Identity::new(&input.bytes, &launch.bytes, (target, options.gpu.as_deref()), &options.fixed);
     let records = Records::open(options.results.as_deref(), &identity)?;
     let jobs = options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let mut search = Search {
@@ -127,23 +140,40 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         search::Strategy::Guided => search.run_guided(&space)?,
         search::Strategy::Exhaustive => search.run_exhaustive(&space)?,
     }
+    report_results(&search, &evaluator, options, identity.kernel())
+}
+
+/// Prints the ranking, after measuring its first candidates if `--measure` requests it, and writes the fastest candidate's options.
+fn report_results(search: &Search, evaluator: &Evaluator, options: &Options, kernel: &str) -> Result<()> {
     let mut ranking = search.records.ranking();
     let Some(fastest) = ranking.first() else { return Err(report::no_candidate(&search.records)) };
-    let mut best = fastest.options.clone();
+    let mut best = (fastest.options.clone(), fastest.seconds);
+    let prints_plan = options.plan.as_deref() == Some(Path::new("-"));
+    let print = |text: String| if prints_plan { Ok(()) } else { common::write_file(None, text.as_bytes()) };
     if options.measure > 0 {
         ranking.truncate(options.measure);
         let measured = evaluator.measure(&ranking, options.driver.as_deref())?;
-        best = measured[0].options.clone();
-        common::write_file(None, report::measured_table(&measured).as_bytes())?;
+        best = (measured[0].options.clone(), measured[0].predicted_seconds);
+        print(report::measured_table(&measured))?;
     } else {
-        common::write_file(None, report::predicted_table(&search.records, options.rows).as_bytes())?;
+        print(report::predicted_table(&search.records, options.rows))?;
     }
     if search.is_cut_short {
-        let message = format!("\nThe search ended at --limit={}. Further candidates were not tried.\n", options.limit);
-        common::write_file(None, message.as_bytes())?;
+        print(format!("\nThe search ended at --limit={}. Further candidates were not tried.\n", options.limit))?;
     }
+    let all_options: Vec<String> = options.fixed.iter().cloned().chain(best.0).collect();
     if let Some(path) = &options.best {
-        common::write_file(Some(path), report::response_file(target, &best).as_bytes())?;
+        common::write_file(Some(path), report::response_file(evaluator.target, &all_options).as_bytes())?;
     }
-    Ok(())
+    let Some(path) = &options.plan else { return Ok(()) };
+    // Options that change no decision belong to the command line, not to a plan.
+    let decisions = all_options.into_iter().filter(|option| plan_file::decision(option).is_some()).collect();
+    let mut plans = if !prints_plan && path.exists() { PlanFile::read(path)? } else { PlanFile::default() };
+    plans.set(TunedKernel {
+        kernel: kernel.into(),
+        target: evaluator.target.name.into(),
+        options: decisions,
+        predicted_us: Some(best.1 * 1e6),
+    });
+    common::write_file((!prints_plan).then_some(path.as_path()), plans.to_text().as_bytes())
 }

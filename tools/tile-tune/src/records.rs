@@ -23,10 +23,13 @@ pub(crate) struct Identity {
     launch: String,
     target: String,
     gpu: Option<String>,
+    /// The options that all candidates have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    fixed: Vec<String>,
 }
 
 impl Identity {
-    pub(crate) fn new(kernel: &[u8], launch: &[u8], target: Target, gpu: Option<&str>) -> Identity {
+    pub(crate) fn new(kernel: &[u8], launch: &[u8], (target, gpu): (Target, Option<&str>), fixed: &[String]) -> Identity {
         let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex()[..16].to_string();
         Identity {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -34,7 +37,13 @@ impl Identity {
             launch: digest(launch),
             target: target.name.into(),
             gpu: gpu.map(String::from),
+            fixed: fixed.to_vec(),
         }
+    }
+
+    /// The digest of the bytecode.
+    pub(crate) fn kernel(&self) -> &str {
+        &self.kernel
     }
 
     /// The name of the first property that differs, for a message.
@@ -44,6 +53,7 @@ impl Identity {
             ("launch", self.launch == other.launch),
             ("target", self.target == other.target),
             ("GPU", self.gpu == other.gpu),
+            ("value of --with", self.fixed == other.fixed),
             ("version of the tools", self.version == other.version),
         ];
         parts.into_iter().find(|(_, is_equal)| !is_equal).map(|(part, _)| part)

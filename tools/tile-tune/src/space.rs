@@ -57,17 +57,30 @@ impl Dimension {
     }
 }
 
+/// Parses `OPTION=VALUE`. Returns the argument for `tileiras`.
+pub(crate) fn parse_fixed(text: &str) -> std::result::Result<String, String> {
+    let Dimension { option, values } = Dimension::parse(text)?;
+    match &values[..] {
+        [value] => Ok(format!("--{option}={value}")),
+        _ => Err("expected OPTION=VALUE".into()),
+    }
+}
+
 /// The options to vary, with their values.
 pub(crate) struct Space {
     pub(crate) dimensions: Vec<Dimension>,
 }
 
 impl Space {
-    /// Creates the space of `--space`, or the default space without `--space`.
-    pub(crate) fn new(requested: &[Dimension]) -> Result<Space> {
+    /// The space of `--space`, or else that of all decisions without those that `fixed` takes.
+    pub(crate) fn new(requested: &[Dimension], fixed: &[String]) -> Result<Space> {
+        let is_fixed = |option: &str| fixed.iter().any(|argument| argument.starts_with(&format!("--{option}=")));
         for (index, dimension) in requested.iter().enumerate() {
             if requested[..index].iter().any(|other| other.option == dimension.option) {
                 return Err(Diagnostic::usage("TUN003", format!("--space has the option '{}' twice", dimension.option)));
+            }
+            if is_fixed(&dimension.option) {
+                return Err(Diagnostic::usage("TUN003", format!("--space and --with have the option '{}'", dimension.option)));
             }
         }
         if !requested.is_empty() {
@@ -77,7 +90,7 @@ impl Space {
             option: (*option).into(),
             values: values.iter().map(|value| (*value).into()).collect(),
         };
-        Ok(Space { dimensions: DECISIONS.iter().map(dimension).collect() })
+        Ok(Space { dimensions: DECISIONS.iter().filter(|(option, _)| !is_fixed(option)).map(dimension).collect() })
     }
 
     /// The number of combinations of values. Each option can also be absent.
@@ -121,10 +134,13 @@ mod tests {
 
     #[test]
     fn a_space_lists_all_combinations_and_rejects_a_repeated_option() {
-        let space = Space::new(&[Dimension::parse("warps=4,8").unwrap(), Dimension::parse("tma=off").unwrap()]).unwrap();
+        let space = Space::new(&[Dimension::parse("warps=4,8").unwrap(), Dimension::parse("tma=off").unwrap()], &[]).unwrap();
         assert_eq!(space.combinations(), 6);
         let all = space.all_candidates();
         assert_eq!((all.len(), &all[0], &all[5]), (6, &strings(&[]), &strings(&["--warps=8", "--tma=off"])));
-        assert!(Space::new(&[Dimension::parse("warps=4").unwrap(), Dimension::parse("warps=8").unwrap()]).is_err());
+        assert!(Space::new(&[Dimension::parse("warps=4").unwrap(), Dimension::parse("warps=8").unwrap()], &[]).is_err());
+        assert!(Space::new(&[Dimension::parse("warps=4").unwrap()], &strings(&["--warps=8"])).is_err());
+        let others = Space::new(&[], &strings(&["--warps=8"])).unwrap();
+        assert!(others.dimensions.iter().all(|dimension| dimension.option != "warps"));
     }
 }

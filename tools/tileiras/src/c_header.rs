@@ -19,7 +19,7 @@ struct tileworks_parameter {
 };
 /* The code of a kernel for one target. */
 struct tileworks_code {
-    const char *target;       /* such as \"sm_90a\" */
+    const char *target;       /* with the suffix, as in the PTX directive .target */
     unsigned threads;         /* threads of a CTA; launch the kernel with a block of one thread */
     unsigned cluster[3];      /* CTAs of a cluster */
     unsigned registers;       /* registers of a thread */

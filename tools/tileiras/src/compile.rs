@@ -10,18 +10,18 @@ use crate::pipeline::{Pipeline, Step, is_cpu_module};
 use crate::remarks::RemarkFilter;
 use crate::run::{End, Failure, Outcome, Runner, StageOutput, run};
 use crate::targets::{self, Plan};
+use crate::tuned_options::{self, Tuned};
 use crate::validate;
 use base::diag::{Diagnostic, Severity, Style};
 use base::envelope::{Sniffed, sniff};
 use common::child::MemoryFile;
-use common::cl::{Parsed, parse_integer};
+use common::cl::Parsed;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The output of a compilation and its messages.
 pub(crate) struct Compiled {
-    /// The bytes of the output file.
     pub(crate) output: Vec<u8>,
     /// The text for standard error.
     pub(crate) text: String,
@@ -32,16 +32,21 @@ pub(crate) struct Compiled {
 /// Compiles one input and writes the output. Returns the text for standard error.
 pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, DriverError> {
     let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
-    let plan = Plan::new(&pipeline, parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
-    let steps = plan.steps();
+    let plan = plan_targets(&pipeline, parsed)?;
     let source = Source::read(input)?;
-    check_input(parsed, &source, pipeline.needs_target(steps))?;
+    check_input(parsed, &source, pipeline.needs_target(plan.steps()))?;
     if parsed.get("apply-controls").is_some_and(|path| !path.is_empty()) {
         return Err(DriverError::new(exit::CONFIGURATION, "--apply-controls is not supported on this platform"));
     }
     if let Some(library) = parsed.get("l") {
-        return Err(reject_library(parsed, steps, &source, library));
+        return Err(reject_library(parsed, plan.steps(), &source, library));
     }
+    let tuned = tuned_options::add_tuned_options(parsed, &source, &plan)?;
+    let (parsed, plan, tuning_text) = match &tuned {
+        Some(Tuned { parsed, text }) => (parsed, plan_targets(&pipeline, parsed)?, text.as_str()),
+        None => (parsed, plan, ""),
+    };
+    let steps = plan.steps();
     if parsed.flag("dry-run") {
         return crate::write_answer(&dry_run::planned_commands(&plan, input, output));
     }
@@ -68,7 +73,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
             compiled
         }
     };
-    let text = cache_message + &compiled.text + &validate::validate_if_requested(parsed, &plan, &source)?;
+    let text = tuning_text.to_string() + &cache_message + &compiled.text + &validate::validate_if_requested(parsed, &plan, &source)?;
     let header = requested_header(parsed, &compiled.output, &symbol);
     let output_bytes = output_bytes(parsed, &plan, compiled.output, &symbol)?;
     // Write the depfile first. If only the output were written, a build tool would later miss changed dependencies.
@@ -82,6 +87,11 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     }
 }
 
+/// Plans the commands of a command line.
+fn plan_targets(pipeline: &Pipeline, parsed: &Parsed) -> Result<Plan, DriverError> {
+    Plan::new(pipeline, parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))
+}
+
 /// Compiles a program in a host process. Returns the output and the messages.
 pub(crate) fn compile_in_host(
     parsed: &Parsed,
@@ -89,15 +99,20 @@ pub(crate) fn compile_in_host(
     source: &Source,
     host: &Host,
 ) -> Result<(Vec<u8>, String), DriverError> {
-    let plan = Plan::new(pipeline, parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))?;
+    let plan = plan_targets(pipeline, parsed)?;
     check_input(parsed, source, pipeline.needs_target(plan.steps()))?;
+    let tuned = tuned_options::add_tuned_options(parsed, source, &plan)?;
+    let (parsed, plan, tuning_text) = match &tuned {
+        Some(Tuned { parsed, text }) => (parsed, plan_targets(pipeline, parsed)?, text.as_str()),
+        None => (parsed, plan, ""),
+    };
     check_outputs(parsed, &plan, false)?;
     let symbol = container::symbol(parsed, source.path)?;
     let compiled = match plan.has_several_targets() {
         true => targets::run(parsed, &plan, source, "", Runner::Host(host))?,
         false => run_steps(parsed, plan.steps(), source, "", None, Runner::Host(host))?,
     };
-    Ok((output_bytes(parsed, &plan, compiled.output, &symbol)?, compiled.text))
+    Ok((output_bytes(parsed, &plan, compiled.output, &symbol)?, tuning_text.to_string() + &compiled.text))
 }
 
 /// The output in the form that `--emit` requests.
@@ -187,8 +202,10 @@ fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(
         );
         return Err(DriverError::new(exit::CONFIGURATION, message).note(&common::options::no_target().message));
     }
-    let level = parsed.get("opt-level").and_then(parse_integer).unwrap_or(3);
-    if !(0..=3).contains(&level) {
+    let level = tuned_options::level(parsed);
+    // The reference has no level 4, so -O4 without a launch fails as there.
+    let is_search = level == tuned_options::SEARCH_LEVEL && parsed.get("launch").is_some();
+    if !(0..=3).contains(&level) && !is_search {
         return Err(DriverError::new(exit::CONFIGURATION, format!("invalid optimization level: {level}")));
     }
     if parsed.flag("device-debug") && level != 0 {

@@ -1,6 +1,7 @@
 //! Depfiles for make and ninja: the dependencies of an output.
 
-use crate::pipeline::Step;
+use crate::pipeline::{Step, tools_folder};
+use crate::tuned_options;
 use base::diag::{Diagnostic, Result};
 use common::cl::Parsed;
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ pub(crate) struct Depfile {
 }
 
 /// Returns the depfile that the command line requests with `-MD` or `-MF`, if any. It lists the input, the response files, the
-/// pipeline file, the tools, libdevice and ptxas, so a new version of a tool triggers a rebuild.
+/// files that options name, the tools, libdevice and ptxas, so a new version of a tool triggers a rebuild.
 pub(crate) fn requested_depfile(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),
@@ -39,14 +40,18 @@ impl Depfile {
     }
 }
 
-/// The files of the toolchain that generates an output: the pipeline file, the tools, libdevice and ptxas.
+/// The files that determine an output besides its input: the pipeline file, the plan file, the launch description, the tools,
+/// libdevice and ptxas.
 pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> {
     let plan_has = |tool: &str| steps.iter().any(|step| step.tool == tool);
     let components = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
     let found_components = components.into_iter().filter(|(tool, _)| plan_has(tool)).filter_map(|(_, find)| find().ok());
-    let programs = steps.iter().map(|step| step.program.clone()).chain(found_components.map(|found| found.path));
-    let pipeline = parsed.get("pipeline").map(|path| Ok(path.to_string()));
-    pipeline.into_iter().chain(programs.map(path_to_utf8)).collect()
+    let is_search = tuned_options::level(parsed) == tuned_options::SEARCH_LEVEL;
+    let search_tools = ["tile-tune", "tile-time"].into_iter().filter(|_| is_search).map(|tool| tools_folder().join(tool));
+    let programs =
+        steps.iter().map(|step| step.program.clone()).chain(search_tools).chain(found_components.map(|found| found.path));
+    let option_files = ["pipeline", "plan", "launch"].into_iter().filter_map(|name| Some(Ok(parsed.get(name)?.to_string())));
+    option_files.chain(programs.map(path_to_utf8)).collect()
 }
 
 /// Converts a path to UTF-8, for text files.

@@ -23,6 +23,7 @@ mod pipeline;
 mod remarks;
 mod run;
 mod targets;
+mod tuned_options;
 mod validate;
 
 pub use host::{Host, HostOutput, Stages, compile as compile_in_host};

@@ -7,17 +7,19 @@ use crate::batch;
 use crate::depfile::path_to_utf8;
 use crate::dry_run::shell_quote;
 use crate::failure::{DriverError, exit};
-use crate::options::{DECISION_OVERRIDES, OPTIONS};
+use crate::options::OPTIONS;
 use crate::pipeline::Pipeline;
 use common::cl::Value;
 use common::cl::{Parsed, dashed};
+use common::plan_file::DECISION_OPTIONS;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Options that every command receives unchanged: `FORWARDED_FIRST`, then the decision overrides, then `FORWARDED_LAST`.
+/// Options that every command receives unchanged: `FORWARDED_FIRST`, then the options that override decisions, then `FORWARDED_LAST`.
 const FORWARDED_FIRST: [&str; 3] = ["max-memory", "max-time", "check-bounds"];
-/// The forwarded options after the decision overrides; see `FORWARDED_FIRST`.
-const FORWARDED_LAST: [&str; 15] = [
+const FORWARDED_LAST: [&str; 17] = [
+    "plan",
+    "launch",
     "lineinfo",
     "device-debug",
     "host-arch",
@@ -41,7 +43,7 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
     let jobs = batch::plan_jobs(&parsed, parsed.get("out-dir").unwrap_or("build"))?;
     let driver = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_else(|_| "tileiras".into());
     let mut options: Vec<String> = Vec::new();
-    for &name in FORWARDED_FIRST.iter().chain(DECISION_OVERRIDES).chain(&FORWARDED_LAST) {
+    for &name in FORWARDED_FIRST.iter().chain(DECISION_OPTIONS).chain(&FORWARDED_LAST) {
         let Some(value) = parsed.get(name) else { continue };
         let is_boolean = OPTIONS.iter().any(|spec| spec.name == name && spec.value == Value::Bool);
         options.push(if is_boolean {

@@ -6,23 +6,6 @@ use common::cl::{Section, Spec, Value, alias, immediate, option};
 /// The features that `--preview` accepts.
 pub(crate) const PREVIEW_FEATURES: &[&str] = &["simt"];
 
-/// Options that override compiler decisions. `--validate` forwards them, so it executes the same code that is compiled.
-pub(crate) const DECISION_OVERRIDES: &[&str] = &[
-    "warps",
-    "occupancy",
-    "cluster",
-    "clc",
-    "split-m",
-    "mma",
-    "tma",
-    "prefetch",
-    "stages",
-    "roles",
-    "overlap",
-    "multicast",
-    "cta-pairs",
-];
-
 macro_rules! categories {
     ($disable:literal, $all:literal, $memory:literal, $tensor:literal) => {
         Value::Choice(&[("none", $disable), ("all", $all), ("memory", $memory), ("tensorcore", $tensor)])
@@ -288,6 +271,14 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "N",
         "Pipeline stages of each loop with asynchronous copies, 1 to 8 [default: chosen by the compiler]",
     ),
+    option(
+        "plan",
+        Extension,
+        Text,
+        "file",
+        "Options for each kernel and target, as tile-tune --plan writes them; options of the command line override them",
+    ),
+    option("launch", Extension, Text, "file", "With -O4: the launch description for which tile-tune searches options"),
     option(
         "embed-program",
         Extension,

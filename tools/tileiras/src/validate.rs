@@ -2,12 +2,12 @@
 
 use crate::compile::Source;
 use crate::failure::{DriverError, exit, plain_line, render_diagnostic, style};
-use crate::options::DECISION_OVERRIDES;
 use crate::run::JSON_MESSAGES;
 use crate::targets::Plan;
 use base::diag::{Diagnostic, Severity};
 use common::child::{self, MemoryFile};
 use common::cl::{Parsed, parse_integer};
+use common::plan_file::DECISION_OPTIONS;
 
 /// Runs `tile-validate` for each target if `--validate` requests it.
 pub(crate) fn validate_if_requested(parsed: &Parsed, plan: &Plan, source: &Source) -> Result<String, DriverError> {
@@ -27,7 +27,7 @@ fn validate(parsed: &Parsed, source: &Source, target: &str) -> Result<String, Dr
     let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
     command.arg(JSON_MESSAGES).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
     command.arg(format!("--gpu-name={target}")).arg(input.path());
-    let overrides = DECISION_OVERRIDES.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
+    let overrides = DECISION_OPTIONS.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
     command.args(overrides);
     let validator_output = child::run_captured(&mut command, None).map_err(spawn_error)?;
     let stderr_text = String::from_utf8_lossy(&validator_output.stderr);

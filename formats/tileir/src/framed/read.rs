@@ -285,8 +285,7 @@ impl Reader {
             }
             15 => {
                 let tensor = self.read_type_id(c)?;
-                let to_i32 = |dims: Vec<i64>| dims.into_iter().map(|dim| dim as i32).collect::<Box<[i32]>>();
-                let (tile, dim_map) = (to_i32(read_dims(c)?), to_i32(read_dims(c)?));
+                let (tile, dim_map) = (read_small_dims(c)?, read_small_dims(c)?);
                 let mode = c.byte()?;
                 let padding =
                     mode.checked_sub(1).map(|number| Padding::from_number(number).ok_or_else(|| c.error("unknown padding")));
@@ -463,7 +462,12 @@ fn read_dims(c: &mut Cursor<'_>) -> Result<Vec<i64>> {
     (0..count).map(|_| c.zigzag()).collect()
 }
 
-/// The state of reading one function body.
+/// Reads dimensions that the program stores in 32 bits.
+fn read_small_dims(c: &mut Cursor<'_>) -> Result<Box<[i32]>> {
+    let dims = read_dims(c)?;
+    dims.into_iter().map(|dim| i32::try_from(dim).map_err(|_| c.error(format!("dimension {dim} exceeds 32 bits")))).collect()
+}
+
 struct BodyReader<'r> {
     reader: &'r Reader,
     table_sizes: TableSizes,
@@ -599,7 +603,7 @@ impl BodyReader<'_> {
         let table_sizes = self.table_sizes;
         Ok(match shape {
             FieldShape::Flag => FieldValue::Flag(c.byte()? != 0),
-            FieldShape::Byte(_) => FieldValue::Enum(c.byte()? & 1),
+            FieldShape::Byte(_) => FieldValue::Enum(c.byte()?),
             FieldShape::Enum(_) => FieldValue::Enum(c.varint()?.min(255) as u8),
             FieldShape::OptionalEnum(_) => FieldValue::OptionalEnum(c.varint()?.checked_sub(1).map(|number| number.min(255) as u8)),
             FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(c.zigzag()?),
@@ -623,7 +627,7 @@ impl BodyReader<'_> {
                 _ => FieldValue::OptionalDictionary(Some(Box::new(self.reader.read_dictionary(c, table_sizes, 0)?))),
             },
             FieldShape::Bools => FieldValue::Bools(Box::default()),
-            FieldShape::Ints => FieldValue::Ints(read_dims(c)?.into_iter().map(|value| value as i32).collect()),
+            FieldShape::Ints => FieldValue::Ints(read_small_dims(c)?),
             FieldShape::Operand
             | FieldShape::OptionalOperand
             | FieldShape::Operands
@@ -645,5 +649,16 @@ mod tests {
             assert_eq!(Cursor { bytes, at: 0, end: bytes.len() }.varint().expect("a varint"), value);
         }
         assert!(Cursor { bytes: &[0x01, 0x00], at: 0, end: 2 }.varint().is_err(), "zero in two bytes is too long");
+    }
+
+    #[test]
+    fn a_dimension_above_32_bits_is_an_error() {
+        // One dimension: 2^32 + 4 has the zigzag form 2^33 + 8, in a varint with four further bytes.
+        let encoded = ((1u64 << 33) + 8) << 5 | 0b1111;
+        let bytes = [&[2], &encoded.to_le_bytes()[..5]].concat();
+        let cursor = || Cursor { bytes: &bytes, at: 0, end: bytes.len() };
+        assert_eq!(read_dims(&mut cursor()).expect("they are complete"), [(1 << 32) + 4]);
+        let error = read_small_dims(&mut cursor()).expect_err("32 bits cannot hold it");
+        assert!(error.message.contains("dimension 4294967300 exceeds 32 bits"), "{}", error.message);
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Streams {
 #[derive(Debug, Default)]
 pub struct EmbeddedRun {
     pub output: Vec<u8>,
-    /// What the tool would write to standard error.
+    /// The text that the tool would write to standard error.
     pub stderr: String,
     pub exit_code: u8,
 }

@@ -40,6 +40,7 @@ pub mod launch;
 mod limits;
 pub mod options;
 mod passes;
+pub mod plan_file;
 mod report;
 mod session;
 mod start;

@@ -82,7 +82,11 @@ impl Demand {
         self.0.iter_mut().for_each(|cycles| *cycles *= factor);
         self
     }
-    /// Returns the resource that is occupied for the longest time, and the cycles.
+    /// Machine instructions of each of `warps` warps.
+    pub(crate) fn instructions_per_warp(&self, warps: u32) -> f64 {
+        self.0[Resource::Issue as usize] * SUB_PARTITIONS / f64::from(warps)
+    }
+    /// The resource in use for the longest time.
     pub fn largest(&self) -> (Resource, f64) {
         let all = Resource::ALL.into_iter().map(|resource| (resource, self.0[resource as usize]));
         all.fold((Resource::Issue, 0.0), |largest, next| if next.1 > largest.1 { next } else { largest })
@@ -103,6 +107,8 @@ pub(crate) struct Cost {
     pub(crate) issue: f64,
     /// Cycles from the last issued instruction of the op to its results.
     pub(crate) latency: f64,
+    /// Cycles that the warp with the TMA copies needs to issue them. It works beside the other warps.
+    pub(crate) tma_issue: f64,
 }
 
 /// Number of lanes of a warp.
@@ -164,7 +170,7 @@ impl Costs<'_> {
         demand.add(Resource::Issue, self.issue_cycles(count));
         demand.add(unit, count * warps * LANES / rate);
         let issue = self.alone_cycles(self.issue_cycles(count).max(count * warps * LANES / rate));
-        Cost { demand, issue, latency }
+        Cost { demand, issue, latency, ..Cost::default() }
     }
 
     /// Returns the number of registers of a thread for a tile. If `packed`, narrow elements share 32-bit registers. Otherwise each
@@ -191,15 +197,23 @@ impl Costs<'_> {
         bytes * chip.sms * chip.clock * 1e6 / (chip.memory * 1e9 * self.machine.global.mixed)
     }
 
-    /// Returns the cycles for which a TMA copy of a buffer occupies the TMA unit. They are the maximum of the cycles of its
-    /// requests, of its rows and of its bytes.
+    /// The cycles for which a TMA copy of a buffer occupies the TMA unit: the cycles of its rows or of its bytes, whichever are more.
     fn tma_cycles(&self, buffer: Buffer) -> f64 {
-        let (info, copy) = (&self.function.attrs.buffers[buffer], &self.machine.copy);
-        let bytes = f64::from(info.bytes());
-        let inner_bytes = f64::from(info.shape.last().copied().unwrap_or(1)) * f64::from(info.elem.bits()) / 8.0;
-        let row_bytes = inner_bytes.clamp(1.0, MAX_ROW_BYTES);
-        let requests = (inner_bytes / row_bytes).ceil();
-        (bytes / row_bytes * copy.tma_row).max(bytes / copy.tma_bytes).max(requests * copy.tma_issue)
+        let copy = &self.machine.copy;
+        let bytes = f64::from(self.function.attrs.buffers[buffer].bytes());
+        let row_bytes = self.inner_bytes(buffer).clamp(1.0, MAX_ROW_BYTES);
+        (bytes / row_bytes * copy.tma_row).max(bytes / copy.tma_bytes)
+    }
+
+    /// The number of requests of a TMA copy of a buffer.
+    fn tma_requests(&self, buffer: Buffer) -> f64 {
+        (self.inner_bytes(buffer) / MAX_ROW_BYTES).ceil().max(1.0)
+    }
+
+    /// Bytes of a buffer along its innermost dimension.
+    fn inner_bytes(&self, buffer: Buffer) -> f64 {
+        let info = &self.function.attrs.buffers[buffer];
+        f64::from(info.shape.last().copied().unwrap_or(1)) * f64::from(info.elem.bits()) / 8.0
     }
 
     /// Adds the demand of a copy from global memory to a buffer. MMA operands come from the L2 cache, because other CTAs read them
@@ -239,7 +253,7 @@ impl Costs<'_> {
                 self.add_read(&mut demand, *buffer);
                 demand.add(Resource::Shared, bytes / machine.shared.bytes);
                 demand.add(Resource::Tma, self.tma_cycles(*buffer));
-                Cost { demand, issue: 0.0, latency: 0.0 }
+                Cost { demand, tma_issue: self.tma_requests(*buffer) * machine.copy.tma_issue, ..Cost::default() }
             }
             Op::TmaStore { buffer, .. } => {
                 let bytes = f64::from(self.function.attrs.buffers[*buffer].bytes());
@@ -247,7 +261,8 @@ impl Costs<'_> {
                 demand.add(Resource::Dram, self.dram_cycles(bytes));
                 demand.add(Resource::Shared, bytes / machine.shared.bytes);
                 demand.add(Resource::Tma, self.tma_cycles(*buffer));
-                Cost { demand, issue: 0.0, latency: machine.copy.store_read }
+                let tma_issue = self.tma_requests(*buffer) * machine.copy.tma_issue;
+                Cost { demand, issue: 0.0, latency: machine.copy.store_read, tma_issue }
             }
             Op::LoadView { atom, .. } => self.global_access(results[0], *atom, true),
             Op::Load { atom, .. } => self.global_access(results[0], *atom, true),
@@ -363,7 +378,7 @@ impl Costs<'_> {
         let mut demand = Demand::default();
         demand.add(Resource::Issue, self.issue_cycles(columns / 8.0));
         demand.add(Resource::Shared, cycles);
-        Cost { demand, issue: self.alone_cycles(cycles), latency: tcgen05.load_latency }
+        Cost { demand, issue: self.alone_cycles(cycles), latency: tcgen05.load_latency, ..Cost::default() }
     }
 
     /// Returns the cost of an MMA.
@@ -393,15 +408,15 @@ impl Costs<'_> {
             MmaAtom::Sync(_) => {
                 demand.add(Resource::Tensor, cycles);
                 demand.add(Resource::Issue, cycles / 4.0);
-                Cost { demand, issue: self.alone_cycles(cycles), latency: machine.mma.latency }
+                Cost { demand, issue: self.alone_cycles(cycles), latency: machine.mma.latency, ..Cost::default() }
             }
             MmaAtom::Group(_) => {
                 demand.add(Resource::Tensor, cycles);
-                Cost { demand, issue: cycles, latency: machine.wgmma.drain }
+                Cost { demand, issue: cycles, latency: machine.wgmma.drain, ..Cost::default() }
             }
             MmaAtom::Tensor(_) => {
                 demand.add(Resource::Tensor, cycles);
-                Cost { demand, issue: cycles, latency: machine.tcgen05.commit }
+                Cost { demand, issue: cycles, latency: machine.tcgen05.commit, ..Cost::default() }
             }
         }
     }

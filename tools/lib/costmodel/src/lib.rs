@@ -5,9 +5,9 @@
 //!
 //! - *Demand*: the cycles for which a CTA occupies each resource of an SM ([`demand`]). Co-resident CTAs share the resources.
 //! - *Latency*: the cycles from the start of a CTA to its end if it is alone ([`path`]). Co-resident CTAs hide each other's
-//!   latency.
-//! - *Occupancy*: the number of CTAs whose registers, shared memory and tensor memory fit on an SM. Registers are estimated from
-//!   liveness ([`pressure`]). Registers beyond the limit spill, and spills occupy the load/store unit.
+//!   latency. Loads of iterations that `ptxas` unrolls are in flight together.
+//! - *Occupancy*: how many CTAs registers, shared memory and tensor memory let be resident. Registers are estimated from liveness
+//!   ([`pressure`]); registers beyond the limit spill, and spills occupy the load/store unit.
 //!
 //! With `n` resident CTAs, a CTA takes about the larger of its demand and of its latency divided by `n`. For unknown trip counts,
 //! all plans of a kernel use [`path::UNKNOWN_TRIPS`].
@@ -92,7 +92,7 @@ pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimat
     let path = Path::of(module, function, target, |op| pressure.registers_at(op).saturating_sub(register_limit));
     let ctas = resident_ctas(function, registers, warps + producers, target);
     let (resource, demand) = path.demand.largest();
-    let latency = (path.cycles + machine.launch.start) / f64::from(ctas);
+    let latency = (path.cycles.max(path.tma_issue) + machine.launch.start) / f64::from(ctas);
     let cycles = (demand.powf(OVERLAP_EXPONENT) + latency.powf(OVERLAP_EXPONENT)).powf(OVERLAP_EXPONENT.recip());
     let bottleneck = if demand >= latency { Limit::Throughput(resource) } else { Limit::Latency };
     let count_mmas = |is_counted: fn(&MmaAtom) -> bool| {

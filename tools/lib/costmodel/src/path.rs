@@ -6,11 +6,12 @@
 
 use crate::demand::{Cost, Costs, Demand, operand_buffers};
 use base::ir::{Op as OpId, Operation};
-use base::{Region, Target, Value};
+use base::{Block, Region, Target, Value};
 use core_dialect::core_ops::{Core, Effect};
 use core_dialect::rules::MiddleOp;
 use core_dialect::tile::Dense;
-use std::collections::BTreeMap;
+use perf_model::unrolling::unrolled_iterations;
+use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::Proxy;
 use tileas::{Buffer, Function, MmaAtom, Module, Op};
 
@@ -27,6 +28,10 @@ const SPILL_CYCLES: f64 = 8.0;
 pub(crate) struct Path {
     pub(crate) demand: Demand,
     pub(crate) cycles: f64,
+    /// The part of `cycles` in which warps wait for results and issue nothing.
+    pub(crate) stall: f64,
+    /// Cycles that one warp needs to issue the TMA copies.
+    pub(crate) tma_issue: f64,
 }
 
 impl Path {
@@ -79,6 +84,7 @@ impl Walk<'_> {
             }
             path.demand += cost.demand;
             path.demand += inner_path.demand;
+            path.tma_issue += cost.tma_issue + inner_path.tma_issue;
         }
         let spill = SPILL_CYCLES * f64::from(max_spilled) * f64::from(function.attrs.warps);
         path.demand += Demand::of_load_store_unit(spill);
@@ -87,7 +93,8 @@ impl Walk<'_> {
         // `wgmma` requires all accumulators in registers. Code before and after it therefore loads and stores each spilled
         // accumulator, without overlap.
         let exposed = if has_wgmma { 2.0 * machine.global.l1_latency * f64::from(max_spilled) } else { 0.0 };
-        path.cycles = longest.max(issued) + spill + exposed;
+        path.stall = (longest - issued).max(0.0);
+        path.cycles = issued + path.stall + spill + exposed;
         path
     }
 
@@ -99,12 +106,10 @@ impl Walk<'_> {
         let inner_paths = |in_loop: bool| regions.iter().map(move |region| self.walk_region(*region, in_loop));
         match node.kind.core() {
             Some(Core::For { lower, upper, step, .. }) => {
-                let trips = self.trip_count([*lower, *upper, *step]).unwrap_or(UNKNOWN_TRIPS);
-                (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), trips, op))
+                let trip_count = self.trip_count([*lower, *upper, *step]);
+                (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), trip_count, op))
             }
-            Some(Core::Loop { .. }) => {
-                (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), UNKNOWN_TRIPS, op))
-            }
+            Some(Core::Loop { .. }) => (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), None, op)),
             Some(Core::If { .. }) => {
                 // The model assumes that the costlier branch executes.
                 let costliest_side = inner_paths(in_loop)
@@ -121,13 +126,40 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the path of a loop. `body` is the path of one iteration. Only the first iteration waits for copies in the body.
-    fn repeat_path(&self, body: Path, trips: f64, op: OpId) -> Path {
+    /// The path of a loop with this body. Only the first iteration waits for copies in the body. The iterations that `ptxas` unrolls
+    /// wait for their loads together.
+    fn repeat_path(&self, body: Path, trip_count: Option<f64>, op: OpId) -> Path {
         let Costs { function, machine, .. } = self.costs;
+        let trips = trip_count.unwrap_or(UNKNOWN_TRIPS);
         let block = function.body.block_of(function.body.ops[op].kind.regions()[0]);
         let copies = function.body.blocks[block].ops.iter().any(|op| is_copy(&function.body.ops[*op].kind));
         let first_wait = if copies { machine.plan.copy } else { 0.0 };
-        Path { demand: body.demand.scaled_by(trips), cycles: body.cycles * trips + first_wait }
+        let instructions = body.demand.instructions_per_warp(function.attrs.warps);
+        let unrolled = if self.loads_can_move(block) { unrolled_iterations(instructions, trip_count) } else { 1.0 };
+        Path {
+            demand: body.demand.scaled_by(trips),
+            cycles: (body.cycles - body.stall * (1.0 - unrolled.recip())) * trips + first_wait,
+            stall: body.stall * trips / unrolled,
+            tma_issue: body.tma_issue * trips,
+        }
+    }
+
+    /// Whether `ptxas` can move the loads of a loop body before the ops of earlier iterations: the body has no barrier, no store, no
+    /// nested region, and no load whose address an earlier iteration computes from loaded values.
+    fn loads_can_move(&self, block: Block) -> bool {
+        let body = &self.costs.function.body;
+        let mut carried: BTreeSet<Value> = body.blocks[block].args.iter().skip(1).copied().collect();
+        body.blocks[block].ops.iter().all(|op| {
+            let node = &body.ops[*op];
+            let effects = node.kind.effects();
+            let is_terminator = effects.core_effect == Effect::Leaves;
+            let depends_on_carried = node.kind.operands().iter().any(|value| carried.contains(value));
+            if depends_on_carried {
+                carried.extend(node.results.iter().copied());
+            }
+            let is_load = matches!(node.kind, Op::LoadView { .. } | Op::Load { .. });
+            is_terminator || node.kind.is_pure() && node.kind.regions().is_empty() || is_load && !depends_on_carried
+        })
     }
 
     /// Returns the trip count of a loop with constant bounds and a constant step, and none for other loops.

@@ -1,7 +1,8 @@
 //! Messages about faults on standard error, and the statistics that `tileworks run` summarises.
 //!
 //! A process writes its statistics to a file of its own in the folder `TILEWORKS_REPORT`, one JSON object per line. It writes each
-//! fault or finding when it occurs, and the number and time of the launches of each kernel when the process ends.
+//! fault or finding when it occurs. It writes the number and time of the launches of each kernel since the last such lines at a launch,
+//! if [`WRITE_INTERVAL`] has passed, and when the process ends. Reason: a process that ends with `_exit` runs no function at its end.
 
 use base::diag::{Diagnostic, Style};
 use serde_json::json;
@@ -10,7 +11,10 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Least time between two writes of the launches.
+const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The launches of a kernel.
 #[derive(Debug, Default)]
@@ -25,6 +29,7 @@ struct KernelTotal {
 struct ReportState {
     file: Option<File>,
     totals: BTreeMap<String, KernelTotal>,
+    last_write: Option<Instant>,
     /// Unsupported entry points that the client has called; each is reported once.
     unsupported_calls: BTreeSet<String>,
     /// Findings that have been printed; each is printed once.
@@ -56,6 +61,9 @@ impl Report {
         total.launches += 1;
         total.failures += u64::from(failed);
         total.time += time;
+        if state.file.is_some() && state.last_write.is_none_or(|last| last.elapsed() >= WRITE_INTERVAL) {
+            state.write_totals();
+        }
     }
 
     /// Prints the failure of a call, and writes it to the statistics.
@@ -85,15 +93,20 @@ impl Report {
 
     /// Writes the totals of the process.
     pub(crate) fn write_totals(&self) {
-        let mut state = self.state();
-        for (kernel, total) in std::mem::take(&mut state.totals) {
-            let KernelTotal { launches, failures, time } = total;
-            state.write_line(json!({"kernel": kernel, "launches": launches, "failures": failures, "seconds": time.as_secs_f64()}));
-        }
+        self.state().write_totals();
     }
 }
 
 impl ReportState {
+    /// Writes the launches since the last call.
+    fn write_totals(&mut self) {
+        self.last_write = Some(Instant::now());
+        for (kernel, total) in std::mem::take(&mut self.totals) {
+            let KernelTotal { launches, failures, time } = total;
+            self.write_line(json!({"kernel": kernel, "launches": launches, "failures": failures, "seconds": time.as_secs_f64()}));
+        }
+    }
+
     /// Writes a line of the statistics. Ignores errors, because a full disk must not make the client fail.
     fn write_line(&mut self, line: serde_json::Value) {
         if let Some(file) = &mut self.file {

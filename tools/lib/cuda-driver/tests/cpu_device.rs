@@ -54,6 +54,7 @@ unsafe extern "C" {
     fn cuStreamBatchMemOp_v2(stream: usize, count: c_uint, operations: *const [u64; 6], flags: c_uint) -> c_int;
     fn cuTexRefCreate() -> c_int;
     fn tileworksAllowHostMemory(address: u64, bytes: u64, name: *const c_char, read_only: c_int) -> c_int;
+    fn tileworksForgetHostMemory() -> c_int;
     fn tileworksSetHostMemoryFinder(finder: Option<unsafe extern "C" fn(u64, *mut u64, *mut u64) -> c_int>) -> c_int;
     fn fork() -> c_int;
     fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
@@ -226,6 +227,13 @@ fn memory_of_the_host_needs_permission() {
     assert_eq!(launch(twice, 1, 8, 0, address, 8), 0);
     assert_eq!(values, [6; 8]);
     // The permission is for one launch.
+    assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
+    // A client that does not launch withdraws the permission.
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(tileworksAllowHostMemory(address, 32, c"values".as_ptr(), 0), 0);
+        assert_eq!(tileworksForgetHostMemory(), 0);
+    }
     assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
 }
 

@@ -30,7 +30,8 @@ fn both_machines_have_the_tables_where_the_driver_looks() {
 
 #[test]
 fn fatbin_sections_match_each_object_format() {
-    let entry = Entry { target: "sm_90a", code: Code::Cubin(b"a cubin") };
+    let target = base::Target::all().next().unwrap().ptx_target;
+    let entry = Entry { target, code: Code::Cubin(b"a cubin") };
     let fatbin = fatbin::write(&[entry], Compression::None, HostSystem::Linux).unwrap();
     let formats_by_convention = [
         (Convention::SystemV, BinaryFormat::Elf, ".nv_fatbin", ".nvFatBinSegment"),

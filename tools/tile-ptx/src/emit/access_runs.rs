@@ -24,6 +24,7 @@ impl<'c> Emitter<'c, '_> {
         let (ir, elem, width) = (self.ir, self.elem(tile), otherwise.len());
         let in_memory_form = |values: &[Val<'c>]| values.iter().map(|value| self.memory_form(elem, *value)).collect::<Vec<_>>();
         let otherwise = in_memory_form(otherwise);
+        let otherwise = if cond.is_some() { ir.opaque(&otherwise) } else { otherwise };
         if order.semantics != MemoryOrdering::Weak || elem.bits() == 4 {
             return self.emit_guarded(cond, &otherwise, |e| in_memory_form(&e.load_one_by_one(elem, ptr, width, order)));
         }

@@ -204,6 +204,11 @@ pub(crate) fn has_registers(function: &Function, blocks: u32, target: Target) ->
         .is_ok_and(|warp_assignment| warp_assignment.is_ample)
 }
 
+/// Returns whether threads have the registers that they need if this many CTAs are resident, without a producer warp.
+pub(crate) fn has_registers_without_roles(function: &Function, blocks: u32, target: Target) -> bool {
+    role_registers::has_registers_without_helpers(function, blocks, target)
+}
+
 /// Splits a function into warp roles.
 pub(crate) fn run(
     function: &mut Function,

@@ -127,6 +127,12 @@ pub(super) fn ctas_by_registers(function: &Function, target: Target) -> u32 {
     (1..=MAX_CTAS).take_while(has_capacity).last().unwrap_or(1)
 }
 
+/// Returns whether threads have the registers that they need if this many CTAs are resident and all warps compute.
+pub(super) fn has_registers_without_helpers(function: &Function, ctas: u32, target: Target) -> bool {
+    let registers = budget::registers(target, function.attrs.program.warps * ctas, 1) & !(REGISTER_GRANULARITY - 1);
+    registers.min(MAX_REGISTERS) >= RegisterNeeds::of(function).tiles + REGISTERS_BESIDE_ACCUMULATOR
+}
+
 /// Returns the minimum number of registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
 fn min_registers_without_accumulator(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);

@@ -68,7 +68,7 @@ impl Run<'_> {
         }
     }
 
-    /// Issues a bulk copy to TMA. TMA processes copies in order, and a tensor copy takes a fixed time per row.
+    /// Issues a bulk copy to TMA. TMA processes the copies of all warps in order, and a tensor copy takes a fixed time per row.
     fn execute_bulk_copy(&mut self, index: usize, event: &Event, cluster_salt: u64, tensor: bool) {
         let Event::Bulk { to_shared, bytes, rows, lines, bars } = *event else { return };
         let (now, machine) = (self.now, self.setup.machine);
@@ -78,10 +78,11 @@ impl Run<'_> {
         let copy = &machine.copy;
         let row_cycles = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
         let transfer_cycles = row_cycles.max(f64::from(bytes) / copy.tma_bytes);
-        let cycles = transfer_cycles.max(copy.tma_issue);
         let start = self.sms[sm].tma.max(now);
-        self.sms[sm].tma = start + cycles;
-        self.statistics.add_engine_cycles(Engine::Copy, cycles);
+        self.sms[sm].tma = start + transfer_cycles;
+        // Copies of other warps use the unit meanwhile.
+        self.warps[index].next_bulk_copy = now + copy.tma_issue;
+        self.statistics.add_engine_cycles(Engine::Copy, transfer_cycles);
         let pc = self.current_pc(index);
         let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
         let memory = &mut self.sms[sm].memory;
@@ -89,8 +90,8 @@ impl Run<'_> {
         let moved_bytes = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
         if !to_shared {
             memory.request(start, moved_bytes, dram_bytes.min(moved_bytes), 0.0, MemoryRequest::TmaStore);
-            let read = start + cycles + copy.store_read;
-            self.warps[index].stores.add(start + cycles + copy.store_done, read);
+            let read = start + transfer_cycles + copy.store_read;
+            self.warps[index].stores.add(start + transfer_cycles + copy.store_done, read);
             self.record_span(Engine::Copy, cta, start, read, pc);
             return;
         }

@@ -236,9 +236,10 @@ impl Run<'_> {
                     stall = StallReason::Global;
                     let lines = &stream.lines[first as usize..(first + count) as usize];
                     let memory = &mut self.sms[sm].memory;
-                    let start = memory.tags.max(now);
-                    memory.tags = start + f64::from(count);
+                    let tags_free = memory.tags.max(now);
+                    memory.tags = tags_free + f64::from(count);
                     let is_load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
+                    let start = if is_load { tags_free - self.warps[index].unrolled.load_advance() } else { tags_free };
                     let misses = lines.iter().filter(|&&line| !(is_load && memory.look_up_l1(line ^ cluster_salt))).count() as f64;
                     memory.traffic.l1_hit_lines += f64::from(count) - misses;
                     let bytes_per_line = 32.0 * f64::from(sectors) / f64::from(count.max(1));

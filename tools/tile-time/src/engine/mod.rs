@@ -13,6 +13,7 @@ mod statistics;
 
 use crate::code::Code;
 use crate::cost::Unit;
+use crate::loop_unrolling::UnrolledIterations;
 use barriers::CtaBarriers;
 use fetch::InstructionCache;
 use memory::Memory;
@@ -152,6 +153,7 @@ struct Warp<'a> {
     executed_region: (usize, usize),
     /// The order in which the warp issues the records of the region; empty if it is the execution order.
     issue_order: Vec<usize>,
+    unrolled: UnrolledIterations,
     /// For each register, the time at which its value is ready, and the stall reason of instructions that wait for it.
     ready: Vec<f64>,
     producer: Vec<StallReason>,
@@ -165,7 +167,8 @@ struct Warp<'a> {
     released: bool,
     /// The instruction-cache line of its last instruction.
     cache_line: u32,
-    /// The `cp.async` copies, TMA stores and `wgmma` MMAs that the warp has issued.
+    /// The time from which it may issue its next bulk copy.
+    next_bulk_copy: f64,
     copies: Groups,
     stores: Groups,
     mmas: Groups,
@@ -300,6 +303,7 @@ impl<'a> Run<'a> {
                     next: 0,
                     executed_region: (0, 0),
                     issue_order: Vec::new(),
+                    unrolled: UnrolledIterations::default(),
                     ready: vec![0.0; slots],
                     producer: vec![StallReason::Arithmetic; slots],
                     free: start,
@@ -307,6 +311,7 @@ impl<'a> Run<'a> {
                     attributed_until: start,
                     released: false,
                     cache_line: u32::MAX,
+                    next_bulk_copy: 0.0,
                     copies: Groups::default(),
                     stores: Groups::default(),
                     mmas: Groups::default(),
@@ -371,6 +376,7 @@ impl<'a> Run<'a> {
             let code = &setup.code;
             let records = &warp.stream.records[warp.next..];
             let first_pc = records[0].pc;
+            warp.unrolled.enter_region(code, records, self.now.max(warp.free));
             warp.issue_order.clear();
             warp.executed_region = (warp.next, warp.next + 1);
             if let Ok(at) = code.region_starts.binary_search(&first_pc)
@@ -426,6 +432,7 @@ impl<'a> Run<'a> {
         match op {
             Op::CopyWait { max_open } => delay_until(warp.copies.wait_end(*max_open, false), StallReason::Copies),
             Op::BulkWait { max_open, read } => delay_until(warp.stores.wait_end(Some(*max_open), *read), StallReason::Stores),
+            Op::Bulk(_) => delay_until(warp.next_bulk_copy, StallReason::Tma),
             Op::WgmmaWait { max_open } => delay_until(warp.mmas.wait_end(Some(*max_open), false), StallReason::Mmas),
             Op::TensorWait { loads: true } => delay_until(warp.tensor_loads, StallReason::TmemLoad),
             Op::TensorWait { loads: false } => delay_until(warp.tensor_stores, StallReason::TmemLoad),

@@ -29,10 +29,10 @@ pub(crate) enum StallReason {
     Start,
     Spill,
     Fetch,
+    Tma,
 }
 
-/// The text of each stall reason for reports, in the order of the enum.
-pub(crate) const STALL_REASONS: [(StallReason, &str); 21] = [
+pub(crate) const STALL_REASONS: [(StallReason, &str); 22] = [
     (StallReason::Slot, "an issue slot"),
     (StallReason::Arithmetic, "results of arithmetic"),
     (StallReason::Special, "results of special functions"),
@@ -54,6 +54,7 @@ pub(crate) const STALL_REASONS: [(StallReason, &str); 21] = [
     (StallReason::Start, "the start of the CTA"),
     (StallReason::Spill, "spilled registers"),
     (StallReason::Fetch, "instruction fetch"),
+    (StallReason::Tma, "an earlier TMA copy of the warp"),
 ];
 
 impl StallReason {

@@ -340,3 +340,52 @@ fn tma_copy_rates() {
         );
     }
 }
+
+/// A thread issues a TMA copy every 50 cycles. The TMA unit of the SM is free in between, so the copies of four CTAs take as long as
+/// those of one.
+#[test]
+fn tma_copies_of_several_ctas_are_issued_concurrently() {
+    const BYTES: usize = 128;
+    for ctas in [1u32, 4] {
+        let kernel = |count: usize| {
+            let prologue = format!(
+                "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r4, %r1, 1024;\nmbarrier.init.shared.b64 [%r2], 1;\n\
+                 mov.u32 %r5, %ctaid.x;\nmul.wide.u32 %rd6, %r5, {};\nadd.s64 %rd7, %rd1, %rd6;\n\
+                 mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], {};\n",
+                BYTES * 40,
+                BYTES * count
+            );
+            let copy = |_| {
+                format!(
+                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd7], {BYTES}, [%r2];\n\
+                     add.s64 %rd7, %rd7, {BYTES};"
+                )
+            };
+            Kernel::new("sm_100a", 1)
+                .prologue(&prologue)
+                .body(repeat(count, copy) + &wait_text("WAIT", 8, 0))
+                .shared_bytes(2048)
+                .grid(148 * ctas)
+                .out_bytes(148 * ctas as usize * 40 * BYTES)
+        };
+        assert_near(&format!("{ctas} CTAs"), cycles_per_repetition("b200", kernel, (8, 32)), 50.0, 0.10);
+    }
+}
+
+/// `ptxas` unrolls a short loop with an unknown trip count four times, and issues four loads together. A barrier prevents that.
+#[test]
+fn loads_of_an_unrolled_loop_are_in_flight_together() {
+    const MEMORY_LATENCY: f64 = 650.0;
+    for (barrier, loads_in_flight) in [("", 4.0), ("bar.sync 0;\n", 1.0)] {
+        let kernel = |count: usize| {
+            let prologue = format!("mov.u32 %r5, %nctaid.x;\nmul.lo.u32 %r5, %r5, {count};\nmov.u32 %r4, 0;\nmov.u32 %r6, 0;\n");
+            let body = format!(
+                "LOOP:\nld.global.u32 %r7, [%rd1];\nadd.u32 %r6, %r6, %r7;\n{barrier}add.s64 %rd1, %rd1, 8192;\nadd.u32 %r4, %r4, 1;\n\
+                 setp.lt.u32 %p1, %r4, %r5;\n@%p1 bra LOOP;\nst.global.u32 [%rd1], %r6;\n"
+            );
+            Kernel::new("sm_90", 32).prologue(&prologue).body(body).out_bytes(8192 * 257)
+        };
+        let cycles = cycles_per_repetition("h100-sxm", kernel, (64, 256));
+        assert_near("a load", cycles, MEMORY_LATENCY / loads_in_flight, 0.20);
+    }
+}

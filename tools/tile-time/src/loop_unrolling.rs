@@ -1,0 +1,235 @@
+//! Loop unrolling: the assembler unrolls short loops, and then issues the loads of several iterations together.
+//!
+//! PTX `L: ld; fma; bra L` becomes machine code with `ld; ld; ld; ld; fma; fma; fma; fma` in each iteration. A warp then waits once
+//! for several loads. No load moves across a barrier, a wait, an asynchronous copy or a store of an earlier iteration, so a loop
+//! with any of them gains nothing.
+//!
+//! The limits are those of `perf_model::unrolling`.
+
+use crate::code::{Code, Loop};
+use crate::order::{OrderKind, order_kind};
+use perf_model::unrolling::{MAX_BODY_INSTRUCTIONS, MAX_UNROLLED_INSTRUCTIONS, UNKNOWN_TRIPS_FACTOR};
+use simulator::Record;
+use simulator::program::{Op, Program, RegSlot, Space};
+use std::collections::BTreeSet;
+
+/// Maximum moves from a constant to the counter of a loop.
+const MAX_MOVES: u32 = 4;
+
+/// How the assembler unrolls a loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Unrolling {
+    /// The loads of an iteration wait for the previous iteration.
+    No,
+    /// Groups of this many iterations.
+    Factor(u32),
+    /// All iterations, if they are at most this many.
+    Complete { max_trips: u32 },
+}
+
+/// Returns how the assembler unrolls each loop of a program.
+pub(crate) fn of_loops(program: &Program, code: &Code) -> Vec<Unrolling> {
+    let contains =
+        |outer: &Loop, inner: &Loop| outer.first <= inner.first && inner.last <= outer.last && outer.first != inner.first;
+    let is_innermost = |outer: &Loop| !code.loops.iter().any(|inner| contains(outer, inner));
+    code.loops.iter().map(|l| if is_innermost(l) { of_innermost_loop(program, code, l) } else { Unrolling::No }).collect()
+}
+
+fn of_innermost_loop(program: &Program, code: &Code, l: &Loop) -> Unrolling {
+    let body = l.first as usize..=l.last as usize;
+    let keeps_order = |op: &Op| {
+        matches!(order_kind(op), OrderKind::Store | OrderKind::Fence)
+            || matches!(op, Op::Exit | Op::Trap | Op::BranchIndirect { .. })
+    };
+    if program.code[body.clone()].iter().any(|instr| keeps_order(&instr.op)) {
+        return Unrolling::No;
+    }
+    let instructions = code.costs[body].iter().map(|cost| cost.issue_slots).sum::<f64>().max(1.0);
+    let unrolling = match has_known_trip_count(program, code, l) {
+        true if 2.0 * instructions <= MAX_UNROLLED_INSTRUCTIONS => {
+            Unrolling::Complete { max_trips: (MAX_UNROLLED_INSTRUCTIONS / instructions) as u32 }
+        }
+        false if instructions <= MAX_BODY_INSTRUCTIONS => Unrolling::Factor(UNKNOWN_TRIPS_FACTOR),
+        _ => return Unrolling::No,
+    };
+    if has_loaded_address(program, code, l) { Unrolling::No } else { unrolling }
+}
+
+/// Whether an exit of the loop compares a counter with a constant, and the counter starts at a constant.
+fn has_known_trip_count(program: &Program, code: &Code, l: &Loop) -> bool {
+    let body = l.first..=l.last;
+    let is_exit = |pc: u32| match program.code[pc as usize].op {
+        Op::Branch { target } => target == l.first || !body.contains(&target),
+        _ => false,
+    };
+    let guards: BTreeSet<RegSlot> =
+        body.clone().filter(|&pc| is_exit(pc)).filter_map(|pc| Some(program.code[pc as usize].guard?.0)).collect();
+    body.clone().any(|pc| {
+        let (reads, writes) = &code.operands[pc as usize];
+        matches!(reads[..], [counter] if is_constant(program, code, l.first, counter, MAX_MOVES))
+            && writes.iter().any(|slot| guards.contains(slot))
+    })
+}
+
+/// Whether the last instruction before `end` that writes a register gives it a constant, directly or through at most `moves` other
+/// registers.
+fn is_constant(program: &Program, code: &Code, end: u32, slot: RegSlot, moves: u32) -> bool {
+    let last_write = (0..end).rev().find(|&pc| code.operands[pc as usize].1.contains(&slot));
+    last_write.is_some_and(|pc| {
+        let is_move = matches!(program.code[pc as usize].op, Op::Move { .. });
+        let mut sources = code.operands[pc as usize].0.iter();
+        is_move && moves > 0 && sources.all(|&source| is_constant(program, code, pc, source, moves - 1))
+    })
+}
+
+/// Whether a load's address depends on a load of an earlier iteration, as in a linked list.
+fn has_loaded_address(program: &Program, code: &Code, l: &Loop) -> bool {
+    let body = l.first as usize..=l.last as usize;
+    let is_load = |pc: usize| matches!(program.code[pc].op, Op::Load { space, .. } if space != Space::Param);
+    let carried_registers = carried_registers(code, l);
+    // The carried registers whose values depend on a load of an earlier iteration. The set grows until it is stable.
+    let mut loaded: BTreeSet<RegSlot> = BTreeSet::new();
+    loop {
+        let mut dependent = loaded.clone();
+        for pc in body.clone() {
+            let (reads, writes) = &code.operands[pc];
+            let depends = is_load(pc) || reads.iter().any(|slot| dependent.contains(slot));
+            replace(&mut dependent, writes, depends);
+        }
+        let count = loaded.len();
+        loaded.extend(dependent.intersection(&carried_registers));
+        if loaded.len() == count {
+            break;
+        }
+    }
+    let mut dependent = loaded;
+    body.clone().any(|pc| {
+        let (reads, writes) = &code.operands[pc];
+        let depends = reads.iter().any(|slot| dependent.contains(slot));
+        replace(&mut dependent, writes, depends && !is_load(pc));
+        depends && is_load(pc)
+    })
+}
+
+/// Adds written registers to a set, or removes them.
+fn replace(set: &mut BTreeSet<RegSlot>, written: &[RegSlot], is_member: bool) {
+    for slot in written {
+        if is_member {
+            set.insert(*slot);
+        } else {
+            set.remove(slot);
+        }
+    }
+}
+
+/// The registers that an iteration reads before it writes them, and that the loop writes.
+fn carried_registers(code: &Code, l: &Loop) -> BTreeSet<RegSlot> {
+    let (mut written, mut read_first) = (BTreeSet::new(), BTreeSet::new());
+    for (reads, writes) in &code.operands[l.first as usize..=l.last as usize] {
+        read_first.extend(reads.iter().copied().filter(|slot| !written.contains(slot)));
+        written.extend(writes.iter().copied());
+    }
+    read_first.intersection(&written).copied().collect()
+}
+
+/// The iterations of a warp in an unrolled loop.
+#[derive(Default)]
+pub(crate) struct UnrolledIterations {
+    loop_index: Option<usize>,
+    /// The number of the iteration in its group, and the number of iterations of a group.
+    iteration: u32,
+    group: u32,
+    /// The times at which the group and the iteration start.
+    group_start: f64,
+    iteration_start: f64,
+}
+
+impl UnrolledIterations {
+    /// Notes that a warp enters a scheduling region at `now`. `records` are the instructions that it executes from there on.
+    pub(crate) fn enter_region(&mut self, code: &Code, records: &[Record], now: f64) {
+        let pc = records[0].pc;
+        let loop_index = code.loop_of(pc).filter(|&index| code.unrolling[index] != Unrolling::No);
+        let Some(index) = loop_index else { return *self = UnrolledIterations::default() };
+        let l = &code.loops[index];
+        if self.loop_index != Some(index) {
+            let group = match code.unrolling[index] {
+                Unrolling::No => 1,
+                Unrolling::Factor(factor) => factor,
+                Unrolling::Complete { max_trips } => trips(records, l).filter(|&trips| trips <= max_trips).unwrap_or(1),
+            };
+            *self = UnrolledIterations { loop_index, iteration: 0, group, group_start: now, iteration_start: now };
+        } else if pc == l.first {
+            self.iteration = (self.iteration + 1) % self.group.max(1);
+            self.iteration_start = now;
+            if self.iteration == 0 {
+                self.group_start = now;
+            }
+        }
+    }
+
+    /// By how many cycles unrolling advances the loads of the current iteration.
+    pub(crate) fn load_advance(&self) -> f64 {
+        self.iteration_start - self.group_start
+    }
+}
+
+/// The iterations of a loop from the first record on. `None` if the records end inside the loop.
+fn trips(records: &[Record], l: &Loop) -> Option<u32> {
+    let end = records.iter().position(|record| !(l.first..=l.last).contains(&record.pc))?;
+    let headers = records[1..end.max(1)].iter().filter(|record| record.pc == l.first).count();
+    u32::try_from(headers + 1).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unrolling, of_loops};
+    use crate::code::Code;
+    use perf_model::Machine;
+
+    /// How the assembler unrolls a loop with this body, of which `condition` is the last instruction before the branch.
+    fn unrolling(body: &str, condition: &str) -> Unrolling {
+        let registers = ".reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .pred %p<4>;";
+        let text = format!(
+            ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u32 n)\n{{\n{registers}\n\
+             ld.param.u64 %rd1, [a];\nld.param.u32 %r1, [n];\nmov.b32 %r3, 0;\nmov.b32 %r5, 0;\n\
+             L:\n{body}\nadd.s64 %rd1, %rd1, 512;\nadd.s32 %r3, %r3, 1;\n{condition}\n@%p1 bra L;\n\
+             st.global.u32 [%rd1], %r5;\nret;\n}}\n"
+        );
+        let module = ptx::parse(&text).expect("the text is PTX");
+        let program = simulator::decode(&module, None, simulator::LaunchSizes::default()).expect("the text is a program");
+        let code = Code::new(&program, &Machine::named("h100-sxm").expect("a machine of this name is known"));
+        of_loops(&program, &code)[0]
+    }
+
+    const LOAD: &str = "ld.global.u32 %r4, [%rd1];\nadd.s32 %r5, %r5, %r4;\n";
+    const UNKNOWN: &str = "setp.lt.u32 %p1, %r3, %r1;";
+    const KNOWN: &str = "setp.ne.u32 %p1, %r3, 8;";
+
+    #[test]
+    fn a_short_loop_is_unrolled_as_ptxas_does() {
+        assert_eq!(unrolling(LOAD, UNKNOWN), Unrolling::Factor(4));
+        assert!(matches!(unrolling(LOAD, KNOWN), Unrolling::Complete { max_trips: 64.. }));
+    }
+
+    #[test]
+    fn a_long_loop_is_not_unrolled() {
+        let long = LOAD.to_string() + &"mad.lo.s32 %r5, %r5, %r5, %r4;\n".repeat(48);
+        assert_eq!(unrolling(&long, UNKNOWN), Unrolling::No);
+        assert!(matches!(unrolling(&long, KNOWN), Unrolling::Complete { max_trips: 4..=10 }));
+    }
+
+    #[test]
+    fn barriers_and_stores_keep_loads_in_their_iteration() {
+        assert_eq!(unrolling(&format!("{LOAD}bar.sync 0;"), UNKNOWN), Unrolling::No);
+        assert_eq!(unrolling(&format!("{LOAD}st.global.u32 [%rd1], %r5;"), UNKNOWN), Unrolling::No);
+    }
+
+    #[test]
+    fn a_linked_list_is_followed_one_load_after_the_other() {
+        assert_eq!(unrolling("ld.global.u64 %rd1, [%rd1];", UNKNOWN), Unrolling::No);
+        // The address depends on a load of the same iteration only.
+        let gathered =
+            "ld.global.u32 %r4, [%rd1];\nmul.wide.u32 %rd2, %r4, 4;\nld.global.u32 %r4, [%rd2];\nadd.s32 %r5, %r5, %r4;\n";
+        assert_eq!(unrolling(gathered, UNKNOWN), Unrolling::Factor(4));
+    }
+}
