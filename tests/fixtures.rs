@@ -3,7 +3,9 @@
 //!
 //! The line is `// RUN: command`, where `%` stands for the file. Every reader skips comments before the first line of its format,
 //! so any tool reads a fixture directly. The command runs under bash with the tools on PATH, in a temporary directory.
-//! `<name>.expect`, next to the fixture, holds its output, then its standard error and exit code if there are any.
+//! A fixture states what the output must contain, in the order of the lines `// CHECK: text`. `// CHECK-NOT: text` states what no
+//! line between its neighbours contains. The output is the standard output, then the standard error and exit code if there are any.
+//! A fixture without such lines has the file `<name>.expect` next to it, which holds the whole output.
 //! `BLESS=1 cargo test --workspace --test fixtures -- NAME` writes that file anew; review the difference.
 
 use std::path::{Path, PathBuf};
@@ -12,13 +14,15 @@ use tests::suite::{CaseResult, Suite, unified_diff};
 use tests::{Ran, files_below, is_blessing, root, run_in, shell, subfolders, temporary_folder, tests};
 
 const RUN_PREFIX: &str = "// RUN: ";
+const CHECK_PREFIX: &str = "// CHECK: ";
+const CHECK_NOT_PREFIX: &str = "// CHECK-NOT: ";
 
 fn fixtures() -> Vec<PathBuf> {
     let test_folders = subfolders(&root().join("tests"));
     let files = test_folders
         .iter()
         .filter(|folder| {
-            !["binaries", "run", "cli", "src", "round-trip", "ops", "tmem", "fault-injection", "fuzz-targets"]
+            !["binaries", "run", "cli", "src", "round-trip", "ops", "tmem", "fault-injection", "fuzz-targets", "kernels", "library"]
                 .iter()
                 .any(|name| folder.ends_with(name))
         })
@@ -43,6 +47,31 @@ fn fixture_name(path: &Path) -> String {
     path.strip_prefix(root().join("tests")).unwrap_or(&path).display().to_string()
 }
 
+/// Compares an output with the CHECK lines of a fixture. Each text is on a later line than the text before it.
+fn check_lines(fixture: &str, output: &str) -> CaseResult {
+    let mut lines = output.lines();
+    let mut refused: Vec<&str> = Vec::new();
+    let refusal = |refused: &[&str], line: &str| {
+        let text = refused.iter().find(|text| line.contains(**text));
+        text.map_or(Ok(()), |text| Err(format!("CHECK-NOT: {text}\nis in the line {line}")))
+    };
+    for directive in fixture.lines() {
+        if let Some(text) = directive.strip_prefix(CHECK_NOT_PREFIX) {
+            refused.push(text);
+        } else if let Some(text) = directive.strip_prefix(CHECK_PREFIX) {
+            loop {
+                let line = lines.next().ok_or_else(|| format!("no line has the text of CHECK: {text}"))?;
+                if line.contains(text) {
+                    break;
+                }
+                refusal(&refused, line)?;
+            }
+            refused.clear();
+        }
+    }
+    lines.try_for_each(|line| refusal(&refused, line))
+}
+
 fn check_fixture(path: &Path) -> CaseResult {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (command_line, rest) = text.split_once('\n').unwrap_or((&text, ""));
@@ -56,6 +85,9 @@ fn check_fixture(path: &Path) -> CaseResult {
     let file = path.file_name().expect("a file has a name").to_string_lossy();
     std::fs::write(folder.path().join(&*file), &text).map_err(|error| error.to_string())?;
     let got = render_output(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &file))));
+    if text.contains(CHECK_PREFIX) {
+        return check_lines(rest, &got).map_err(|message| format!("{command}\n{message}\nthe output is\n{got}"));
+    }
     let expected_path = path.with_extension("expect");
     let expected = std::fs::read_to_string(&expected_path).unwrap_or_default();
     if got == expected {

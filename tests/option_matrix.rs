@@ -14,12 +14,12 @@ use tests::{Memo, files_below, root, run, tests};
 /// Programs that have everything that the options affect: all kinds of MMA, one loop and several, attention with rows of indices,
 /// stores.
 const PROGRAMS: &[&str] = &[
-    "tests/sched/partition/staged_buffers.aa",
-    "tests/sched/partition/signalled.aa",
-    "tests/sched/partition/declined.aa",
-    "tests/sched/partition/overlap.aa",
-    "tests/sched/partition/stores.aa",
-    "tests/sched/materialize/tma.aa",
+    "tests/kernels/staged_buffers.aa",
+    "tests/kernels/signalled.aa",
+    "tests/kernels/declined.aa",
+    "tests/kernels/overlap.aa",
+    "tests/kernels/stores.aa",
+    "tests/kernels/tma.aa",
     "tests/lower-as/split_m/attention.aa",
     "tests/run/attention/kernel.tile",
     "tests/run/difference/kernel.tileirbc",
@@ -93,8 +93,7 @@ const ALL_TARGETS: [&str; 12] =
     ["sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121"];
 /// Folders whose kernels together use every feature: attention, grouped and gathered matmuls, block scaling, paged loads,
 /// persistent loops.
-const KERNEL_FOLDERS: &[&str] =
-    &["tests/run", "examples/kernels", "tests/lower-as", "tests/sched/partition", "tests/sched/materialize"];
+const KERNEL_FOLDERS: &[&str] = &["tests/run", "examples/kernels", "tests/lower-as", "tests/kernels"];
 /// Every override option of `tile-lower-as`, and the error codes with which it refuses a request (docs/compiler-decisions.md).
 const LOWERING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--warps=1", &[]),

@@ -255,3 +255,11 @@ fn prose_uses_the_fields_words() {
     let lines: Vec<String> = lines.collect();
     assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
 }
+
+/// The counts of `scripts/structure`, such as long functions or hand-written matches on control flow, do not exceed their bounds.
+#[test]
+fn structure_does_not_get_worse() {
+    let script = std::process::Command::new("python3").arg(root().join("scripts/structure")).arg("--check").output();
+    let output = script.expect("python3 runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

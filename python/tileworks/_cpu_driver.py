@@ -94,7 +94,7 @@ def forget_host_memory() -> None:
 
 _FINDER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64))
 #: The function that the driver calls. This reference keeps it alive.
-_finder: ctypes._CFuncPtr | None = None
+_finder: Any = None
 
 
 def set_host_memory_finder(find: Callable[[int], tuple[int, int] | None] | None) -> None:

@@ -184,7 +184,7 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         yield torch, name, _with_cpu_device(getattr(torch, name))
     from torch import testing
 
-    yield testing, "make_tensor", _on_cpu(testing.make_tensor)
+    yield testing, "make_tensor", _with_cpu_device(testing.make_tensor)
     # On the CPU, these functions have no version with `out_dtype`.
     for name in ("mm", "bmm"):
         yield torch, name, _with_output_type(getattr(torch, name))

@@ -130,13 +130,13 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
         raise ValueError("the space has no configuration")
     context: AbstractContextManager[Cluster | None] = cluster(scheduler) if scheduler is not None else nullcontext()
     with context as machines:
-        known = _Results(results)
+        known = _ResultsFile(results)
         # cuTile traces a kernel in Python and is not reentrant.
-        tracing, recording = threading.Lock(), threading.Lock()
+        tracing_lock, recording_lock = threading.Lock(), threading.Lock()
 
         def evaluate(config: T) -> float:
             own_options = tuple(options(config)) if options is not None else ()
-            with tracing:
+            with tracing_lock:
                 chosen: Any = kernel
                 if callable(kernel) and not isinstance(kernel, (Program, bytes, str, os.PathLike)) and not hasattr(kernel, "_annotated_function"):
                     chosen = kernel(config)
@@ -147,7 +147,7 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
             launch_digest = description_digest(grid(config), chosen, own_arguments)
             parts = (hashlib.sha256(program.bytecode).hexdigest(), launch_digest, target, gpu, opt_level, own_options)
             key = hashlib.sha256(repr(parts).encode()).hexdigest()
-            with recording:
+            with recording_lock:
                 if (seconds := known.seconds.get(key)) is not None:
                     return seconds
             if machines is not None:
@@ -155,7 +155,7 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
                                            gpu=gpu, timeout=timeout)
             else:
                 seconds = predict(program, grid(config), chosen, own_arguments, gpu=gpu, options=own_options, deadline=Deadline(timeout)).seconds
-            with recording:
+            with recording_lock:
                 known.add(key, seconds)
             return seconds
 

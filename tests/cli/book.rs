@@ -125,7 +125,7 @@ fn run_page(name: &str, page: &str) {
             // The example project has these commands.
             "cmake" => {
                 let project = read_text(&tests::root().join("examples/library/CMakeLists.txt"));
-                assert!(project.contains(&code), "{name}, {block_name}examples/library has other commands");
+                assert!(project.contains(code), "{name}, {block_name}examples/library has other commands");
             }
             "c" => {
                 write_block("block.c");

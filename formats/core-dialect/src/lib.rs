@@ -1,6 +1,6 @@
 //! The core dialect, shared by `.aa`, `.as` and `.sched`. Types: tiles, memrefs and views ([`tile`]), memory orders and scopes
 //! ([`memory`]). Ops: the ops with one meaning in all formats ([`core_ops`]). Analyses: persistent loops ([`persistent_loops`]),
-//! nesting of regions ([`region_nesting`]), forwarded values ([`region_edges`]), independent parts of a function ([`components`]).
+//! loops and conditions ([`structured_ops`]), nesting of regions ([`region_nesting`]), forwarded values ([`region_edges`]), independent parts of a function ([`components`]).
 //! Verifier rules: [`rules`].
 
 pub mod combining;
@@ -11,4 +11,5 @@ pub mod persistent_loops;
 pub mod region_edges;
 pub mod region_nesting;
 pub mod rules;
+pub mod structured_ops;
 pub mod tile;

@@ -20,39 +20,39 @@ pub fn region_edges<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Vec<Re
 
 /// The edges of one op, without the edges of the ops inside its regions.
 pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge> {
+    let Some(core) = body.ops[op].kind.core() else { return Vec::new() };
     let results = &body.ops[op].results;
     let mut edges = Vec::new();
     let mut forward =
         |from: &[Value], to: &[Value]| edges.extend(from.iter().zip(to).map(|(from, to)| RegionEdge { from: *from, to: *to }));
-    match body.ops[op].kind.core() {
-        Some(Core::If { then, otherwise, .. }) => {
-            for region in [then, otherwise] {
-                let terminator = body.terminator(body.block_of(*region)).and_then(|op| body.ops[op].kind.core());
-                if let Some(Core::Yield { values }) = terminator {
-                    forward(values, results);
-                }
-            }
-        }
-        Some(Core::For { init, body: inner, .. }) => {
-            let args = &body.blocks[body.block_of(*inner)].args[1..];
-            forward(init, args);
-            // If the loop has no iteration, its results are the initial values.
-            forward(init, results);
-            for values in LoopEnds::of(body, *inner).continue_values {
-                forward(values, args);
+    if let Some(branch) = core.as_if() {
+        for region in branch.regions() {
+            let terminator = body.terminator(body.block_of(region)).and_then(|op| body.ops[op].kind.core());
+            if let Some(Core::Yield { values }) = terminator {
                 forward(values, results);
             }
         }
-        Some(Core::Loop { init, body: inner }) => {
-            let args = &body.blocks[body.block_of(*inner)].args;
-            let ends = LoopEnds::of(body, *inner);
-            forward(init, args);
-            ends.continue_values.iter().for_each(|values| forward(values, args));
-            ends.break_values.iter().for_each(|values| forward(values, results));
+    }
+    if let Some(loop_op) = core.as_loop() {
+        let (ends, destinations) = (LoopEnds::of(body, loop_op.body), loop_op.destinations(body, op));
+        for values in std::iter::once(loop_op.init).chain(ends.continue_values) {
+            destinations.iter().for_each(|to| forward(values, to));
         }
-        _ => {}
+        ends.break_values.iter().for_each(|values| forward(values, results));
     }
     edges
+}
+
+/// The lists of values that receive the values of a terminator, if it ends `construct` or an iteration of it.
+pub fn destinations_of_terminator<'a, O: MiddleOp, T>(body: &'a Body<O, T>, construct: Op, terminator: &Core) -> Vec<&'a [Value]> {
+    let node = &body.ops[construct];
+    match terminator {
+        Core::Continue { .. } => {
+            node.kind.core().and_then(Core::as_loop).map(|loop_op| loop_op.destinations(body, construct)).unwrap_or_default()
+        }
+        Core::Break { .. } | Core::Yield { .. } => vec![&node.results],
+        _ => Vec::new(),
+    }
 }
 
 /// The values of the `continue` and `break` ops of a loop, anywhere in its body.

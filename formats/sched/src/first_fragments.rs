@@ -112,10 +112,9 @@ fn is_prefetched_load(op: &Op) -> bool {
 /// whether another iteration follows.
 pub fn counted_loop_bodies(function: &Function, region: Region) -> Vec<Block> {
     let body = &function.body;
-    let counted_body = |op: OpId| match body.ops[op].kind.core() {
-        core if is_clc_loop(body, core, Op::core) => None,
-        Some(Core::For { body: region, .. }) => Some(body.block_of(*region)),
-        _ => None,
+    let counted_body = |op: OpId| {
+        let core = body.ops[op].kind.core().filter(|core| !is_clc_loop(body, Some(core), Op::core))?;
+        Some(body.block_of(core.for_body()?))
     };
     body.walk(region).into_iter().filter_map(counted_body).collect()
 }

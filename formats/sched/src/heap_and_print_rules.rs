@@ -64,8 +64,8 @@ impl Walk<'_> {
             |ends: fn(&Core) -> bool| self.enclosing.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
         match core {
             Core::Return {} => 0,
-            Core::Break { .. } => innermost_depth(|core| matches!(core, Core::Loop { .. })).map_or(0, |at| at + 1),
-            Core::Continue { .. } => innermost_depth(|core| !matches!(core, Core::If { .. })).map_or(0, |at| at + 1),
+            Core::Break { .. } => innermost_depth(|core| core.is_loop() && !core.is_for()).map_or(0, |at| at + 1),
+            Core::Continue { .. } => innermost_depth(|core| !core.is_if()).map_or(0, |at| at + 1),
             _ => self.enclosing.len(),
         }
     }

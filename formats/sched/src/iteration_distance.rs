@@ -10,6 +10,7 @@ use base::Value;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
 use core_dialect::region_edges::LoopEnds;
+use core_dialect::structured_ops::{LoopBounds, LoopOp};
 use core_dialect::tile::{Dense, Elem};
 use numerics::arith::{Binary, Convert, Overflow, Signedness};
 use std::collections::BTreeSet;
@@ -159,13 +160,14 @@ impl IterationDistance {
         left_to_follow: u32,
     ) -> Option<OffsetRange> {
         let body = &function.body;
-        let Some(Core::For { step, init, unsigned, body: region, .. }) = body.ops[self.loop_op].kind.core() else { return None };
-        let at = body.blocks[body.block_of(*region)].args.iter().position(|arg| *arg == value)?;
+        let LoopOp { bounds, init, body: region } = body.ops[self.loop_op].kind.core().and_then(Core::as_loop)?;
+        let LoopBounds { step, unsigned, .. } = bounds?;
+        let at = body.blocks[body.block_of(region)].args.iter().position(|arg| *arg == value)?;
         let Some(carried_index) = at.checked_sub(1) else {
-            let counter_signedness = if *unsigned { Signedness::Unsigned } else { Signedness::Signed };
+            let counter_signedness = if unsigned { Signedness::Unsigned } else { Signedness::Signed };
             let is_exact = extended.is_none_or(|extended| extended == counter_signedness);
             return is_exact
-                .then(|| uniform_constant(function, *step, extended))
+                .then(|| uniform_constant(function, step, extended))
                 .flatten()
                 .map(|per_iteration| OffsetRange { per_iteration, ..OffsetRange::NONE });
         };

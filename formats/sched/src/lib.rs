@@ -1,10 +1,11 @@
 //! The `.sched` format: an `.as` program with a checked schedule, an address for every buffer, and all synchronisation between
 //! warps.
 //!
-//! It extends `.as`, whose program, layouts and atoms stay unchanged, by the scheduler's decisions. Three phases complete the file.
-//! `analysis` adds the schedule of every pipelined loop, and `alloc` adds the address and depth of every buffer. `materialize` adds
-//! waits and barriers to the program. Only a file of the last phase can be lowered to PTX. A file of an earlier phase can be edited
-//! by hand and passed to `tile-sched` again.
+//! It extends `.as`, whose program, layouts and atoms stay unchanged, by the scheduler's decisions. Each pass of `tile-sched`
+//! completes one [`Phase`] of the file. Up to phase `analysis` passes decide the schedule of every pipelined loop, and up to
+//! `occupancy` the address and depth of every buffer. The later passes write loops, waits, barriers and warp roles into the program.
+//! Only a file of the last phase, `materialize`, can be lowered to PTX. A file of an earlier phase can be edited by hand and passed
+//! to `tile-sched` again.
 //!
 //! `tile-sched` writes the format and `tile-ptx` reads it; `tile-run` executes it.
 
@@ -19,13 +20,15 @@ pub mod module;
 pub mod multicast;
 pub mod ops;
 pub mod packed_ops;
+pub mod phase;
 mod tma_store_order;
 pub mod token_order;
 mod verify;
 pub mod versioned_accesses;
 
 pub use module::{
-    Drain, Fill, Function, FunctionAttrs, LoopSchedule, Module, Phase, Pipeline, PipelineInfo, Placement, ScheduleEntry,
-    TensorMemory, UncheckedModule, WarpRole, WarpRoleInfo, loop_body,
+    Drain, Fill, Function, FunctionAttrs, LoopSchedule, Module, Pipeline, PipelineInfo, Placement, ScheduleEntry, TensorMemory,
+    UncheckedModule, WarpRole, WarpRoleInfo, loop_body,
 };
 pub use ops::Op;
+pub use phase::Phase;

@@ -23,31 +23,6 @@ base::plain_fields! { WarpRole, Pipeline }
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// The last phase that the scheduler completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    Analysis,
-    Alloc,
-    Materialize,
-}
-
-impl Phase {
-    pub const ALL: [Phase; 3] = [Phase::Analysis, Phase::Alloc, Phase::Materialize];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Analysis => "analysis",
-            Phase::Alloc => "alloc",
-            Phase::Materialize => "materialize",
-        }
-    }
-    /// The phase that a file header names.
-    pub fn of(envelope: &Envelope) -> Option<Phase> {
-        Self::ALL.into_iter().find(|phase| phase.name() == envelope.phase)
-    }
-}
-
 /// The location of a buffer in the function's shared or tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
@@ -256,7 +231,7 @@ pub struct FunctionAttrs {
     pub shared_bytes: u32,
     /// Tensor memory, from phase alloc on, if any buffer is in tensor memory.
     pub tensor: Option<TensorMemory>,
-    /// The warp roles, in phase materialize. Empty if all warps execute the same code.
+    /// The warp roles, from phase `warp-roles` on. Empty if all warps execute the same code.
     pub warp_roles: Arena<WarpRole, WarpRoleInfo>,
     pub pipelines: Arena<Pipeline, PipelineInfo>,
 }
@@ -336,7 +311,7 @@ impl Module {
         ty.layout().map(|id| &self.layouts[id])
     }
 
-    /// A function's schedules as tables, one op per line. Before phase materialize, a comment names the op.
+    /// A function's schedules as tables, one op per line. Before phase `pipeline-loops`, a comment names the op.
     fn print_schedules(&self, function: &Function) -> String {
         self.schedules
             .iter()
@@ -383,11 +358,8 @@ fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedul
 /// The body of the function's `for` op with this index, in program order.
 pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     let body = &function.body;
-    let mut loops = body.walk(function.region).into_iter().filter_map(|op| match body.ops[op].kind.core() {
-        Some(Core::For { body: region, .. }) => Some(body.block_of(*region)),
-        _ => None,
-    });
-    loops.nth(index as usize)
+    let mut loops = body.walk(function.region).into_iter().filter_map(|op| body.ops[op].kind.core().and_then(Core::for_body));
+    loops.nth(index as usize).map(|region| body.block_of(region))
 }
 
 /// A module whose hazards are not checked. Readers check all other rules. Tools that must read a file with hazards use it, for

@@ -7,7 +7,7 @@
 
 use crate::{Fill, Function, Op, PipelineInfo};
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Region, Target, Value};
+use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
 use target_info::Feature;
 use tileas::{Buffer, MapId, Type};
@@ -119,22 +119,17 @@ impl CtaDependent {
     fn visit_op(&mut self, function: &Function, op: OpId, enclosing: Enclosing) {
         let body = &function.body;
         let node = &body.ops[op];
-        let args = |region: Region| &body.blocks[body.block_of(region)].args[..];
         let results = |op: Option<OpId>| op.map_or(&[][..], |op| &body.ops[op].results[..]);
         let inner = match node.kind.core() {
-            Some(Core::If { cond, .. }) => {
-                self.controls_flow |= self.contains(*cond);
-                Enclosing { condition: Some(op), ..enclosing }
-            }
-            Some(Core::For { lower, upper, step, init, body, .. }) => {
-                self.controls_flow |= [lower, upper, step].into_iter().any(|bound| self.contains(*bound));
-                self.forward(init, args(*body).get(1..).unwrap_or_default());
-                self.forward(init, &node.results);
-                Enclosing { condition: None, loop_op: Some(op) }
-            }
-            Some(Core::Loop { init, body }) => {
-                self.forward(init, args(*body));
-                Enclosing { condition: None, loop_op: Some(op) }
+            Some(core) if core.is_structured() => {
+                self.controls_flow |= core.conditions().into_iter().any(|value| self.contains(value));
+                match core.as_loop() {
+                    Some(loop_op) => {
+                        loop_op.destinations(body, op).into_iter().for_each(|to| self.forward(loop_op.init, to));
+                        Enclosing { condition: None, loop_op: Some(op) }
+                    }
+                    None => Enclosing { condition: Some(op), ..enclosing },
+                }
             }
             Some(Core::Yield { values }) => return self.forward(values, results(enclosing.condition)),
             Some(Core::Break { values }) => return self.forward(values, results(enclosing.loop_op)),
@@ -155,14 +150,8 @@ impl CtaDependent {
     /// Forwards values to the next iteration of a loop, and to its results.
     fn forward_to_next_iteration(&mut self, function: &Function, loop_op: Option<OpId>, values: &[Value]) {
         let body = &function.body;
-        let Some(loop_op) = loop_op.map(|op| &body.ops[op]) else { return };
-        match loop_op.kind.core() {
-            Some(Core::For { body: region, .. }) => {
-                self.forward(values, body.blocks[body.block_of(*region)].args.get(1..).unwrap_or_default());
-                self.forward(values, &loop_op.results);
-            }
-            Some(Core::Loop { body: region, .. }) => self.forward(values, &body.blocks[body.block_of(*region)].args),
-            _ => {}
-        }
+        let Some(op) = loop_op else { return };
+        let destinations = body.ops[op].kind.core().and_then(Core::as_loop).map(|loop_op| loop_op.destinations(body, op));
+        destinations.into_iter().flatten().for_each(|to| self.forward(values, to));
     }
 }

@@ -68,6 +68,10 @@ impl MiddleOp for Op {
     fn core(&self) -> Option<&Core> {
         Op::core(self)
     }
+    /// Packed ops stay as they are, so only ops of the program can be changed.
+    fn core_mut(&mut self) -> Option<&mut Core> {
+        if let Op::Core(op) = self { op.core_mut() } else { None }
+    }
     fn is_pure(&self) -> bool {
         Op::is_pure(self)
     }

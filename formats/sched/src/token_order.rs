@@ -29,7 +29,7 @@ pub struct TokenOrders {
 impl TokenOrders {
     pub fn of(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>) -> TokenOrders {
         let body = &function.body;
-        let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+        let is_loop = |op: &OpId| body.ops[*op].kind.core().is_some_and(Core::is_loop);
         let across_iterations = Rc::new(preceding_accesses(function, accesses, true));
         let within_iteration = match body.walk(function.region).iter().any(is_loop) {
             true => Rc::new(preceding_accesses(function, accesses, false)),

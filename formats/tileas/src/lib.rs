@@ -15,6 +15,7 @@ pub mod liveness;
 pub mod module;
 pub mod ops;
 pub mod ping_pong;
+pub mod register_liveness;
 pub mod renaming;
 pub mod types;
 pub mod verify;

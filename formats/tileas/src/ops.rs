@@ -311,10 +311,10 @@ impl Op {
 
 impl MiddleOp for Op {
     fn core(&self) -> Option<&Core> {
-        match self {
-            Op::Core(core) => Some(core),
-            _ => None,
-        }
+        if let Op::Core(core) = self { Some(core) } else { None }
+    }
+    fn core_mut(&mut self) -> Option<&mut Core> {
+        if let Op::Core(core) = self { Some(core) } else { None }
     }
     fn is_pure(&self) -> bool {
         Op::is_pure(self)

@@ -14,7 +14,10 @@ pub(crate) fn find() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let candidates = requested.into_iter().chain(library).chain(next_to_it).chain(std::env::split_paths(&path));
     candidates.into_iter().find(|folder| folder.join(TOOL).is_file()).ok_or_else(|| {
-        Diagnostic::io("DRI002", format!("libtileworks cannot find {TOOL}: not in TILEWORKS_TOOLS, next to the library, or in PATH"))
+        Diagnostic::io(
+            "DRI002",
+            format!("libtileworks cannot find {TOOL}: not in TILEWORKS_TOOLS, next to the library, or in PATH"),
+        )
     })
 }
 

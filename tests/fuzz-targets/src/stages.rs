@@ -5,6 +5,7 @@ use base::envelope::{Form, LINE_PREFIX, MAGIC};
 use base::{Diagnostic, File, Payload, Target};
 use common::Pass;
 use tile_lower_as::Lowering;
+use tile_sched::Scheduling;
 
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
 const UNSUPPORTED: u8 = 3;
@@ -83,13 +84,13 @@ pub(crate) fn check_as(bytes: &[u8]) {
     if file.envelope.target.is_none() {
         return;
     }
-    check_result("tile-sched", run_passes(tile_sched::PASSES, &mut tile_sched::start(&file, "fuzz")));
+    check_result("tile-sched", run_passes(tile_sched::PASSES, &mut Scheduling::new(tile_sched::start(&file, "fuzz"))));
 }
 
 /// A hand-written schedule may be wrong. `tile-sched` then returns an error, which this target ignores.
 pub(crate) fn check_sched(bytes: &[u8]) {
-    let Some(mut file) = read_and_check_round_trips::<sched::Module>(bytes) else { return };
-    let result: std::result::Result<(), Box<Diagnostic>> = run_passes(tile_sched::PASSES, &mut file);
+    let Some(file) = read_and_check_round_trips::<sched::Module>(bytes) else { return };
+    let result: std::result::Result<(), Box<Diagnostic>> = run_passes(tile_sched::PASSES, &mut Scheduling::new(file));
     let _ = result;
 }
 

@@ -1,4 +1,4 @@
-// RUN: tile-read % | tile-lower-aa -O3 --format=text | grep -oE '(add|mul)_i.*'
+// RUN: tile-read % | tile-lower-aa -O3 --stop-after=duplicates --format=text | grep -oE '(add|mul)_i.*'
 entry @k(%p: tile<ptr<i32>>, %n: tile<i32>) {
 %a = addi %n, %n : tile<i32>
 %b = addi %n, %n : tile<i32>

@@ -231,7 +231,7 @@ impl Copies {
     /// Whether shared memory fits two stages of each TMA copy. A multi-stage TMA buffer shares memory with no other buffer of the
     /// loop. It pays off only if TMA fills one stage while MMAs read another stage.
     fn two_stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
-        self.stages_fit(planner, ops, tma_copies, (2, capacity))
+        self.stages_fit(planner, ops, tma_copies, 2, capacity)
     }
 
     /// Whether single-buffered TMA is profitable: no MMA reads all buffers, so TMA fills one buffer while an MMA reads another one,
@@ -242,12 +242,12 @@ impl Copies {
         let reader_sets: Vec<BTreeSet<OpId>> = tma_copies.iter().map(readers_of).collect();
         let reads_all_buffers = |op: &OpId| reader_sets.iter().all(|readers| readers.contains(op));
         let largest = tma_copies.iter().map(|op| self.copies[op].buffer.bytes()).max().unwrap_or(0);
-        let is_tight = !self.stages_fit(planner, ops, tma_copies, (1, capacity.saturating_sub(largest)));
-        is_tight && !reader_sets.iter().flatten().any(reads_all_buffers) && self.stages_fit(planner, ops, tma_copies, (1, capacity))
+        let is_tight = !self.stages_fit(planner, ops, tma_copies, 1, capacity.saturating_sub(largest));
+        is_tight && !reader_sets.iter().flatten().any(reads_all_buffers) && self.stages_fit(planner, ops, tma_copies, 1, capacity)
     }
 
     /// Whether `capacity` bytes fit `stages` stages of each TMA copy besides the operands that threads of the loop store for MMAs.
-    fn stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], (stages, capacity): (u32, u32)) -> bool {
+    fn stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], stages: u32, capacity: u32) -> bool {
         let own_buffers = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
         let bytes = own_buffers.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
         let stored =

@@ -10,6 +10,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{UnionFind, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::region_edges::{RegionEdge, region_edges};
+use core_dialect::rules::MiddleOp;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
@@ -90,8 +91,7 @@ fn loop_depths(function: &Function) -> Vec<u32> {
     let mut depths = vec![0; body.ops.len()];
     // Outer ops come before the ops inside them.
     for op in body.walk(function.region) {
-        let inner_depth =
-            depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
+        let inner_depth = depths[op.0 as usize] + u32::from(body.ops[op].kind.core().is_some_and(Core::is_loop));
         for region in body.ops[op].kind.regions() {
             body.blocks[body.block_of(region)].ops.iter().for_each(|inner| depths[inner.0 as usize] = inner_depth);
         }

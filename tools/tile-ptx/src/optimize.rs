@@ -114,7 +114,7 @@ impl ProgramShape {
 /// Returns the nesting depth of each loop of a function; an outermost loop has depth 1.
 fn loop_depths(function: &sched::Function) -> Vec<usize> {
     let body = &function.body;
-    let is_loop = |op: &sched::Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }));
+    let is_loop = |op: &sched::Op| op.core().is_some_and(Core::is_loop);
     let mut depths = Vec::new();
     // The stack is explicit, because the input decides the nesting depth.
     let mut regions = vec![(function.region, 0)];

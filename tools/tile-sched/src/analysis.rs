@@ -1,7 +1,7 @@
 //! Purpose: give every loop that can be pipelined a schedule.
 //! Requires: a function without schedules.
 //! Establishes: schedules whose multi-stage buffers together fit shared memory.
-//! Preserves: the ops, except for three enabling steps: pipeline sharing, occupancy and register prefetching.
+//! Preserves: the ops.
 //! See also: Triton's `AssignLatencies` and `ScheduleLoops`, LLVM's `MachinePipeliner`.
 //!
 //! A copy's prefetch distance follows from its latency and the loop's initiation interval. If shared memory is too small, the
@@ -12,18 +12,18 @@ use crate::buffer_accesses::touches;
 use crate::graph::{Graph, loops};
 use crate::latency_hints;
 use crate::modulo::{self, ReservationTable};
-use crate::occupancy;
-use crate::partition;
-use crate::register_prefetch;
+use crate::partition::{self, FeatureChoice};
+use crate::pipelining_options::{pipelines_loops, refuse};
 use crate::resource_model::Machine;
 use crate::tma_pipelines;
 use crate::tmem_pipelines;
 use crate::wgmma_in_flight;
-use base::diag::{Diagnostic, ResourceKind, Result};
+use base::diag::{ResourceKind, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
 use base::{Envelope, File, Loc, Target};
-use common::{kernel_plan, options};
+use common::options;
+use core_dialect::core_ops::Core;
 use sched::{Function, LoopSchedule, Module, ScheduleEntry};
 
 /// Largest prefetch distance, in iterations. A longer distance costs prologue and memory and hides no further latency.
@@ -41,31 +41,14 @@ const MAX_OPS: usize = 4096;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let File { envelope, payload: module } = file;
-    let requested = options::Scheduling::stages(envelope)?;
-    if envelope.options.opt_level() < 2 || requested == Some(1) {
-        return match requested {
-            Some(2..) => Err(refuse("loops are pipelined only at -O2 and above".into())),
-            _ => Ok(()),
-        };
+    if !pipelines_loops(envelope)? {
+        return Ok(());
     }
+    let requested = options::Scheduling::stages(envelope)?;
     let target = envelope.target()?;
     let (machine, memory) = (Machine::of(target), tileas::budget::shared_memory(target));
     let mut decline_reason = None;
     for index in 0..module.functions.len() {
-        if partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never
-            && partition::check(&module.functions[index]).is_ok()
-        {
-            partition::share_pipelines::share(&mut module.functions[index]);
-        }
-        occupancy::in_loops(&mut module.functions[index], &module.layouts, target, envelope);
-        let prefetch = kernel_plan::prefetch(envelope, &module.functions[index].name)?;
-        if prefetch != Some("off") {
-            let moved = register_prefetch::run(&mut module.functions[index], &module.layouts, target, prefetch == Some("on"));
-            for (loc, registers) in moved {
-                let message = format!("loads are issued an iteration ahead, in {registers} registers per thread");
-                log(envelope, &module.functions[index], loc, Outcome::Passed, message);
-            }
-        }
         let mut planned = Vec::new();
         for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
             let function = &module.functions[index];
@@ -96,12 +79,6 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Reports that `--stages` cannot be honoured.
-fn refuse(reason: String) -> Box<Diagnostic> {
-    Diagnostic::unsupported("SC101", format!("--stages: {reason}"))
-}
-
-/// A loop that can be pipelined, with its dependence graph and its modulo schedule.
 #[derive(Clone)]
 struct Planned {
     /// The index of the loop among the `for` loops of its function.
@@ -145,7 +122,7 @@ fn plan(
 ) -> Result<(Graph, modulo::ModuloSchedule), String> {
     let body = &function.body;
     let inner = body.ops[for_op].kind.regions().into_iter().flat_map(|region| body.walk(region));
-    let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(core_dialect::core_ops::Core::For { .. })));
+    let mut inner_loops = inner.filter(|op| body.ops[*op].kind.core().is_some_and(Core::is_for));
     if inner_loops.any(|inner| has_async_copies(function, inner)) {
         return Err("a loop inside it is pipelined".into());
     }
@@ -171,7 +148,7 @@ fn schedule_with_stages(
 ) -> Result<Vec<LoopSchedule>> {
     planned.iter_mut().for_each(|planned| planned.map_prefetch_distances(|_| i64::from(stages) - 1));
     let tables = |in_flight| planned.iter().map(|planned| loop_schedule(function, planned, in_flight)).collect::<Vec<_>>();
-    let divided = partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never && partition::check(function).is_ok();
+    let divided = FeatureChoice::of(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let is_good = |schedules: &Vec<LoopSchedule>| {
         bytes(schedules) <= memory && schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule))
@@ -209,12 +186,12 @@ fn schedule_to_fit(function: &Function, mut planned: Vec<Planned>, target: Targe
         planned.map_prefetch_distances(|ahead| ahead.min(furthest));
     }
     let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule));
-    let divided = partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never && partition::check(function).is_ok();
+    let divided = FeatureChoice::of(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let shorten_to_fit =
         |in_flight, memory| shorten_to_fit(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
     let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
-    let ctas = max_wgmma_ctas(function, &planned, target, partition::FeatureChoice::of(envelope));
+    let ctas = max_wgmma_ctas(function, &planned, target, FeatureChoice::of(envelope));
     let (mut ctas_tried, mut ctas_of_limited_prefetch) = (0, 0);
     let found = smem_share_for_hint(function, &planned, memory)
         .and_then(|share| shorten_to_fit(false, share))
@@ -311,17 +288,16 @@ fn smem_share_if_latency_bound(function: &Function, planned: &[Planned], target:
 /// Returns the number of co-resident CTAs for which registers suffice, in a `wgmma` function with a producer warp. Returns 0 if
 /// the prefetch distance should not be reduced for more CTAs. More CTAs hide more latency than longer prefetch distances or MMAs
 /// in flight. Measured on an H200: three CTAs beat one CTA that has all the shared memory, and so do two if the computing threads
-/// also copy. By predicted times of the tuning half of `scripts/regret`, so do two if an iteration mostly waits for its own
-/// results. Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has only
-/// as many CTAs as run at a time. Clusters are excluded: their CTAs wait for each other.
-fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
+/// also copy. Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has
+/// only as many CTAs as run at a time. Clusters are excluded: their CTAs wait for each other.
+fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choice: FeatureChoice) -> u32 {
     let is_eligible = |planned: &Planned| {
         let block = sched::loop_body(function, planned.number);
         block.is_some_and(|block| !tma_pipelines::is_nested(function, block) && latency_hints::stages(function, block).is_none())
     };
     let ops = function.body.walk(function.region);
     let mut kinds = ops.into_iter().map(|op| &function.body.ops[op].kind);
-    let is_requested = choice != partition::FeatureChoice::WherePays || function.attrs.program.cluster.is_some();
+    let is_requested = choice != FeatureChoice::WherePays || function.attrs.program.cluster.is_some();
     let pays = !is_requested
         && planned.iter().all(is_eligible)
         && kinds.any(wgmma_in_flight::is_by_groups)

@@ -80,8 +80,8 @@ impl BarrierPass<'_> {
         let body = &self.function.body;
         let is_staged = |access: &BarrierAccess| self.function.attrs.placements[access.touch.buffer()].depth > 1;
         let mut accesses = self.accesses(op);
-        if let Some(Core::For { body: region, .. } | Core::Loop { body: region, .. }) = body.ops[op].kind.core() {
-            let ops = &body.blocks[body.block_of(*region)].ops;
+        if let Some(loop_op) = body.ops[op].kind.core().and_then(Core::as_loop) {
+            let ops = &body.blocks[loop_op.block(body)].ops;
             for &op in ops.iter().take_while(|op| !matches!(body.ops[**op].kind, Op::Barrier { .. })) {
                 let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
                 accesses.extend(inner.chain([op]).flat_map(|op| self.accesses(op)).filter(|access| !is_staged(access)));
@@ -149,7 +149,7 @@ impl BarrierPass<'_> {
     /// Places the barriers in the regions of an op. Returns the accesses that are pending after the op.
     fn place_in_regions(&mut self, op: OpId, regions: &[Region], pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let body = &self.function.body;
-        let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+        let is_loop = body.ops[op].kind.core().is_some_and(Core::is_loop);
         let loop_part = self.pipelined_loops.parts.get(&op).copied();
         let mut start = pending.clone();
         if is_loop {

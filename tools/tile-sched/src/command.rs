@@ -1,6 +1,6 @@
 //! The command line of the tool.
 
-use crate::{PASSES, check, start, trace};
+use crate::{DECIDING_PASSES, PASSES, Scheduling, check, start, trace};
 use base::envelope::{Form, Sniffed, sniff};
 use common::{About, Session, options};
 
@@ -47,12 +47,13 @@ pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     if session.verify_only() {
         return check(&file);
     }
-    // The trace needs the scheduled loops, which materialization replaces.
-    let (schedule, materialize) = PASSES.split_at(2);
-    session.run(schedule, &mut file)?;
+    // The trace needs the scheduled loops, which the later passes replace.
+    let (deciding, rewriting) = PASSES.split_at(DECIDING_PASSES);
+    let mut state = Scheduling::new(file);
+    session.run(deciding, &mut state)?;
     if let Some(path) = &options.schedule_trace {
-        common::write_file(Some(path), trace(&file)?.as_bytes())?;
+        common::write_file(Some(path), trace(&state.file)?.as_bytes())?;
     }
-    session.run(materialize, &mut file)?;
-    session.write(&file)
+    session.run(rewriting, &mut state)?;
+    session.write(&*state.written_file())
 }

@@ -51,15 +51,12 @@ pub(crate) struct Graph {
 /// The `for` loops of a function, in program order.
 pub(crate) fn loops(function: &Function) -> Vec<OpId> {
     let body = &function.body;
-    body.walk(function.region).into_iter().filter(|op| matches!(body.ops[*op].kind.core(), Some(Core::For { .. }))).collect()
+    body.walk(function.region).into_iter().filter(|op| body.ops[*op].kind.core().is_some_and(Core::is_for)).collect()
 }
 
 /// The body of a `for` loop.
 pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
-    match function.body.ops[op].kind.core() {
-        Some(Core::For { body, .. }) => *body,
-        _ => unreachable!("only `for` loops are scheduled"),
-    }
+    function.body.ops[op].kind.core().and_then(Core::for_body).expect("only `for` loops are scheduled")
 }
 
 /// The buffer accesses of an op and of all ops in its regions.
@@ -226,11 +223,9 @@ pub(crate) fn check_no_early_exit(function: &Function, block: Block) -> Result<(
             match body.ops[op].kind.core() {
                 Some(Core::Return {}) => return Err("it contains a return".into()),
                 Some(Core::Continue { .. }) if !in_loop && Some(op) != end => return Err("an iteration may end early".into()),
-                Some(Core::For { body: region, .. } | Core::Loop { body: region, .. }) => {
-                    stack.push((body.block_of(*region), true))
-                }
-                Some(Core::If { then, otherwise, .. }) => {
-                    stack.extend([*then, *otherwise].map(|region| (body.block_of(region), in_loop)));
+                Some(core) if core.is_structured() => {
+                    let blocks = body.ops[op].kind.regions().into_iter().map(|region| body.block_of(region));
+                    stack.extend(blocks.map(|block| (block, in_loop || core.is_loop())));
                 }
                 _ => {}
             }

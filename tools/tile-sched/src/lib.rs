@@ -1,7 +1,11 @@
-//! Passes from `.as` (TileAS, the assembler-near dialect) to `.sched`, in three phases: analysis, alloc, materialize.
+//! Passes from `.as` (TileAS, the assembler-near dialect) to `.sched`.
 //!
-//! Analysis chooses loop schedules, alloc places buffers, and materialize rewrites the program. A `.sched` file that has
-//! already completed a phase, perhaps edited by hand, resumes at the next phase.
+//! Each pass establishes one [`Phase`] of the file and requires the phase before it; [`sched::phase`] lists what each phase adds. The
+//! verifier checks the phase after each pass in debug builds, and whenever a file is read. The header of each pass module states in
+//! detail what the pass requires, establishes and preserves.
+//!
+//! A `.sched` file, perhaps edited by hand, continues with the pass after its phase. The passes from `pipeline-loops` to
+//! `warp-roles` share facts that no file holds ([`draft`]), so no run can continue between them.
 
 mod alloc;
 mod analysis;
@@ -10,6 +14,7 @@ mod bounds_check_versioning;
 mod buffer_accesses;
 mod check_schedule;
 mod command;
+mod draft;
 mod graph;
 mod heap_and_print;
 mod hoisted_tma_loads;
@@ -22,6 +27,7 @@ mod occupancy;
 mod pack_f32x2;
 mod pair_ctas;
 mod partition;
+mod pipelining_options;
 mod prefetch_first_fragments;
 mod proxy_fences;
 mod register_prefetch;
@@ -39,128 +45,172 @@ mod token_barriers;
 mod wgmma_in_flight;
 
 use base::diag::{Diagnostic, Result};
-use base::{Arena, File, Target};
+use base::{Arena, Envelope, File, Target};
 pub use command::{ABOUT, Options, run};
-use common::Pass;
-use partition::FeatureChoice;
-use sched::{Function, FunctionAttrs, LoopSchedule, Module, Phase};
+use common::{Pass, Show};
+use draft::Draft;
+use partition::share_pipelines;
+use sched::{Function, FunctionAttrs, Module, Phase};
 pub use schedule_trace::trace;
+use std::borrow::Cow;
 use tileas::layout::{Layout, LayoutId};
 
-/// The three phases, in the order in which they run.
-pub const PASSES: &[Pass<File<Module>>] = &[
-    Pass { name: "analysis", run: |file| run_phase(file, Phase::Analysis, analyse) },
-    Pass { name: "alloc", run: |file| run_phase(file, Phase::Alloc, alloc) },
-    Pass { name: "materialize", run: |file| run_phase(file, Phase::Materialize, materialize) },
+/// A row of the pass table: the name of the pass, which is also the name of the phase that it establishes, and its function.
+macro_rules! pass {
+    ($name:literal, $run:expr) => {
+        Pass { name: $name, run: |state: &mut Scheduling| state.advance($name, $run) }
+    };
+}
+
+pub const PASSES: &[Pass<Scheduling>] = &[
+    pass!("pair-ctas", |state| pair_ctas::run(&mut state.file, run_later_passes)),
+    pass!("share-pipelines", |state| share_pipelines::run(&mut state.file)),
+    pass!("loop-occupancy", |state| occupancy::in_loops(&mut state.file)),
+    pass!("prefetch-loads", |state| register_prefetch::run(&mut state.file)),
+    pass!("analysis", |state| analysis::run(&mut state.file)),
+    // A user may have edited a schedule, so the passes that use schedules check them first.
+    pass!("alloc", |state| check_schedule::check_schedules(&state.file).and_then(|()| alloc::run(&mut state.file))),
+    pass!("occupancy", |state| occupancy::run(&mut state.file)),
+    pass!("pipeline-loops", |state| check_schedule::check_schedules(&state.file).and_then(|()| state.start_drafts())),
+    pass!("tmem-pipelines", |state| state.run_on_drafts(Draft::add_tmem_pipelines)),
+    pass!("hoisted-copies", |state| state.run_on_drafts(Draft::add_pipelines_of_hoisted_copies)),
+    pass!("softmax-order", |state| state.run_on_drafts(Draft::order_softmax)),
+    pass!("barriers", |state| state.run_on_drafts(Draft::place_barriers)),
+    pass!("heap-and-print", |state| state.run_on_drafts(Draft::free_heap_and_stage_prints)),
+    pass!("proxy-fences", |state| state.run_on_drafts(Draft::place_proxy_fences)),
+    pass!("warp-roles", Scheduling::split_into_warp_roles),
+    pass!("pair-tails", |state| state.run_on_functions(|function, context| pair_ctas::finish(function, context.envelope))),
+    pass!("multicast", |state| {
+        state.run_on_functions(|function, context| multicast::run(function, context.layouts, context.envelope))
+    }),
+    pass!("store-waits", |state| state.mark(|function, _| tma_store_waits::run(function))),
+    pass!("lazy-fragments", |state| state.mark(|function, context| mark_lazy_fragments::run(function, context.layouts))),
+    pass!("prefetch-fragments", |state| state.mark(|function, _| prefetch_first_fragments::run(function))),
+    pass!("versioned-accesses", |state| state.mark(|function, context| bounds_check_versioning::run(function, context.layouts))),
+    pass!("packed-arithmetic", |state| {
+        state.mark(|function, context| pack_f32x2::run(function, context.layouts, context.target))
+    }),
+    // The last phase adds nothing; it declares the file complete, so that the verifier checks all rules.
+    pass!("materialize", |_| Ok(())),
 ];
 
-/// Checks the schedules of a file that has not been materialized yet.
+/// The number of passes that only decide. Until then a file has its scheduled loops.
+pub const DECIDING_PASSES: usize = Phase::PipelineLoops as usize;
+
+/// The state that the passes share.
+pub struct Scheduling {
+    pub file: File<Module>,
+    /// One for each function, from pass `pipeline-loops` to `warp-roles`.
+    drafts: Vec<Draft>,
+}
+
+/// The file, except for the function that a pass rewrites.
+struct Context<'a> {
+    layouts: &'a Arena<LayoutId, Layout>,
+    envelope: &'a mut Envelope,
+    target: Target,
+}
+
+impl Scheduling {
+    pub fn new(file: File<Module>) -> Scheduling {
+        Scheduling { file, drafts: Vec::new() }
+    }
+
+    /// Runs a pass unless the file has already reached its phase.
+    fn advance(&mut self, name: &'static str, run: fn(&mut Scheduling) -> Result<()>) -> Result<()> {
+        let phase = Phase::named(name).expect("each pass of tile-sched establishes the phase with its name");
+        let reached = Phase::of(&self.file.envelope);
+        if reached.is_some_and(|reached| reached >= phase) {
+            return Ok(());
+        }
+        if let Some(reached) = reached.filter(|reached| reached.is_draft() && self.drafts.is_empty()) {
+            let (from, last) = (reached.name(), Phase::Occupancy.name());
+            let message =
+                format!("pass {name} cannot continue from phase {from}; schedule the file again from phase {last} or earlier");
+            return Err(Diagnostic::invalid("SC122", message));
+        }
+        run(self)?;
+        self.file.envelope.phase = name.into();
+        Ok(())
+    }
+
+    /// Runs a pass on each function.
+    fn run_on_functions(&mut self, run: fn(&mut Function, &mut Context<'_>) -> Result<()>) -> Result<()> {
+        let File { envelope, payload: Module { functions, layouts, .. } } = &mut self.file;
+        let target = envelope.target()?;
+        let mut context = Context { layouts, envelope, target };
+        functions.iter_mut().try_for_each(|function| run(function, &mut context))
+    }
+
+    /// Runs a pass that only marks ops of each function.
+    fn mark(&mut self, run: fn(&mut Function, &Context<'_>)) -> Result<()> {
+        let File { envelope, payload: Module { functions, layouts, .. } } = &mut self.file;
+        let target = envelope.target()?;
+        let context = Context { layouts, envelope, target };
+        functions.iter_mut().for_each(|function| run(function, &context));
+        Ok(())
+    }
+
+    /// Writes the pipelined loops of each function and starts its draft.
+    fn start_drafts(&mut self) -> Result<()> {
+        let File { envelope, payload: Module { functions, schedules, .. } } = &mut self.file;
+        self.drafts = functions.iter_mut().map(|function| Draft::start(function, schedules, envelope)).collect();
+        Ok(())
+    }
+
+    /// Runs a pass on each function and its draft.
+    fn run_on_drafts(&mut self, run: draft::DraftPass) -> Result<()> {
+        let Module { functions, layouts, .. } = &mut self.file.payload;
+        functions.iter_mut().zip(&mut self.drafts).for_each(|(function, draft)| run(draft, function, layouts));
+        Ok(())
+    }
+
+    /// Splits each function into warp roles, or completes it in one role.
+    fn split_into_warp_roles(&mut self) -> Result<()> {
+        let File { envelope, payload: Module { functions, schedules, layouts, .. } } = &mut self.file;
+        for (function, draft) in functions.iter_mut().zip(std::mem::take(&mut self.drafts)) {
+            draft.split(function, layouts, schedules, envelope)?;
+        }
+        Ok(())
+    }
+}
+
+impl Scheduling {
+    /// The file in the state after the last pass. In a draft, the ids of ops are not in program order, because later passes refer to
+    /// ops by id; the returned file has them in order.
+    pub fn written_file(&self) -> Cow<'_, File<Module>> {
+        if !Phase::of(&self.file.envelope).is_some_and(Phase::is_draft) {
+            return Cow::Borrowed(&self.file);
+        }
+        let mut file = self.file.clone();
+        file.payload.functions.iter_mut().for_each(|function| *function = base::text::compact(function));
+        Cow::Owned(file)
+    }
+}
+
+impl Show for Scheduling {
+    fn show(&self) -> String {
+        self.written_file().show()
+    }
+    fn check(&self) -> Result<()> {
+        self.written_file().check()
+    }
+}
+
+/// Runs all passes after `pair-ctas` on a trial copy.
+fn run_later_passes(file: File<Module>) -> Result<File<Module>> {
+    let mut state = Scheduling::new(file);
+    PASSES[1..].iter().try_for_each(|pass| (pass.run)(&mut state))?;
+    Ok(state.file)
+}
+
+/// Checks the schedules of a file whose loops are not written out yet.
 pub fn check(file: &File<Module>) -> Result<()> {
     match Phase::of(&file.envelope) {
-        // A materialized file has no scheduled loops left, and the hazard checker verified it when it was read.
-        Some(Phase::Materialize) => Ok(()),
+        // No scheduled loops are left, and the verifier checked the file when it was read.
+        Some(phase) if phase.has_pipelined_loops() => Ok(()),
         _ => check_schedule::check_schedules(file),
     }
-}
-
-/// Decides CTA pairing first. Reason: pairing halves the right operands, so every later decision about shared memory depends on
-/// it.
-fn analyse(file: &mut File<Module>) -> Result<()> {
-    let run_later_passes =
-        |file: &mut File<Module>| analysis::run(file).and_then(|()| alloc(file)).and_then(|()| materialize(file));
-    pair_ctas::run(file, run_later_passes)?;
-    analysis::run(file)
-}
-
-/// Places buffers. A user may have edited a schedule, so the function checks the schedules first.
-fn alloc(file: &mut File<Module>) -> Result<()> {
-    check_schedule::check_schedules(file)?;
-    alloc::run(file)?;
-    occupancy::run(file)
-}
-
-/// Rewrites the program as scheduled, with warp roles if the function can be split into them.
-fn materialize(file: &mut File<Module>) -> Result<()> {
-    check_schedule::check_schedules(file)?;
-    let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
-    let target = envelope.target()?;
-    for function in functions.iter_mut() {
-        let [choice, overlap] = [FeatureChoice::of(envelope), FeatureChoice::overlap(envelope)];
-        let partitioned = match choice != FeatureChoice::Never && partition::has_copies(function) {
-            true => {
-                let partitioned = split_into_roles(function, schedules, layouts, (target, [choice, overlap]));
-                let partitioned = partitioned.map(|(partitioned, new_layouts, overlap)| {
-                    (*function, *layouts) = (partitioned, new_layouts);
-                    overlap
-                });
-                envelope.log.push(partition::remark(function, partitioned.as_ref()));
-                partitioned
-            }
-            false => Err("the function has no TMA copies, or --roles=off".into()),
-        };
-        if let (FeatureChoice::WherePossible, Err(reason) | Ok(Err(reason))) = (overlap, &partitioned) {
-            let refused =
-                Diagnostic::unsupported("SC104", format!("--overlap: MMAs cannot be split between two warp roles: {reason}"));
-            return Err(refused.at_loc(&envelope.debug, function.loc));
-        }
-        if partitioned.is_ok() {
-            continue;
-        }
-        let own_schedules = match partition::share_pipelines::are_shared(function) {
-            // Loops that share a pipeline must fill it in program order, so no copy runs ahead across loops.
-            true => partition::without_prefetch(function, schedules),
-            false => tma_pipelines::with_serial_schedules(function, schedules),
-        };
-        materialize_loops(function, &own_schedules, layouts, None);
-    }
-    for function in functions {
-        pair_ctas::finish(function, envelope)?;
-        multicast::run(function, layouts, envelope)?;
-        tma_store_waits::run(function);
-        mark_lazy_fragments::run(function, layouts);
-        prefetch_first_fragments::run(function);
-        bounds_check_versioning::run(function, layouts);
-        pack_f32x2::run(function, layouts, target);
-    }
-    Ok(())
-}
-
-/// Expands the scheduled loops and places all other synchronisation. If `partitioned` is set, the caller will split the function
-/// into warp roles; the value decides whether two of them may issue MMAs.
-fn materialize_loops(
-    function: &mut Function,
-    schedules: &[LoopSchedule],
-    layouts: &Arena<LayoutId, Layout>,
-    partitioned: Option<FeatureChoice>,
-) {
-    let pipelined_loops = materialize::run(function, schedules, partitioned.is_some());
-    let ping_pong_roles =
-        partitioned.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::ping_pong_roles(function));
-    let ping_pong_roles = ping_pong_roles.unwrap_or_default();
-    let has_two_compute_roles = !ping_pong_roles.is_empty();
-    tmem_pipelines::run(function, ping_pong_roles);
-    hoisted_tma_loads::run(function);
-    if has_two_compute_roles {
-        softmax_critical_path::run(function);
-    }
-    barriers::run(function, &pipelined_loops, layouts);
-    heap_and_print::run(function);
-    proxy_fences::run(function);
-}
-
-/// Returns the function split into warp roles for its TMA copies and MMAs, or the reason it stays in one role.
-fn split_into_roles(
-    function: &Function,
-    schedules: &[LoopSchedule],
-    layouts: &Arena<LayoutId, Layout>,
-    (target, choice): (Target, [FeatureChoice; 2]),
-) -> partition::SplitResult {
-    partition::check(function)?;
-    partition::check_memory(function)?;
-    let (mut partitioned, mut layouts) = (function.clone(), layouts.clone());
-    materialize_loops(&mut partitioned, &partition::without_prefetch(function, schedules), &layouts, Some(choice[1]));
-    let overlap = partition::run(&mut partitioned, &mut layouts, target, choice)?;
-    Ok((partitioned, layouts, overlap))
 }
 
 /// Converts a `.as` module to `.sched`, without any scheduling decision.
@@ -173,15 +223,4 @@ pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
         sched::Function { name, attrs, loc, region, body: body.map_ops(sched::Op::Core) }
     });
     File { envelope, payload: Module { layouts, globals, schedules: Vec::new(), functions: functions.collect() } }
-}
-
-/// Runs a phase unless the file has already completed it.
-fn run_phase(file: &mut File<Module>, phase: Phase, run: fn(&mut File<Module>) -> Result<()>) -> Result<()> {
-    let reached = Phase::of(&file.envelope);
-    if reached.is_some_and(|reached| reached >= phase) {
-        return Ok(());
-    }
-    run(file)?;
-    file.envelope.phase = phase.name().into();
-    Ok(())
 }

@@ -13,6 +13,7 @@
 //! - In a loop each iteration waits for the previous one: the function gets as many CTAs as fit with the minimum number of
 //!   registers per thread.
 
+use crate::pipelining_options::pipelines_loops;
 use crate::register_pressure::{estimated_min_registers, estimated_registers};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::{Arena, Envelope, File, Target};
@@ -37,27 +38,39 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
     }
     let File { envelope, payload: Module { functions, layouts, .. } } = file;
     for function in functions {
-        if let Some(ctas_and_registers) = one_more_cta(function, layouts, target) {
-            set_occupancy(function, ctas_and_registers, "alloc", target, envelope);
+        if let Some(resident_ctas) = one_more_cta(function, layouts, target) {
+            set_occupancy(function, resident_ctas, "alloc", target, envelope);
         }
     }
     Ok(())
 }
 
-/// Raises the occupancy of a function with loops.
-pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, envelope: &mut Envelope) {
-    if envelope.options.get("occupancy").is_none()
-        && let Some(ctas_and_registers) = ctas_for_loops(function, layouts, target)
-    {
-        set_occupancy(function, ctas_and_registers, "analysis", target, envelope);
+/// Raises the occupancy of functions with loops.
+pub(crate) fn in_loops(file: &mut File<Module>) -> base::diag::Result<()> {
+    let File { envelope, payload: Module { functions, layouts, .. } } = file;
+    if !pipelines_loops(envelope)? || envelope.options.get("occupancy").is_some() {
+        return Ok(());
     }
+    let target = envelope.target()?;
+    for function in functions {
+        if let Some(resident_ctas) = ctas_for_loops(function, layouts, target) {
+            set_occupancy(function, resident_ctas, "analysis", target, envelope);
+        }
+    }
+    Ok(())
 }
 
-/// Sets the occupancy of a function and logs a remark. `needs`: the estimated registers per thread.
-fn set_occupancy(function: &mut Function, (ctas, needs): (u32, u32), pass: &str, target: Target, envelope: &mut Envelope) {
+/// The CTAs that are resident on an SM, and the registers that a thread needs according to the estimate.
+struct ResidentCtas {
+    ctas: u32,
+    needed_registers: u32,
+}
+
+fn set_occupancy(function: &mut Function, resident_ctas: ResidentCtas, pass: &str, target: Target, envelope: &mut Envelope) {
+    let ResidentCtas { ctas, needed_registers } = resident_ctas;
     function.attrs.program.occupancy = Some(ctas);
     let registers = function.attrs.launch_registers(target);
-    let message = format!("a thread has {registers} registers, so that {ctas} CTAs fit; about {needs} are live at once");
+    let message = format!("a thread has {registers} registers, so that {ctas} CTAs fit; about {needed_registers} are live at once");
     log(function, message, pass, envelope);
 }
 
@@ -77,7 +90,7 @@ fn log(function: &Function, message: String, pass: &str, envelope: &mut Envelope
 
 /// Returns the CTAs and the estimated registers of a function without loops. The number of CTAs is one more than fit with the
 /// estimated registers. `None` if the additional CTA is not worthwhile.
-fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
+fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<ResidentCtas> {
     let program = &function.attrs.program;
     if has_op(function, |op| is_loop(op) || is_mma(op)) {
         return None;
@@ -90,11 +103,12 @@ fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: 
     let ctas = max_ctas_with(needs, &registers_with)? + 1;
     let fits_in_smem = function.attrs.shared_bytes.saturating_mul(ctas) <= budget::shared_memory(target);
     let already_hinted = program.occupancy.is_some_and(|hinted| hinted >= ctas);
-    (fits_in_smem && !already_hinted && registers_with(ctas) * 100 >= needs * MIN_PERCENT_OF_ESTIMATE).then_some((ctas, needs))
+    (fits_in_smem && !already_hinted && registers_with(ctas) * 100 >= needs * MIN_PERCENT_OF_ESTIMATE)
+        .then_some(ResidentCtas { ctas, needed_registers: needs })
 }
 
 /// Returns the CTAs and the minimum registers for a function with loops, if that raises the occupancy.
-fn ctas_for_loops(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
+fn ctas_for_loops(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<ResidentCtas> {
     let program = &function.attrs.program;
     let is_copy = |op: &Op| op.effects().copied_to().is_some();
     // A persistent grid launches only as many CTAs as its author computed.
@@ -111,7 +125,7 @@ fn ctas_for_loops(function: &Function, layouts: &Arena<LayoutId, Layout>, target
     let needs = estimated_min_registers(function, layouts);
     let registers_with = |ctas: u32| budget::registers(target, program.warps, ctas) & !(REGISTER_GRANULARITY - 1);
     let ctas = max_ctas_with(needs, &registers_with)?.min(ENOUGH_WARPS / program.warps);
-    (ctas > program.occupancy.unwrap_or(1)).then_some((ctas, needs))
+    (ctas > program.occupancy.unwrap_or(1)).then_some(ResidentCtas { ctas, needed_registers: needs })
 }
 
 /// Returns how many CTAs fit if a thread needs `needs` registers. `registers_with` maps a number of CTAs to the register limit of a
@@ -126,7 +140,7 @@ fn has_op(function: &Function, predicate: impl Fn(&Op) -> bool) -> bool {
 }
 
 fn is_loop(op: &Op) -> bool {
-    matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }))
+    op.core().is_some_and(Core::is_loop)
 }
 
 fn is_mma(op: &Op) -> bool {

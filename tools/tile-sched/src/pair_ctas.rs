@@ -17,7 +17,7 @@ use base::ir::Op as OpId;
 use base::{Envelope, File};
 use core_dialect::tile::View;
 use sched::cta_pairs::{self, halved_buffers};
-use sched::{Drain, Function, Module, Op, hazard_checker};
+use sched::{Drain, Function, Module, Op, Phase, hazard_checker};
 use std::collections::BTreeMap;
 use target_info::Feature;
 use tensormap::Map;
@@ -26,7 +26,7 @@ use tileas::tensor_memory::{CTA_PAIR, suits_cta_pairs};
 use tileas::wgmma_atoms::Matrix;
 use tileas::{Buffer, BufferInfo, MapId, MmaAtom, MmaOperand, Space, Type, tma_tiles};
 
-pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(&mut File<Module>) -> Result<()>) -> Result<()> {
+pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(File<Module>) -> Result<File<Module>>) -> Result<()> {
     let choice = file.envelope.options.get("cta-pairs").unwrap_or("auto").to_string();
     for index in 0..file.payload.functions.len() {
         let function = &file.payload.functions[index];
@@ -34,7 +34,7 @@ pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(&mut File<Module
         if choice == "off" || !is_eligible && choice != "on" {
             continue;
         }
-        let entry = match pair_if_accepted(file, index, run_later_passes) {
+        let (outcome, message) = match pair_if_accepted(file, index, run_later_passes) {
             Ok(paired) => {
                 file.payload.functions[index] = paired;
                 (Outcome::Passed, "the CTAs of a cluster form a pair: each holds half of the columns of right operands".to_string())
@@ -45,13 +45,12 @@ pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(&mut File<Module
             }
             Err(reason) => (Outcome::Missed, format!("the CTAs of a cluster cannot form a pair: {reason}")),
         };
-        log(file, index, entry);
+        log(file, index, outcome, message);
     }
     Ok(())
 }
 
-/// Adds a log entry about the CTA pair of a function.
-fn log(file: &mut File<Module>, index: usize, (outcome, message): (Outcome, String)) {
+fn log(file: &mut File<Module>, index: usize, outcome: Outcome, message: String) {
     let function = &file.payload.functions[index];
     let (pass, name, category) = ("analysis".into(), "Pair".into(), Category::Other);
     let entry = LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc };
@@ -62,7 +61,7 @@ fn log(file: &mut File<Module>, index: usize, (outcome, message): (Outcome, Stri
 fn pair_if_accepted(
     file: &File<Module>,
     index: usize,
-    run_later_passes: fn(&mut File<Module>) -> Result<()>,
+    run_later_passes: fn(File<Module>) -> Result<File<Module>>,
 ) -> std::result::Result<Function, String> {
     if file.envelope.options.get("multicast") == Some("on") {
         return Err("--multicast=on requests multicast copies instead".into());
@@ -70,8 +69,9 @@ fn pair_if_accepted(
     let function = with_halved_operands(&file.payload.functions[index], &file.envelope)?;
     let payload = Module { functions: vec![function.clone()], schedules: Vec::new(), ..file.payload.clone() };
     let mut trial_file = File { envelope: file.envelope.clone(), payload };
-    run_later_passes(&mut trial_file).map_err(|error| error.message.clone())?;
-    match hazard_checker::first_hazard(&trial_file.payload.functions[0], &trial_file.payload.layouts) {
+    trial_file.envelope.phase = Phase::PairCtas.name().into();
+    let scheduled = run_later_passes(trial_file).map_err(|error| error.message.clone())?.payload;
+    match hazard_checker::first_hazard(&scheduled.functions[0], &scheduled.layouts) {
         Some(reason) => Err(reason),
         None => Ok(function),
     }

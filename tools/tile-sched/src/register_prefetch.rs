@@ -13,15 +13,19 @@
 use crate::graph::{address_slice_of_read, check_no_early_exit, loops, region_of};
 use crate::materialize::{drop_token, mapped};
 use crate::occupancy::ENOUGH_WARPS;
+use crate::pipelining_options::pipelines_loops;
 use crate::register_pressure;
+use base::diag::Result;
+use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::{Block, Op as OpId, Operation};
-use base::{Arena, Body, Loc, Target, Value};
+use base::{Arena, Body, File, Loc, Target, Value};
+use common::kernel_plan;
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::{is_clc_loop, is_persistent};
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
-use sched::{Function, Op};
+use sched::{Function, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Type, budget};
@@ -36,9 +40,30 @@ struct Load {
     registers: u32,
 }
 
+pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
+    let File { envelope, payload: Module { functions, layouts, .. } } = file;
+    if !pipelines_loops(envelope)? {
+        return Ok(());
+    }
+    let target = envelope.target()?;
+    for function in functions {
+        let option = kernel_plan::prefetch(envelope, &function.name)?;
+        if option == Some("off") {
+            continue;
+        }
+        for (loc, registers) in prefetch_loads(function, layouts, target, option == Some("on")) {
+            let message = format!("loads are issued an iteration ahead, in {registers} registers per thread");
+            let (pass, outcome, name) = ("analysis".into(), Outcome::Passed, "Pipelined".into());
+            let (category, function) = (Category::Other, function.name.clone());
+            envelope.log.push(LogEntry { pass, outcome, name, category, message, function, loc });
+        }
+    }
+    Ok(())
+}
+
 /// Prefetches the loads of loops where that is worthwhile, or of all loops (`everywhere`). Returns the changed loops, each with the
 /// number of registers that it carries in addition.
-pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, everywhere: bool) -> Vec<(Loc, u32)> {
+fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, everywhere: bool) -> Vec<(Loc, u32)> {
     let attrs = &function.attrs.program;
     let max_registers = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
     let mut changed_loops = Vec::new();
@@ -82,7 +107,7 @@ fn persistent_loops(function: &Function) -> Vec<OpId> {
     let mut stack = vec![(function.region, false)];
     while let Some((region, inside)) = stack.pop() {
         for &op in &body.blocks[body.block_of(region)].ops {
-            let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. }));
+            let is_loop = body.ops[op].kind.core().is_some_and(Core::is_for);
             let persists = is_loop && (inside || is_persistent(body, op, Op::core));
             persistent.extend(persists.then_some(op));
             stack.extend(body.ops[op].kind.regions().into_iter().map(|region| (region, persists)));
@@ -119,7 +144,7 @@ fn has_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
     let inside = function.body.walk(region_of(function, for_op));
     !inside.into_iter().any(|op| {
         let kind = &function.body.ops[op].kind;
-        matches!(kind, Op::Core(tileas::Op::Mma { .. })) || matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. }))
+        matches!(kind, Op::Core(tileas::Op::Mma { .. })) || kind.core().is_some_and(Core::is_loop)
     })
 }
 
@@ -134,7 +159,7 @@ fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
 
     let mut before_loop = PrefetchWriter { body, out: Vec::new(), loc };
     let has_iteration = before_loop.less_than(if unsigned { Signedness::Unsigned } else { Signedness::Signed }, lower, upper);
-    init.push(before_loop.emit_guarded_load(has_iteration, load, (counter, lower)));
+    init.push(before_loop.emit_guarded_load(has_iteration, load, Iteration { counter, index: lower }));
     let before_loop = before_loop.out;
 
     let mut in_loop = PrefetchWriter { body, out: Vec::new(), loc };
@@ -144,7 +169,7 @@ fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     let remaining =
         in_loop.emit_core(Core::Binary { kind: Binary::SubI { overflow: Overflow::None }, lhs: upper, rhs: counter }, index);
     let has_next = in_loop.less_than(Signedness::Unsigned, step, remaining);
-    let loaded = in_loop.emit_guarded_load(has_next, load, (counter, next));
+    let loaded = in_loop.emit_guarded_load(has_next, load, Iteration { counter, index: next });
     let token = in_loop.emit_core(Core::MakeToken {}, Type::Token);
     let in_loop = in_loop.out;
 
@@ -184,9 +209,18 @@ struct PrefetchWriter<'a> {
     loc: Loc,
 }
 
+/// The iteration for which a load is emitted.
+struct Iteration {
+    /// The counter of the loop, which the load's address uses.
+    counter: Value,
+    /// The value that replaces the counter in the address.
+    index: Value,
+}
+
 impl PrefetchWriter<'_> {
     /// Emits a load for the iteration with this index. Yields zeros if the iteration does not exist.
-    fn emit_guarded_load(&mut self, exists: Value, load: &Load, (counter, index): (Value, Value)) -> Value {
+    fn emit_guarded_load(&mut self, exists: Value, load: &Load, iteration: Iteration) -> Value {
+        let Iteration { counter, index } = iteration;
         let ty = self.body.ty(self.body.ops[load.op].results[0]).clone();
         let outer = std::mem::take(&mut self.out);
         let [then, otherwise] = [(); 2].map(|()| self.body.new_region());

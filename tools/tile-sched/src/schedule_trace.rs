@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Number of iterations in the trace, enough for the overlap to reach its steady state.
 const TRACED_ITERATIONS: i64 = 6;
 
-/// Returns the trace of a file that has completed phase analysis or alloc.
+/// Returns the trace of a file whose loops are scheduled and not written out yet.
 pub fn trace(file: &File<Module>) -> Result<String> {
     let machine = Machine::of(file.envelope.target()?);
     let mut events = Vec::new();

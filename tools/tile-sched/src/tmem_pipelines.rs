@@ -21,6 +21,7 @@ use crate::{single_role_pipelines, tma_pipelines};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use base::{Block, Body, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::MiddleOp;
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::Binary;
@@ -123,10 +124,7 @@ pub(crate) fn tma_store_buffers(function: &Function) -> BTreeSet<Buffer> {
 pub(crate) fn recomputed_accumulators(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (ops, blocks) = (body.walk(function.region), body.op_blocks());
-    let loop_region = |op: &OpId| match body.ops[*op].kind.core() {
-        Some(Core::For { body: region, .. }) => Some(*region),
-        _ => None,
-    };
+    let loop_region = |op: &OpId| body.ops[*op].kind.core().and_then(Core::for_body);
     let loops: Vec<Region> = ops.iter().filter_map(loop_region).collect();
     let accesses = |op: OpId, buffer: Buffer| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer);
     let is_recomputed = |buffer: Buffer| {
@@ -484,13 +482,9 @@ impl TmemPipelinePass<'_> {
         if inner.is_empty() && self.frames.iter().all(|frame| frame.forwarded_buffers.is_empty()) {
             return;
         }
-        let regions = match self.body.ops[op].kind.core() {
-            Some(Core::If { then, otherwise, .. }) => vec![*then, *otherwise],
-            Some(Core::For { body, .. } | Core::Loop { body, .. }) => vec![*body],
-            _ => return,
-        };
-        let is_loop = regions.len() == 1;
-        if let Op::Core(tileas::Op::Core(Core::For { init, .. } | Core::Loop { init, .. })) = &mut self.body.ops[op].kind {
+        let Some(core) = self.body.ops[op].kind.core().filter(|core| core.is_structured()) else { return };
+        let (is_loop, regions) = (core.is_loop(), self.body.ops[op].kind.regions());
+        if let Some(init) = self.body.ops[op].kind.core_mut().and_then(Core::init_mut) {
             init.extend(inner.iter().flat_map(|buffer| phases[buffer].values()));
         }
         for region in regions {

@@ -110,7 +110,7 @@ impl TokenOrdering {
     /// they are recorded.
     pub(crate) fn enter_regions(&mut self, function: &Function, op: OpId) {
         let body = &function.body;
-        if !matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
+        if !body.ops[op].kind.core().is_some_and(Core::is_loop) {
             return;
         }
         self.distances.insert(op, Rc::new(IterationDistance::of(function, op)));

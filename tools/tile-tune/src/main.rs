@@ -125,7 +125,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         step_seconds: options.step_time,
     };
     common::write_file(Some(&evaluator.kernel), &input.bytes)?;
-    let identity = records::Identity::new(&input.bytes, &launch.bytes, (target, options.gpu.as_deref()), &options.fixed);
+    let identity = records::Identity::new(&input.bytes, &launch.bytes, target, options.gpu.as_deref(), &options.fixed);
     let records = Records::open(options.results.as_deref(), &identity)?;
     let jobs = options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let mut search = Search {

@@ -29,7 +29,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn new(kernel: &[u8], launch: &[u8], (target, gpu): (Target, Option<&str>), fixed: &[String]) -> Identity {
+    pub(crate) fn new(kernel: &[u8], launch: &[u8], target: Target, gpu: Option<&str>, fixed: &[String]) -> Identity {
         let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex()[..16].to_string();
         Identity {
             version: env!("CARGO_PKG_VERSION").into(),

@@ -73,7 +73,8 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
             compiled
         }
     };
-    let text = tuning_text.to_string() + &cache_message + &compiled.text + &validate::validate_if_requested(parsed, &plan, &source)?;
+    let text =
+        tuning_text.to_string() + &cache_message + &compiled.text + &validate::validate_if_requested(parsed, &plan, &source)?;
     let header = requested_header(parsed, &compiled.output, &symbol);
     let output_bytes = output_bytes(parsed, &plan, compiled.output, &symbol)?;
     // Write the depfile first. If only the output were written, a build tool would later miss changed dependencies.

@@ -75,6 +75,7 @@ pub trait MiddleType: PartialEq + TypeText {
 pub trait MiddleOp: Operation {
     /// The core op; `None` for an op that only some formats have.
     fn core(&self) -> Option<&Core>;
+    fn core_mut(&mut self) -> Option<&mut Core>;
     /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     fn is_pure(&self) -> bool;
     /// The operands and the body of a reduction or scan; `None` for other ops.

@@ -96,7 +96,7 @@ fn collect_enclosing_loops(
         if kind.effects().global.is_some() {
             loops_of_access.insert(op, enclosing.clone());
         }
-        let is_loop = matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+        let is_loop = kind.core().is_some_and(Core::is_loop);
         enclosing.extend(is_loop.then_some(op));
         kind.regions().into_iter().for_each(|region| collect_enclosing_loops(function, region, enclosing, loops_of_access));
         enclosing.truncate(enclosing.len() - usize::from(is_loop));

@@ -30,11 +30,13 @@ mod scalars;
 mod symbols;
 
 use crate::Op;
-use crate::module::{Function, LoopSchedule, Module, Phase};
+use crate::module::{Function, LoopSchedule, Module};
+use crate::phase::Phase;
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Arena, Block, Envelope, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::{LoopBounds, LoopOp};
 use core_dialect::tile::Dense;
 use event_trace::{Conditions, Program};
 use global_order::GlobalOrder;
@@ -67,9 +69,10 @@ pub fn first_hazard(function: &Function, layouts: &Arena<LayoutId, Layout>) -> O
     })
 }
 
-/// Checks every function of a file from phase alloc on. Before that phase no op can cause a hazard.
+/// Checks every function of a file with placements whose loops are not written out yet, and of a complete file. Before phase
+/// `alloc` no op can cause a hazard; the phases between lack synchronisation that later passes add.
 pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
-    if phase < Phase::Alloc {
+    if !phase.has_placements() || phase.has_pipelined_loops() && !phase.is_complete() {
         return Ok(());
     }
     module.functions.iter().try_for_each(|function| {
@@ -80,9 +83,9 @@ pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -
             let diagnostic = Diagnostic::invalid(code, message).at_loc(&envelope.debug, loc);
             if diagnostic.place.is_some() { diagnostic.note(format!("in {entity}")) } else { diagnostic.at(Place::Entity(entity)) }
         };
-        let prefetched = if phase == Phase::Alloc { prefetched_buffers(function, &own_schedules) } else { Ok(BTreeMap::new()) };
+        let prefetched = if phase.is_complete() { Ok(BTreeMap::new()) } else { prefetched_buffers(function, &own_schedules) };
         let prefetched = prefetched.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
-        check_function(function, &module.layouts, &own_schedules, &prefetched, phase == Phase::Materialize).map_err(
+        check_function(function, &module.layouts, &own_schedules, &prefetched, phase.is_complete()).map_err(
             |(fault, trip_count)| match fault {
                 Fault::Broken { op, message } => {
                     let kind = function.body.ops[op].kind.mnemonic();
@@ -209,7 +212,7 @@ fn leaves_a_loop(function: &Function, region: Region) -> bool {
         let kind = &body.ops[*op].kind;
         match kind.core() {
             Some(Core::Continue { .. } | Core::Break { .. } | Core::Return {}) => true,
-            Some(Core::If { then, otherwise, .. }) => [then, otherwise].into_iter().any(|inner| leaves_a_loop(function, *inner)),
+            Some(core) if core.is_if() => kind.regions().into_iter().any(|inner| leaves_a_loop(function, inner)),
             _ => false,
         }
     })
@@ -286,19 +289,21 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bound
         for &op in &body.blocks[body.block_of(region)].ops {
             let kind = &body.ops[op].kind;
             let mut inner_depth = depth;
-            if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core() {
-                let has_steps = has_pipeline_steps(function, *region);
+            if let Some(LoopOp { bounds: Some(LoopBounds { lower, upper, step, unsigned }), body: region, .. }) =
+                kind.core().and_then(Core::as_loop)
+            {
+                let has_steps = has_pipeline_steps(function, region);
                 inner_depth += usize::from(has_steps);
-                let lower = main_loops.get(&op).map_or(*lower, |main_loop| lower_of(function, *main_loop));
-                let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
+                let lower = main_loops.get(&op).map_or(lower, |main_loop| lower_of(function, *main_loop));
+                let bounds = Bounds::of(function, [lower, upper, step], unsigned);
                 let is_main_loop = main_loops.values().any(|main_loop| *main_loop == op);
                 // Loops that end copy groups are included, because waits depend on the number of groups. If a warp role only
                 // computes in a loop, code after the loop may still rely on an iteration. All other loops are executed as if they
                 // might not run.
-                let is_compute_only = !precedes_roles(*upper) && bounds.upper.1.is_none() && only_computes(function, *region);
+                let is_compute_only = !precedes_roles(upper) && bounds.upper.1.is_none() && only_computes(function, region);
                 if (has_steps || is_compute_only || is_pipelined(function, op)) && !is_main_loop && !bounds.is_short() {
                     let key =
-                        if precedes_roles(*upper) { TripCountKey::UpperBound(*upper) } else { TripCountKey::NestingDepth(depth) };
+                        if precedes_roles(upper) { TripCountKey::UpperBound(upper) } else { TripCountKey::NestingDepth(depth) };
                     loops.entry(key).or_default().push(bounds);
                 }
             }
@@ -366,7 +371,7 @@ impl Bounds {
 /// Returns whether the iterations of a loop end groups of copies.
 fn is_pipelined(function: &Function, op: OpId) -> bool {
     let body = &function.body;
-    matches!(body.ops[op].kind.core(), Some(Core::For { body: region, .. }) if ends_copies(function, *region))
+    body.ops[op].kind.core().and_then(Core::for_body).is_some_and(|region| ends_copies(function, region))
 }
 
 fn ends_copies(function: &Function, region: Region) -> bool {
@@ -378,13 +383,14 @@ fn ends_copies(function: &Function, region: Region) -> bool {
 /// ends a known number of iterations before the upper bound of the epilogue. A warp role that issues no copies has the second form.
 fn main_loop(function: &Function, op: OpId) -> Option<OpId> {
     let body = &function.body;
-    let Some(Core::For { lower, upper, .. }) = body.ops[op].kind.core() else { return None };
-    let previous_loop = body.defining_op(*lower)?;
-    let Some(Core::For { lower: previous_lower, upper: end, .. }) = body.ops[previous_loop].kind.core() else { return None };
+    let bounds_of = |op: OpId| body.ops[op].kind.core().and_then(Core::loop_bounds);
+    let LoopBounds { lower, upper, .. } = bounds_of(op)?;
+    let previous_loop = body.defining_op(lower)?;
+    let LoopBounds { lower: previous_lower, upper: end, .. } = bounds_of(previous_loop)?;
     let defining_core = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
-    let ends_before = match defining_core(*end) {
-        Some(Core::Select { yes, no, .. }) if no == previous_lower => {
-            matches!(defining_core(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
+    let ends_before = match defining_core(end) {
+        Some(Core::Select { yes, no, .. }) if *no == previous_lower => {
+            matches!(defining_core(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if *lhs == upper)
         }
         _ => false,
     };
@@ -398,10 +404,7 @@ fn main_loops(function: &Function) -> BTreeMap<OpId, OpId> {
 }
 
 fn lower_of(function: &Function, op: OpId) -> Value {
-    match function.body.ops[op].kind.core() {
-        Some(Core::For { lower, .. }) => *lower,
-        _ => unreachable!("only `for` loops have parts"),
-    }
+    function.body.ops[op].kind.core().and_then(Core::loop_bounds).expect("only `for` loops have parts").lower
 }
 
 /// The bounds of pipelined loops, without loops of few constant iterations. A main loop and its epilogue loop count as one loop.
@@ -409,9 +412,10 @@ fn lower_of(function: &Function, op: OpId) -> Value {
 fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     let body = &function.body;
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
-    let bounds = |op: OpId| match body.ops[op].kind.core() {
-        Some(Core::For { lower, upper, step, unsigned, .. }) => ([*lower, *upper, *step], *unsigned),
-        _ => unreachable!("only `for` loops are pipelined"),
+    let bounds = |op: OpId| {
+        let LoopBounds { lower, upper, step, unsigned } =
+            body.ops[op].kind.core().and_then(Core::loop_bounds).expect("only `for` loops are pipelined");
+        ([lower, upper, step], unsigned)
     };
     let main_loops = main_loops(function);
     let has_epilogue: BTreeSet<OpId> = main_loops.values().copied().collect();
@@ -432,7 +436,7 @@ fn prefetched_buffers(
     schedules: &[&LoopSchedule],
 ) -> std::result::Result<BTreeMap<OpId, BTreeSet<Buffer>>, String> {
     let body = &function.body;
-    let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. }));
+    let is_loop = |op: &OpId| body.ops[*op].kind.core().is_some_and(Core::is_for);
     let loops: Vec<OpId> = body.walk(function.region).into_iter().filter(is_loop).collect();
     let mut buffers_of_loops = BTreeMap::new();
     for schedule in schedules {

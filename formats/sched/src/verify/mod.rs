@@ -5,7 +5,7 @@
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on, every buffer has an aligned place in the function's memory, and the target has this memory |
-//! | SC007 | only phase materialize has synchronisation, for existing threads and roles; accesses to staged buffers name a stage |
+//! | SC007 | there is no synchronisation before phase `pipeline-loops`; accesses to staged buffers name a stage |
 //! | SC008 | a schedule is of an existing loop, names each of its ops once, and has no more stages than a staged buffer can have |
 //! | SC009 | warp roles divide the warps of the CTA and their registers; each has a body at the end of the function |
 //! | SC010 | pipelines have stages, barriers and buffers of their own, and existing warp roles |
@@ -17,7 +17,8 @@
 
 mod warp_roles;
 
-use crate::module::{Function, LoopSchedule, Module, Phase, TensorMemory};
+use crate::module::{Function, LoopSchedule, Module, TensorMemory};
+use crate::phase::Phase;
 use crate::{FunctionAttrs, Op, PipelineInfo, WarpRole};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{OpNode, Operation};
@@ -47,7 +48,7 @@ pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Ph
     functions.iter().try_for_each(|function| {
         let refuse =
             |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
-        if phase >= Phase::Alloc {
+        if phase.has_placements() {
             check_placements(&function.attrs, target)
                 .and_then(|()| crate::clc_responses::check_no_overlap(function))
                 .map_err(|message| refuse("SC006", message))?;
@@ -63,7 +64,7 @@ pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Ph
             let func = format!("func {}", function.name);
             if refused.place.is_some() { refused.note(format!("in {func}")) } else { refused.at(Place::Entity(func)) }
         })?;
-        if phase == Phase::Materialize {
+        if phase.is_complete() {
             let order_rules =
                 crate::heap_and_print_rules::check_order(function).and_then(|()| crate::tma_store_order::check_waits(function));
             order_rules.map_err(|(loc, message)| {
@@ -79,7 +80,8 @@ pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Ph
     Ok(phase)
 }
 
-/// Checks the table of a schedule. In phase materialize the loop no longer exists, so only the entries are checked.
+/// Checks the table of a schedule. From phase `pipeline-loops` on the loop no longer exists, so only the entries are
+/// checked.
 fn check_schedule(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     let rule = || -> Rule {
         let function = module.functions.iter().find(|function| function.name == schedule.function);
@@ -92,7 +94,7 @@ fn check_schedule(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Res
             let interval = schedule.interval;
             require(entry.cycle < interval, || format!("op {op} starts in cycle {} of {interval}", entry.cycle))?;
         }
-        if phase == Phase::Materialize {
+        if phase.has_pipelined_loops() {
             return Ok(());
         }
         let block = crate::loop_body(function, schedule.index).ok_or("there is no such loop")?;
@@ -114,7 +116,7 @@ fn check_per_k_step_loads(
     let per_k_step = |op: &OpNode<Op>| matches!(op.kind, Op::Core(tileas::Op::SharedLoad { per_k_step: true, .. }));
     for (id, op) in body.ops.iter().filter(|(_, op)| per_k_step(op)) {
         let refuse = |message: String| (op.loc, format!("shared_load: {message}"));
-        if phase != Phase::Materialize {
+        if phase < Phase::LazyFragments {
             return Err(refuse(format!("there are no per-K-step loads in phase {}", phase.name())));
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
@@ -133,23 +135,26 @@ fn check_marked_ops(
     use tileas::Op as Program;
     let blocks = function.body.op_blocks();
     for (id, op) in function.body.ops.iter() {
-        let rule = match &op.kind {
+        let (marking_phase, rule) = match &op.kind {
             Op::Core(Program::SharedLoad { prefetch_next: true, .. }) => {
                 let rule =
                     blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::check_prefetched_loads(function, block));
-                rule.map_err(|why| format!("it cannot be prefetched: {why}"))
+                (Phase::PrefetchFragments, rule.map_err(|why| format!("it cannot be prefetched: {why}")))
             }
-            Op::Pairs { .. } => crate::packed_ops::check_packed_op(function, layouts, op, target),
+            Op::Pairs { .. } => (Phase::PackedArithmetic, crate::packed_ops::check_packed_op(function, layouts, op, target)),
             Op::Core(
                 Program::LoadView { versioned: true, .. }
                 | Program::StoreView { versioned: true, .. }
                 | Program::ReduceView { versioned: true, .. }
                 | Program::CopyView { versioned: true, .. },
-            ) => crate::versioned_accesses::check_versioned_access(function, op)
-                .map_err(|why| format!("versioned: it cannot have a version without bounds checks: {why}")),
+            ) => {
+                let rule = crate::versioned_accesses::check_versioned_access(function, op);
+                let rule = rule.map_err(|why| format!("versioned: it cannot have a version without bounds checks: {why}"));
+                (Phase::VersionedAccesses, rule)
+            }
             _ => continue,
         };
-        let in_phase = require(phase == Phase::Materialize, || {
+        let in_phase = require(phase >= marking_phase, || {
             format!("there are no packed, versioned or prefetched ops in phase {}", phase.name())
         });
         rule.and(in_phase).map_err(|why| (op.loc, format!("{}: {why}", op.kind.mnemonic())))?;
@@ -250,23 +255,27 @@ fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Optio
     };
     op_rule?;
     require(op.results.is_empty(), || "it has no results".into())?;
-    require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
+    require(phase.has_pipelined_loops(), || format!("there is no synchronisation in phase {}", phase.name()))
 }
 
 /// Checks properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and an MMA in flight.
 fn check_program_op_in_phase(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
     let in_flight = effects.completes == Completes::WithMmaGroup;
-    require(!in_flight || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
+    require(!in_flight || phase.has_pipelined_loops(), || format!("no MMA is in flight in phase {}", phase.name()))?;
     for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {
         // In phase alloc, a buffer may already have several stages although no access names one.
-        let staged_buffer = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;
+        let staged_buffer = phase.has_pipelined_loops() && function.attrs.placements[*buffer].depth > 1;
         match stage {
-            Some(_) if phase != Phase::Materialize => return Err(format!("no access names a stage in phase {}", phase.name())),
+            Some(_) if !phase.has_pipelined_loops() => return Err(format!("no access names a stage in phase {}", phase.name())),
             Some(stage) => {
                 let is_number = *function.body.ty(*stage) == Type::Scalar(Elem::Scalar(Scalar::I32));
                 require(staged_buffer && is_number, || format!("{stage} is not the number of a stage of {buffer}"))?;
             }
-            None => require(!staged_buffer, || format!("{buffer} has several stages, and the op does not name one"))?,
+            None => {
+                // Pass `tmem-pipelines` adds the stages of the buffers that TMA stores read.
+                let may_lack_stage = !staged_buffer || phase < Phase::TmemPipelines;
+                require(may_lack_stage, || format!("{buffer} has several stages, and the op does not name one"))?;
+            }
         }
         let earlier_accesses = effects.buffers[..i].iter().filter(|other| other.buffer == *buffer);
         let names_one_stage = earlier_accesses.into_iter().all(|other| other.stage == *stage);

@@ -2,7 +2,8 @@
 
 use super::{NAMED_BARRIERS, require};
 use crate::Op;
-use crate::module::{Drain, Fill, Function, FunctionAttrs, Phase, PipelineInfo, WarpRole, WarpRoleInfo};
+use crate::module::{Drain, Fill, Function, FunctionAttrs, PipelineInfo, WarpRole, WarpRoleInfo};
+use crate::phase::Phase;
 use base::ir::Op as OpId;
 use base::{Loc, Target, Value};
 use core_dialect::core_ops::{Core, Effect};
@@ -45,8 +46,11 @@ pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
 /// Checks the table of warp roles: names, warps and registers.
 pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> Rule {
     let FunctionAttrs { warp_roles, pipelines, program, .. } = &function.attrs;
-    let is_allowed = phase == Phase::Materialize || warp_roles.is_empty() && pipelines.is_empty();
-    require(is_allowed, || format!("there are no warp roles and no pipelines in phase {}", phase.name()))?;
+    let has_roles_too_early = phase < Phase::WarpRoles && !warp_roles.is_empty();
+    let has_pipelines_too_early = !phase.has_pipelined_loops() && !pipelines.is_empty();
+    require(!has_roles_too_early && !has_pipelines_too_early, || {
+        format!("there are no warp roles and no pipelines in phase {}", phase.name())
+    })?;
     require((warp_roles.len() as u32) < NAMED_BARRIERS, || {
         format!("each warp role has a barrier, and there are {NAMED_BARRIERS} with the CTA's")
     })?;

@@ -17,7 +17,10 @@ use crate::{Function, Op, Type};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::destinations_of_terminator;
+use core_dialect::rules::MiddleOp;
 use core_dialect::rules::OpParents;
+use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::{Elem, Shape};
 use transfer::Operand;
 
@@ -201,28 +204,22 @@ impl FactAnalysis<'_> {
         let function = self.function;
         let node = &function.body.ops[op];
         let args = |region| &function.body.blocks[function.body.block_of(region)].args[..];
-        let target = self.nesting.target[op.0 as usize].map(|target| &function.body.ops[target]);
+        let target = self.nesting.target[op.0 as usize];
         match &node.kind {
-            Op::Core(Core::For { lower, upper, step, init, body, unsigned }) => {
-                self.set_loop_index(args(*body)[0], *lower, *upper, *step, *unsigned);
-                self.merge_forwarded(init, &args(*body)[1..]);
-                self.merge_forwarded(init, &node.results);
-            }
-            Op::Core(Core::Loop { init, body }) => self.merge_forwarded(init, args(*body)),
-            Op::Core(Core::If { .. }) => {}
-            Op::Core(Core::Continue { values }) => match target.map(|target| (target, &target.kind)) {
-                Some((target, Op::Core(Core::For { body, .. }))) => {
-                    self.merge_forwarded(values, &args(*body)[1..]);
-                    self.merge_forwarded(values, &target.results);
+            Op::Core(core) if core.is_structured() => {
+                if let Some(loop_op) = core.as_loop() {
+                    if let Some(LoopBounds { lower, upper, step, unsigned }) = loop_op.bounds {
+                        self.set_loop_index(args(loop_op.body)[0], lower, upper, step, unsigned);
+                    }
+                    loop_op.destinations(&function.body, op).into_iter().for_each(|to| self.merge_forwarded(loop_op.init, to));
                 }
-                Some((_, Op::Core(Core::Loop { body, .. }))) => self.merge_forwarded(values, args(*body)),
-                _ => {}
-            },
-            Op::Core(Core::Break { values }) => target.into_iter().for_each(|target| self.merge_forwarded(values, &target.results)),
-            // The values yielded by a reduction's body imply no facts about its results.
-            Op::Core(Core::Yield { values }) => {
-                if let Some(target) = target.filter(|target| matches!(target.kind, Op::Core(Core::If { .. }))) {
-                    self.merge_forwarded(values, &target.results);
+            }
+            Op::Core(core @ (Core::Continue { values } | Core::Break { values } | Core::Yield { values })) => {
+                // The values yielded by a reduction's body imply no facts about its results.
+                let is_structured = |target: &OpId| function.body.ops[*target].kind.core().is_some_and(Core::is_structured);
+                if let Some(target) = target.filter(is_structured) {
+                    let destinations = destinations_of_terminator(&function.body, target, core);
+                    destinations.into_iter().for_each(|to| self.merge_forwarded(values, to));
                 }
             }
             Op::Reduce { body, .. } | Op::Scan { body, .. } => {
@@ -248,12 +245,8 @@ impl FactAnalysis<'_> {
     /// Drops all facts about the results and carried values of a branch or loop.
     fn drop_facts(&mut self, op: OpId) {
         let function = self.function;
-        let carried = match &function.body.ops[op].kind {
-            Op::Core(Core::For { body, .. }) => &function.body.blocks[function.body.block_of(*body)].args[1..],
-            Op::Core(Core::Loop { body, .. }) => &function.body.blocks[function.body.block_of(*body)].args[..],
-            Op::Core(Core::If { .. }) => &[],
-            _ => return,
-        };
+        let Some(core) = function.body.ops[op].kind.core().filter(|core| core.is_structured()) else { return };
+        let carried = core.as_loop().map(|loop_op| loop_op.carried_args(&function.body)).unwrap_or_default();
         carried.iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
         self.drop_results(op);
     }

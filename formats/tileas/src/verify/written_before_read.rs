@@ -404,8 +404,8 @@ impl<'a> Walk<'a> {
     /// is `from`. Otherwise empty.
     fn written_before_later_iterations(&self, counter: Value, from: Value) -> BufferSet {
         let Some(op) = self.counters.get(&counter) else { return 0 };
-        let Some(Core::For { lower, .. }) = self.body.ops[*op].kind.core() else { return 0 };
-        if self.bound(*lower) != self.bound(from) {
+        let Some(bounds) = self.body.ops[*op].kind.core().and_then(Core::loop_bounds) else { return 0 };
+        if self.bound(bounds.lower) != self.bound(from) {
             return 0;
         }
         self.assumed.get(op).map_or(self.assumed_elsewhere, |iteration| iteration.written)

@@ -5,6 +5,7 @@ use super::{TileAsOp, Type, Value};
 use base::ir::{Block, Def, Op as OpId};
 use base::{Body, Region};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::Dense;
 use numerics::arith::{Compare, Predicate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,8 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
             if let (Some(Core::Break { values }), Some(enclosing_loop)) = (kind, loop_of.get(&op)) {
                 zero_init.breaks.entry(*enclosing_loop).or_default().push(values);
             }
-            let enclosing_loop = if matches!(kind, Some(Core::Loop { .. })) { Some(op) } else { loop_of.get(&op).copied() };
+            let enclosing_loop =
+                if kind.is_some_and(|core| core.is_loop() && !core.is_for()) { Some(op) } else { loop_of.get(&op).copied() };
             for block in body.ops[op].kind.regions().into_iter().flat_map(|region| &body.regions[region].blocks) {
                 zero_init.parents.insert(*block, op);
                 loop_of.extend(
@@ -62,11 +64,8 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
         match body.values[value].def {
             Def::Argument { block, index } => {
                 let index = index as usize;
-                match self.core(*self.parents.get(&block)?)? {
-                    Core::For { init, .. } => Some(vec![*init.get(index.checked_sub(1)?)?]),
-                    Core::Loop { init, .. } => Some(vec![*init.get(index)?]),
-                    _ => None,
-                }
+                let loop_op = self.core(*self.parents.get(&block)?)?.as_loop()?;
+                Some(vec![*loop_op.init.get(index.checked_sub(loop_op.counter_args())?)?])
             }
             Def::Result { op, index } => {
                 let index = index as usize;
@@ -77,15 +76,15 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
                     }
                     Core::Select { yes, no, .. } => Some(vec![*yes, *no]),
                     Core::Assume { value, .. } => Some(vec![*value]),
-                    Core::If { then, otherwise, .. } => {
-                        Some([then, otherwise].map(|region| self.yielded_value(*region, index)).into_iter().flatten().collect())
-                    }
-                    Core::For { init, .. } => Some(vec![*init.get(index)?]),
-                    Core::Loop { .. } => {
+                    core if core.is_for() => Some(vec![*core.as_loop()?.init.get(index)?]),
+                    core if core.is_loop() => {
                         let break_values = self.breaks.get(&op).into_iter().flatten();
                         Some(break_values.filter_map(|values| values.get(index)).copied().collect())
                     }
-                    _ => None,
+                    core => {
+                        let regions = core.as_if()?.regions();
+                        Some(regions.map(|region| self.yielded_value(region, index)).into_iter().flatten().collect())
+                    }
                 }
             }
         }
@@ -100,8 +99,9 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
     /// Returns whether `counter` is the index of a `for` whose lower bound is `number`.
     fn is_loop_index_from(&self, counter: Value, number: Value) -> bool {
         let Def::Argument { block, index: 0 } = self.body.values[counter].def else { return false };
-        let Some(Core::For { lower, .. }) = self.parents.get(&block).and_then(|op| self.core(*op)) else { return false };
-        *lower == number || self.constant(*lower).is_some_and(|lower| self.constant(number) == Some(lower))
+        let bounds = self.parents.get(&block).and_then(|op| self.core(*op)).and_then(Core::loop_bounds);
+        let Some(LoopBounds { lower, .. }) = bounds else { return false };
+        lower == number || self.constant(lower).is_some_and(|lower| self.constant(number) == Some(lower))
     }
 
     fn constant(&self, value: Value) -> Option<u64> {

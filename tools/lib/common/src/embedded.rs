@@ -77,7 +77,7 @@ pub fn run_embedded<E: Args + Send + 'static>(
         Err(error) => return failed(&Diagnostic::usage("CLI008", error.to_string().trim_end())),
     };
     let streams = Streams { input, output: Vec::new(), stderr: RefCell::default(), control };
-    let work = move || run_on_this_thread(about, (line.common, line.output), streams, &line.extra, run);
+    let work = move || run_on_this_thread(about, line.common, line.output, streams, &line.extra, run);
     let spawned = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work);
     match spawned.map(|thread| thread.join()) {
         Ok(Ok(ended)) => ended,
@@ -88,7 +88,8 @@ pub fn run_embedded<E: Args + Send + 'static>(
 
 fn run_on_this_thread<E>(
     about: &'static About,
-    (common, output): (CommonOptions, OutputOptions),
+    common: CommonOptions,
+    output: OutputOptions,
     streams: Streams,
     extra: &E,
     run: fn(&mut Session, &E) -> diag::Result<()>,

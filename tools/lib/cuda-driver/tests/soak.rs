@@ -65,11 +65,11 @@ const INCREMENT: &CStr = c"
 /// The kernel of `tests/run/vadd`: the sum of two arrays, in tiles of 256 elements.
 const VADD: &CStr = c"vadd_Kt1_A1f32_1i4t1_p16_A1f32_1i4t1_p16_A1f32_1i4t1_p16_I256";
 
-const ROUNDS: usize = 1000;
-/// Launches of a round: pairs of `increment` and `vadd`, and one graph with two `increment`.
+const ITERATIONS: usize = 1000;
+/// Launches of an iteration: pairs of `increment` and `vadd`, and one graph with two `increment`.
 const PAIRS: usize = 49;
 const LAUNCHES: usize = 2 * PAIRS + 2;
-/// Rounds before the first measurement: caches and the memory of threads reach their final size.
+/// Iterations before the first measurement: caches and the memory of threads reach their final size.
 const WARM_UP: usize = 100;
 /// Growth in bytes that the allocator of the C library may cause. A leak of 24 bytes per launch exceeds this limit.
 const ALLOWED_GROWTH: usize = 2 << 20;
@@ -111,7 +111,7 @@ fn run_round(vadd_module: &[u8]) {
     let (stream, event) = unsafe { (created(|stream| cuStreamCreate(stream, 1)), created(|event| cuEventCreate(event, 0))) };
     let mut arrays = [0u64; 3];
     arrays.iter_mut().for_each(|array| call!(cuMemAlloc_v2(array, 1024)));
-    let (mut counter, values, mut sums) = ([0u32; 256], [1.5f32; 256], [0f32; 256]);
+    let (mut counter, values, mut totals) = ([0u32; 256], [1.5f32; 256], [0f32; 256]);
     call!(cuMemcpyHtoD_v2(arrays[1], values.as_ptr().cast(), 1024));
     let (length, stride) = (256i32, 1i32);
     let mut params: Vec<*const c_void> = Vec::new();
@@ -131,8 +131,8 @@ fn run_round(vadd_module: &[u8]) {
     call!(cuGraphInstantiateWithFlags(&mut exec, graph, 0));
     call!(cuGraphLaunch(exec, stream));
     call!(cuMemcpyDtoH_v2(counter.as_mut_ptr().cast(), arrays[0], 1024));
-    call!(cuMemcpyDtoH_v2(sums.as_mut_ptr().cast(), arrays[2], 1024));
-    assert_eq!((counter[0], sums), (PAIRS as u32 + 2, [3.0; 256]));
+    call!(cuMemcpyDtoH_v2(totals.as_mut_ptr().cast(), arrays[2], 1024));
+    assert_eq!((counter[0], totals), (PAIRS as u32 + 2, [3.0; 256]));
     // SAFETY: plain numbers.
     unsafe {
         assert_eq!(
@@ -151,13 +151,13 @@ fn memory_is_constant_over_100_000_launches() {
     let vadd_module = cubin::program::cpu_module(&[&bytecode]);
     call!(cuInit(0));
     let mut first = 0;
-    for round in 0..ROUNDS {
+    for round in 0..ITERATIONS {
         if round == WARM_UP {
             first = resident_bytes();
         }
         run_round(&vadd_module);
     }
     let last = resident_bytes();
-    println!("{} launches: {first} bytes resident after {}, {last} at the end", ROUNDS * LAUNCHES, WARM_UP * LAUNCHES);
+    println!("{} launches: {first} bytes resident after {}, {last} at the end", ITERATIONS * LAUNCHES, WARM_UP * LAUNCHES);
     assert!(last < first + ALLOWED_GROWTH, "the resident memory grew from {first} to {last} bytes");
 }

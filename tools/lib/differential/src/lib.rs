@@ -32,7 +32,7 @@ pub enum Outcome {
     Unsupported(String),
     /// A stage or executor exceeded its time limit.
     Unfinished(String),
-    /// The results differ from the expected ones, or a stage or executor failed. The text says where.
+    /// The results differ from the expected ones, or a stage or executor failed. The text has the place.
     Wrong(String),
 }
 

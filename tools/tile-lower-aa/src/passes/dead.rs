@@ -9,6 +9,7 @@ use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::MemoryOrdering;
+use core_dialect::rules::MiddleOp;
 use core_dialect::rules::OpParents;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
@@ -97,8 +98,7 @@ impl<'a> Liveness<'a> {
         let target = self.nesting.target[op.0 as usize].map(|target| &self.function.body.ops[target].kind);
         match &self.function.body.ops[op].kind {
             // Values that branches and loops forward are live or dead individually.
-            Op::Core(Core::For { lower, upper, step, .. }) => self.mark_values(&[*lower, *upper, *step]),
-            Op::Core(Core::Loop { .. }) => {}
+            Op::Core(core) if core.is_loop() => self.mark_values(&core.conditions()),
             _ if matches!(target, Some(Op::Core(_))) => {}
             kind => self.mark_values(&kind.operands()),
         }
@@ -123,25 +123,26 @@ impl<'a> Liveness<'a> {
     /// Marks the values that flow into a result of a branch or loop.
     fn mark_result_sources(&mut self, op: OpId, index: usize) {
         let function = self.function;
-        let breaks_only = matches!(function.body.ops[op].kind, Op::Core(Core::Loop { .. }));
-        if let Op::Core(Core::For { init, .. }) = &function.body.ops[op].kind {
-            self.mark_values(&[init[index]]);
+        let Some(core) = function.body.ops[op].kind.core().filter(|core| core.is_structured()) else { return };
+        let loop_op = core.as_loop();
+        if let Some(loop_op) = loop_op.filter(|loop_op| loop_op.bounds.is_some()) {
+            self.mark_values(&[loop_op.init[index]]);
         }
-        if matches!(function.body.ops[op].kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
-            self.mark_forwarded(op, index, |kind| !breaks_only || matches!(kind, Op::Core(Core::Break { .. })));
-        }
+        let breaks_only = loop_op.is_some_and(|loop_op| loop_op.bounds.is_none());
+        self.mark_forwarded(op, index, |kind| !breaks_only || matches!(kind, Op::Core(Core::Break { .. })));
     }
 
     /// Marks the values that flow into a loop-carried value.
     fn mark_argument_sources(&mut self, op: OpId, index: usize) {
         let function = self.function;
-        match &function.body.ops[op].kind {
-            Op::Core(Core::For { .. }) if index > 0 => self.mark_result_sources(op, index - 1),
-            Op::Core(Core::Loop { init, .. }) => {
-                self.mark_values(&[init[index]]);
+        let Some(loop_op) = function.body.ops[op].kind.core().and_then(Core::as_loop) else { return };
+        match loop_op.bounds {
+            Some(_) if index > 0 => self.mark_result_sources(op, index - 1),
+            Some(_) => {}
+            None => {
+                self.mark_values(&[loop_op.init[index]]);
                 self.mark_forwarded(op, index, |kind| matches!(kind, Op::Core(Core::Continue { .. })));
             }
-            _ => {}
         }
     }
 
@@ -173,24 +174,21 @@ fn drop_dead_slots(function: &mut Function, nesting: &OpParents, live_values: &[
         let target_slots = nesting.target[op.0 as usize].and_then(|target| slots_by_op.get(&target));
         let own_slots = slots_by_op.get(&op);
         let body = &mut function.body;
-        match (&mut body.ops[op].kind, own_slots, target_slots) {
-            (Op::Core(Core::Yield { values } | Core::Break { values }), _, Some(live)) => retain_flagged(values, &live.results),
-            (Op::Core(Core::Continue { values }), _, Some(live)) => retain_flagged(values, &live.args),
-            (Op::Core(Core::For { init, body: region, .. }), Some(live), _) => {
-                retain_flagged(init, &live.args);
-                let block = body.regions[*region].blocks[0];
-                let mut args = body.blocks[block].args.split_off(1);
-                retain_flagged(&mut args, &live.args);
-                body.blocks[block].args.extend(args);
-            }
-            (Op::Core(Core::Loop { init, body: region }), Some(live), _) => {
-                retain_flagged(init, &live.args);
-                let block = body.regions[*region].blocks[0];
-                retain_flagged(&mut body.blocks[block].args, &live.args);
-            }
+        match (&mut body.ops[op].kind, target_slots) {
+            (Op::Core(Core::Yield { values } | Core::Break { values }), Some(live)) => retain_flagged(values, &live.results),
+            (Op::Core(Core::Continue { values }), Some(live)) => retain_flagged(values, &live.args),
             _ => {}
         }
         if let Some(live) = own_slots {
+            let loop_op = body.ops[op].kind.core().and_then(Core::as_loop);
+            if let Some((block, counter_args)) = loop_op.map(|loop_op| (loop_op.block(body), loop_op.counter_args())) {
+                let mut args = body.blocks[block].args.split_off(counter_args);
+                retain_flagged(&mut args, &live.args);
+                body.blocks[block].args.extend(args);
+            }
+            if let Some(init) = body.ops[op].kind.core_mut().and_then(Core::init_mut) {
+                retain_flagged(init, &live.args);
+            }
             let mut results = body.ops[op].results.to_vec();
             retain_flagged(&mut results, &live.results);
             body.ops[op].results = results.into_iter().collect();
@@ -204,18 +202,14 @@ fn live_slots(function: &Function, op: OpId, live_values: &[bool]) -> Option<Liv
     let body = &function.body;
     let flags_of = |values: &[Value]| -> Vec<bool> { values.iter().map(|value| live_values[value.0 as usize]).collect() };
     let results = flags_of(&body.ops[op].results);
-    match &body.ops[op].kind {
-        Op::Core(Core::If { .. }) => Some(LiveSlots { args: Vec::new(), results }),
-        Op::Core(Core::For { body: region, .. }) => {
-            let args = flags_of(&body.blocks[body.block_of(*region)].args[1..]);
-            let live: Vec<bool> = args.iter().zip(&results).map(|(arg, result)| *arg || *result).collect();
-            Some(LiveSlots { args: live.clone(), results: live })
-        }
-        Op::Core(Core::Loop { body: region, .. }) => {
-            Some(LiveSlots { args: flags_of(&body.blocks[body.block_of(*region)].args), results })
-        }
-        _ => None,
+    let core = body.ops[op].kind.core().filter(|core| core.is_structured())?;
+    let args = core.as_loop().map(|loop_op| flags_of(loop_op.carried_args(body))).unwrap_or_default();
+    if core.is_for() {
+        // The results of a `for` are its loop-carried values.
+        let live: Vec<bool> = args.iter().zip(&results).map(|(arg, result)| *arg || *result).collect();
+        return Some(LiveSlots { args: live.clone(), results: live });
     }
+    Some(LiveSlots { args, results })
 }
 
 /// Keeps the values whose flag is set.

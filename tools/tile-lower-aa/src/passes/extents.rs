@@ -7,6 +7,7 @@ use super::edit::Edit;
 use base::Value;
 use base::ir::Op as OpId;
 use core_dialect::core_ops::Core;
+use core_dialect::rules::MiddleOp;
 use core_dialect::tile::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
@@ -167,13 +168,9 @@ fn continue_receivers(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let mut receivers = BTreeMap::new();
     // The walk visits an outer loop before its inner loops, so an inner loop overwrites the entries of its own `continue` ops.
     for op in body.walk(function.region) {
-        let (region, skipped) = match &body.ops[op].kind {
-            Op::Core(Core::For { body, .. }) => (*body, 1),
-            Op::Core(Core::Loop { body, .. }) => (*body, 0),
-            _ => continue,
-        };
-        let arguments = body.blocks[body.block_of(region)].args[skipped..].to_vec();
-        for inner in body.walk(region) {
+        let Some(loop_op) = body.ops[op].kind.core().and_then(Core::as_loop) else { continue };
+        let arguments = loop_op.carried_args(body).to_vec();
+        for inner in body.walk(loop_op.body) {
             if matches!(body.ops[inner].kind, Op::Core(Core::Continue { .. })) {
                 receivers.insert(inner, arguments.clone());
             }
@@ -198,16 +195,12 @@ fn roots_without_mixed(
     for op in body.walk(function.region) {
         let node = &body.ops[op];
         match &node.kind {
-            Op::Core(Core::For { init, body: region, .. }) => {
-                let arguments = &body.blocks[body.block_of(*region)].args[1..];
-                for ((argument, result), init) in arguments.iter().zip(&node.results).zip(init) {
+            Op::Core(core) if core.is_loop() => {
+                let loop_op = core.as_loop().expect("the op is a loop");
+                for (index, (argument, init)) in loop_op.carried_args(body).iter().zip(loop_op.init).enumerate() {
                     let root = roots[init.0 as usize].filter(|_| !mixed_roots.contains(argument));
-                    (roots[argument.0 as usize], roots[result.0 as usize]) = (root, root);
-                }
-            }
-            Op::Core(Core::Loop { init, body: region }) => {
-                for (argument, init) in body.blocks[body.block_of(*region)].args.iter().zip(init) {
-                    roots[argument.0 as usize] = roots[init.0 as usize].filter(|_| !mixed_roots.contains(argument));
+                    let receivers = loop_op.destinations(body, op).into_iter().filter_map(|values| values.get(index));
+                    receivers.for_each(|receiver| roots[receiver.0 as usize] = root);
                 }
             }
             Op::Core(Core::Continue { values }) => {

@@ -7,14 +7,14 @@
 
 use base::ir::{Block, Op as OpId, Operation};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::MiddleOp;
 use numerics::arith::Binary;
 use tileaa::{Function, Op, Type};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let block_of = function.body.op_blocks();
     let order = function.body.walk(function.region);
-    let loops =
-        order.iter().copied().filter(|op| matches!(function.body.ops[*op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
+    let loops = order.iter().copied().filter(|op| function.body.ops[*op].kind.core().is_some_and(Core::is_loop));
     let mut hoisted_count = 0;
     // Inner loops first, so that hoisted ops can leave the outer loops too.
     for op in loops.collect::<Vec<_>>().into_iter().rev() {

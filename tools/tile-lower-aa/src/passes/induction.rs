@@ -96,8 +96,8 @@ fn operands_of_only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>
             match &body.ops[op].kind {
                 Op::Core(Core::Continue { values }) if inner == block => continue_operands = Some(values.clone()),
                 Op::Core(Core::Continue { .. }) => return None,
-                Op::Core(Core::If { then, otherwise, .. }) => {
-                    blocks.extend([*then, *otherwise].map(|region| body.block_of(region)))
+                Op::Core(core) if core.is_if() => {
+                    blocks.extend(body.ops[op].kind.regions().into_iter().map(|region| body.block_of(region)))
                 }
                 _ => {}
             }

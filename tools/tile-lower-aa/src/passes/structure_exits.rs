@@ -18,6 +18,7 @@
 use base::ir::{Block, Def, Op as OpId, Operation, ValueNode};
 use core_dialect::core_ops::Core;
 use core_dialect::region_nesting::RegionNesting;
+use core_dialect::rules::MiddleOp;
 use tileaa::{Function, Op};
 
 pub(super) fn run(function: &mut Function) -> usize {
@@ -58,10 +59,8 @@ fn ends_in_yield(function: &Function, block: Block) -> bool {
 
 /// The blocks of both paths of an `if`.
 fn condition_paths(function: &Function, op: OpId) -> Option<[Block; 2]> {
-    match &function.body.ops[op].kind {
-        Op::Core(Core::If { then, otherwise, .. }) => Some([*then, *otherwise].map(|region| function.body.block_of(region))),
-        _ => None,
-    }
+    let branch = function.body.ops[op].kind.core().and_then(Core::as_if)?;
+    Some(branch.regions().map(|region| function.body.block_of(region)))
 }
 
 /// A block, and the position of an `if` in it. One path of the `if` ends in the same kind of exit as the block, the other in
@@ -116,12 +115,10 @@ fn move_following_ops(function: &mut Function, block: Block, at: usize) {
 fn single_iteration_loop(function: &Function) -> Option<OpId> {
     let body = &function.body;
     let nesting = RegionNesting::of(body, function.region);
-    body.walk(function.region).into_iter().find(|op| match &body.ops[*op].kind {
-        Op::Core(Core::Loop { body: inner, .. }) => {
-            let block = body.block_of(*inner);
-            block_exit(function, block) == Some(Exit::Breaks) && nesting.terminators(*op).len() == 1
-        }
-        _ => false,
+    body.walk(function.region).into_iter().find(|op| {
+        let loop_op = body.ops[*op].kind.core().and_then(Core::as_loop).filter(|loop_op| loop_op.bounds.is_none());
+        let breaks = loop_op.is_some_and(|loop_op| block_exit(function, loop_op.block(body)) == Some(Exit::Breaks));
+        breaks && nesting.terminators(*op).len() == 1
     })
 }
 

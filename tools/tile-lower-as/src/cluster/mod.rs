@@ -196,7 +196,7 @@ impl WorkEstimator {
                 log2_executions.insert(op, depth.min(Self::MAX_ITERATIONS_LOG2));
                 let kind = &body.ops[op].kind;
                 let inner = match kind {
-                    Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP_ITERATIONS_LOG2,
+                    Op::Core(core) if core.is_loop() => depth + Self::LOOP_ITERATIONS_LOG2,
                     _ => depth,
                 };
                 // The body of a reduction counts as work of the reduction, so only ops of the core dialect are entered.

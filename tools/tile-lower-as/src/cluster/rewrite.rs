@@ -7,6 +7,7 @@ use crate::tile_slicing::{PartBuilder, index_limit};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Region, Value};
 use core_dialect::core_ops::{Core, Fact};
+use core_dialect::rules::MiddleOp;
 use core_dialect::tile::Shape;
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Overflow, Signedness};
@@ -293,7 +294,8 @@ impl ClusterRewriter<'_> {
     /// Adds the arguments of a loop body in every form that users need. The induction variable has its full form.
     fn add_loop_arguments(&mut self, op: OpId, from: Block, to: Block, loc: Loc) {
         let args = &self.from.body.blocks[from].args;
-        let counter_count = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
+        let loop_op = self.from.body.ops[op].kind.core().and_then(Core::as_loop);
+        let counter_count = loop_op.map_or(0, |loop_op| loop_op.counter_args());
         let counter = args.iter().take(counter_count).map(|counter| (*counter, Form::Whole, 0));
         for (value, form, part) in counter.chain(self.required_forms(&args[counter_count.min(args.len())..])).collect::<Vec<_>>() {
             let ty = self.part_type(value, form);
@@ -310,12 +312,12 @@ impl ClusterRewriter<'_> {
         let body = &self.from.body;
         let node = &body.ops[op];
         let target = self.flow.target[&op];
+        // The operands of a `continue` in an unbounded loop go to its arguments; a `for` has equal arguments and results here.
+        let unbounded_loop = body.ops[target].kind.core().and_then(Core::as_loop).filter(|loop_op| loop_op.bounds.is_none());
         let is_continue = matches!(node.kind, Op::Core(Core::Continue { .. }));
-        let receivers = match &body.ops[target].kind {
-            Op::Core(Core::Loop { body: region, .. }) if is_continue => body.blocks[body.block_of(*region)].args.clone(),
-            // The results of a `for` have the forms of its loop-carried arguments.
-            Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. }) => body.ops[target].results.to_vec(),
-            other => unreachable!("'{}' receives no values of a terminator", other.mnemonic()),
+        let receivers = match unbounded_loop.filter(|_| is_continue) {
+            Some(loop_op) => loop_op.carried_args(body).to_vec(),
+            None => body.ops[target].results.to_vec(),
         };
         let values = self.values_in_forms(&receivers, values);
         let kind = match &node.kind {

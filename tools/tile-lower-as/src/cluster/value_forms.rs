@@ -8,6 +8,7 @@ use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::MemoryOrdering;
+use core_dialect::rules::MiddleOp;
 use core_dialect::tile::{Dense, Shape, ViewKind};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,9 +58,8 @@ impl<'a> Forms<'a> {
         };
         for op in function.body.walk(function.region) {
             match &function.body.ops[op].kind {
-                Op::Core(Core::If { cond, .. }) => forms.require_form(*cond, Form::Whole),
-                Op::Core(Core::For { lower, upper, step, .. }) => {
-                    [lower, upper, step].into_iter().for_each(|bound| forms.require_form(*bound, Form::Whole));
+                Op::Core(core) if core.is_structured() => {
+                    core.conditions().into_iter().for_each(|condition| forms.require_form(condition, Form::Whole));
                 }
                 Op::Core(Core::GridWait { token } | Core::GridLaunch { token }) => {
                     token.iter().for_each(|token| forms.require_form(*token, Form::Whole));
@@ -119,7 +119,7 @@ impl<'a> Forms<'a> {
     fn require_operand_forms(&mut self, op: OpId, value: Value, form: Form) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
-        if matches!(kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
+        if kind.core().is_some_and(Core::is_structured) {
             return;
         }
         if *body.ty(value) == Type::Token && kind.forwarded_values().is_none() && !matches!(kind, Op::Core(_)) {
@@ -154,21 +154,22 @@ impl Flow {
             for &op in &function.body.blocks[block].ops {
                 let inner = |region| function.body.block_of(region);
                 match &function.body.ops[op].kind {
-                    Op::Core(Core::If { then, otherwise, .. }) => {
-                        blocks.extend([then, otherwise].map(|region| (inner(*region), Some(op), loop_op)));
-                    }
-                    Op::Core(Core::For { init, body, .. }) => {
-                        let args = function.body.blocks[inner(*body)].args[1..].to_vec();
-                        flow.add_sources(&args, init);
-                        // With zero iterations the result is the init, so both have the same forms.
-                        flow.add_sources(&function.body.ops[op].results, init);
-                        flow.add_sources(&function.body.ops[op].results, &args);
-                        flow.add_sources(&args, &function.body.ops[op].results);
-                        blocks.push((inner(*body), None, Some(op)));
-                    }
-                    Op::Core(Core::Loop { init, body }) => {
-                        flow.add_sources(&function.body.blocks[inner(*body)].args, init);
-                        blocks.push((inner(*body), None, Some(op)));
+                    Op::Core(core) if core.is_structured() => {
+                        let regions = function.body.ops[op].kind.regions();
+                        let Some(entered_loop) = core.as_loop() else {
+                            blocks.extend(regions.into_iter().map(|region| (inner(region), Some(op), loop_op)));
+                            continue;
+                        };
+                        let args = entered_loop.carried_args(&function.body);
+                        flow.add_sources(args, entered_loop.init);
+                        if core.is_for() {
+                            // With zero iterations the result is the init, so both have the same forms.
+                            let results = &function.body.ops[op].results;
+                            flow.add_sources(results, entered_loop.init);
+                            flow.add_sources(results, args);
+                            flow.add_sources(args, results);
+                        }
+                        blocks.push((inner(entered_loop.body), None, Some(op)));
                     }
                     Op::Core(Core::Yield { values }) => flow.add_terminator(function, op, condition, values, false),
                     Op::Core(Core::Continue { values }) => flow.add_terminator(function, op, loop_op, values, true),
@@ -185,10 +186,10 @@ impl Flow {
         let Some(to) = to else { return };
         self.target.insert(from, to);
         let body = &function.body;
-        let receivers = match &body.ops[to].kind {
-            Op::Core(Core::For { body: region, .. }) => &body.blocks[body.block_of(*region)].args[1..],
-            Op::Core(Core::Loop { body: region, .. }) if to_next_iteration => &body.blocks[body.block_of(*region)].args,
-            _ => &body.ops[to].results,
+        let loop_op = body.ops[to].kind.core().and_then(Core::as_loop);
+        let receivers = match loop_op.filter(|loop_op| loop_op.bounds.is_some() || to_next_iteration) {
+            Some(loop_op) => loop_op.carried_args(body),
+            None => &body.ops[to].results,
         };
         self.add_sources(receivers, values);
     }

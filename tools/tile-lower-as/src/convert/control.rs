@@ -2,9 +2,11 @@
 
 use super::{Converter, Scope};
 use base::diag::Result;
-use base::ir::{Op as OpId, Operation};
+use base::ir::{Op as OpId, OpNode, Operation};
 use base::{Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::MiddleOp;
+use core_dialect::structured_ops::LoopOp;
 use tileas::Type;
 
 impl Converter<'_> {
@@ -94,27 +96,33 @@ impl Converter<'_> {
     fn receivers(&self, op: OpId, core: &Core) -> Vec<Value> {
         let body = &self.from.body;
         let mut ancestors = std::iter::successors(self.parent_op(op), |op| self.parent_op(*op)).map(|op| &body.ops[op]);
-        let parent_if = self.parent_op(op).filter(|op| matches!(body.ops[*op].kind, tileaa::Op::Core(Core::If { .. })));
-        if let (Core::Yield { .. }, Some(parent)) = (core, parent_if) {
-            return body.ops[parent].results.to_vec();
+        match core {
+            Core::Yield { .. } => match ancestors.next().filter(|parent| parent.kind.core().is_some_and(Core::is_if)) {
+                Some(parent) => parent.results.to_vec(),
+                // The body of a reduction yields scalars, which need no layout.
+                None => core.operands().to_vec(),
+            },
+            Core::Continue { .. } => {
+                let target = ancestors.find_map(as_loop_op).expect("verified: `continue` is in a loop");
+                target.carried_args(body).to_vec()
+            }
+            Core::Break { .. } => {
+                let is_unbounded = |node: &&OpNode<tileaa::Op>| as_loop_op(node).is_some_and(|inner| inner.bounds.is_none());
+                ancestors.find(is_unbounded).expect("verified: `break` is in a `loop`").results.to_vec()
+            }
+            Core::Return {} => Vec::new(),
+            other => unreachable!("'{}' leaves no region", other.mnemonic()),
         }
-        // The body of a reduction yields scalars, which need no layout.
-        if matches!(core, Core::Yield { .. } | Core::Return {}) {
-            return core.operands().to_vec();
-        }
-        let receivers = ancestors.find_map(|node| match (&node.kind, core) {
-            (tileaa::Op::Core(Core::For { body: region, .. }), _) => Some(body.blocks[body.block_of(*region)].args[1..].to_vec()),
-            (tileaa::Op::Core(Core::Loop { .. }), Core::Break { .. }) => Some(node.results.to_vec()),
-            (tileaa::Op::Core(Core::Loop { body: region, .. }), _) => Some(body.blocks[body.block_of(*region)].args.clone()),
-            (tileaa::Op::Core(Core::If { .. }), _) => None,
-            (other, _) => unreachable!("the body of '{}' has neither `continue` nor `break`", other.mnemonic()),
-        });
-        receivers.expect("verified: `continue` and `break` are in a loop")
     }
 
     fn parent_op(&self, op: OpId) -> Option<OpId> {
         self.parents[op.0 as usize]
     }
+}
+
+/// The loop that an op is; `None` for other ops.
+fn as_loop_op(node: &OpNode<tileaa::Op>) -> Option<LoopOp<'_>> {
+    node.kind.core().and_then(Core::as_loop)
 }
 
 /// The parent op of each op.

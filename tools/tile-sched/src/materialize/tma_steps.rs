@@ -17,6 +17,7 @@ use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use core_dialect::core_ops::Core;
 use core_dialect::region_nesting::RegionNesting;
+use core_dialect::rules::MiddleOp;
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Predicate, Signedness};
 use sched::{Drain, Op, Pipeline};
@@ -104,12 +105,9 @@ impl LoopRewriter<'_> {
         self.body.blocks[block].ops.splice(at..at, zeros);
         self.entry_positions = vec![position_values.clone()];
         for op in self.enclosing_ops.clone() {
-            if let Op::Core(tileas::Op::Core(Core::For { init, body: region, .. } | Core::Loop { init, body: region })) =
-                &mut self.body.ops[op].kind
-            {
+            if let Some(init) = self.body.ops[op].kind.core_mut().and_then(Core::init_mut) {
                 init.extend(&position_values);
-                let region = *region;
-                let block = self.body.block_of(region);
+                let block = self.body.block_of(self.body.ops[op].kind.regions()[0]);
                 position_values.iter_mut().for_each(|value| *value = self.body.add_argument(block, scalar_type(Scalar::I32)));
             }
             self.entry_positions.push(position_values.clone());

@@ -47,8 +47,7 @@ pub(crate) fn append_tail(function: &mut Function, pipeline: Pipeline) -> Option
 
 /// Returns the pipeline position that a loop carries, if the loop fills the pipeline.
 fn carried_position(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Option<PipelinePosition> {
-    let Some(Core::For { body: region, .. }) = body.ops[op].kind.core() else { return None };
-    let block = &body.blocks[body.block_of(*region)];
+    let block = &body.blocks[body.block_of(body.ops[op].kind.core().and_then(Core::for_body)?)];
     let carried = |value: Value| block.args.get(1..)?.iter().position(|arg| *arg == value);
     block.ops.iter().find_map(|inner| match &body.ops[*inner].kind {
         Op::PipelineAcquire { pipeline: other, stage, phase } if *other == pipeline => {
@@ -57,7 +56,7 @@ fn carried_position(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Opti
         }
         kind => {
             let inner = carried_position(body, *inner, pipeline)?;
-            let Some(Core::For { init, .. }) = kind.core() else { return None };
+            let init = kind.core().and_then(Core::as_loop)?.init;
             let stage = inner.stage.map(|at| carried(init[at]).ok_or(())).transpose().ok()?;
             Some(PipelinePosition { stage, phase: carried(init[inner.phase])? })
         }

@@ -89,10 +89,9 @@ impl ComputeGroups {
     /// Returns whether a block is the body of a `for` loop.
     fn is_loop(&self, function: &Function, block: Block) -> bool {
         let body = &function.body;
-        body.walk(function.region).into_iter().any(|op| match body.ops[op].kind.core() {
-            Some(Core::For { body: region, .. }) => body.block_of(*region) == block,
-            _ => false,
-        })
+        let mut loop_bodies =
+            body.walk(function.region).into_iter().filter_map(|op| body.ops[op].kind.core().and_then(Core::for_body));
+        loop_bodies.any(|region| body.block_of(region) == block)
     }
 
     /// Returns whether the compute roles of two buffers allow that the buffers share memory.

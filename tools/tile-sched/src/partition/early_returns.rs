@@ -42,8 +42,7 @@ pub(super) fn run(function: &mut Function) {
 /// The path of a condition that does not return, and the return at the end of the other path.
 fn early_return(function: &Function, op: OpId) -> Option<(Block, OpId)> {
     let body = &function.body;
-    let Some(Core::If { then, otherwise, .. }) = body.ops[op].kind.core() else { return None };
-    let [then, otherwise] = [then, otherwise].map(|region| body.block_of(*region));
+    let [then, otherwise] = body.ops[op].kind.core().and_then(Core::as_if)?.regions().map(|region| body.block_of(region));
     let final_return =
         |block: Block| body.terminator(block).filter(|end| matches!(body.ops[*end].kind.core(), Some(Core::Return {})));
     match [final_return(then), final_return(otherwise)] {

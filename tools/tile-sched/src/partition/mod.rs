@@ -40,12 +40,8 @@ pub(crate) type Reason = String;
 /// `Ok` if two warp roles issue the tensor memory MMAs. Otherwise the reason why only one role issues them.
 pub(crate) type Overlap = Result<(), Reason>;
 
-/// A function that is split into roles, the layouts of its module with those that the roles add, and the result for two MMA warps.
-/// The error is the reason against a split.
-pub(crate) type SplitResult = Result<(Function, Arena<LayoutId, Layout>, Overlap), Reason>;
-
-/// The setting of a feature such as a producer warp. An option turns the feature off (`Never`), leaves it to the compiler
-/// (`WherePays`), or forces it where it is possible (`WherePossible`).
+/// Whether an option turns a feature, such as a producer warp, off (`Never`), leaves it to the compiler (`WherePays`), or forces it
+/// where it is possible (`WherePossible`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FeatureChoice {
     Never,
@@ -58,17 +54,28 @@ impl FeatureChoice {
     pub(crate) fn of(envelope: &Envelope) -> FeatureChoice {
         FeatureChoice::from_option(envelope.options.get("roles"))
     }
-    /// The value of `--overlap`: whether two roles may issue tensor memory MMAs.
-    pub(crate) fn overlap(envelope: &Envelope) -> FeatureChoice {
-        FeatureChoice::from_option(envelope.options.get("overlap"))
-    }
-    /// Converts the value of an option: `off`, `on`, or another value for the default.
     fn from_option(word: Option<&str>) -> FeatureChoice {
         match word {
             Some("off") => FeatureChoice::Never,
             Some("on") => FeatureChoice::WherePossible,
             _ => FeatureChoice::WherePays,
         }
+    }
+}
+
+/// The options for warp roles.
+#[derive(Clone, Copy)]
+pub(crate) struct RoleChoices {
+    /// `--roles`: whether the function may be split into warp roles.
+    pub(crate) roles: FeatureChoice,
+    /// `--overlap`: whether two roles may issue tensor memory MMAs.
+    pub(crate) overlap: FeatureChoice,
+}
+
+impl RoleChoices {
+    pub(crate) fn of(envelope: &Envelope) -> RoleChoices {
+        let overlap = FeatureChoice::from_option(envelope.options.get("overlap"));
+        RoleChoices { roles: FeatureChoice::of(envelope), overlap }
     }
 }
 
@@ -152,15 +159,16 @@ fn warp_assignment(
 fn mma_warp_assignment(
     function: &Function,
     target: Target,
-    [choice, overlap]: [FeatureChoice; 2],
+    choices: RoleChoices,
 ) -> Result<(WarpAssignment, MmaWarps, Overlap), Reason> {
-    let with_one_warp = warp_assignment(function, &MmaWarps::default(), target, choice)?;
+    let RoleChoices { roles, overlap } = choices;
+    let with_one_warp = warp_assignment(function, &MmaWarps::default(), target, roles)?;
     let mma_warps = match overlap {
         FeatureChoice::Never => Err("--overlap=off".into()),
         _ => MmaWarps::per_compute_role(function).or_else(|_| MmaWarps::of(function)),
     };
     let with_two_warps = mma_warps.and_then(|mma_warps| {
-        let with_two_warps = warp_assignment(function, &mma_warps, target, choice)?;
+        let with_two_warps = warp_assignment(function, &mma_warps, target, roles)?;
         let is_worthwhile = overlap == FeatureChoice::WherePossible || with_two_warps.is_ample || !with_one_warp.is_ample;
         if is_worthwhile {
             Ok((with_two_warps, mma_warps))
@@ -214,11 +222,11 @@ pub(crate) fn run(
     function: &mut Function,
     layouts: &mut Arena<LayoutId, Layout>,
     target: Target,
-    choice: [FeatureChoice; 2],
+    choices: RoleChoices,
 ) -> Result<Overlap, Reason> {
     early_returns::run(function);
     let (WarpAssignment { warp_roles: warp_assignment, resident_ctas, .. }, mma_warps, overlap) =
-        mma_warp_assignment(function, target, choice)?;
+        mma_warp_assignment(function, target, choices)?;
     let roles = Roles::of(function, &mma_warps);
     let slices: Vec<Slice> = warp_assignment.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Reason>>()?;
     slices.iter().filter(|slice| !slice.role().computes()).try_for_each(|slice| op_roles::check_scalar_role(&roles, slice))?;

@@ -278,16 +278,13 @@ impl<'a> TokenSources<'a> {
         match kind.core() {
             Some(Core::MakeToken {}) => Vec::new(),
             Some(Core::JoinTokens { tokens }) => tokens.clone(),
-            Some(Core::For { init, .. }) => {
-                // A `for` has its counter, which is no token, as its first argument.
-                let index = if is_argument { index.saturating_sub(1) } else { index };
-                init.get(index).copied().into_iter().chain(ended_with(index, is_continue)).collect()
+            Some(core) if core.is_for() || core.is_loop() && is_argument => {
+                let loop_op = core.as_loop().expect("the op is a loop");
+                let index = if is_argument { index.saturating_sub(loop_op.counter_args()) } else { index };
+                loop_op.init.get(index).copied().into_iter().chain(ended_with(index, is_continue)).collect()
             }
-            Some(Core::Loop { init, .. }) if is_argument => {
-                init.get(index).copied().into_iter().chain(ended_with(index, is_continue)).collect()
-            }
-            Some(Core::Loop { .. }) => ended_with(index, |core| matches!(core, Core::Break { .. })),
-            Some(Core::If { .. }) => ended_with(index, |core| matches!(core, Core::Yield { .. })),
+            Some(core) if core.is_loop() => ended_with(index, |core| matches!(core, Core::Break { .. })),
+            Some(core) if core.is_if() => ended_with(index, |core| matches!(core, Core::Yield { .. })),
             Some(_) => {
                 self.is_incomplete = true;
                 Vec::new()

@@ -4,6 +4,7 @@ use super::role_slice::Slice;
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::destinations_of_terminator;
 use core_dialect::region_nesting::RegionNesting;
 use sched::{Function, Op, WarpRole};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +64,7 @@ fn find_shared_ops(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTree
 /// shared ops and the ops of the roles.
 fn sink_past_loops(function: &Function, shared_ops: Vec<OpId>, role_ops: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
-    let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+    let is_loop = |op: &OpId| body.ops[*op].kind.core().is_some_and(Core::is_loop);
     let Some(first_loop) = role_ops.iter().position(is_loop) else { return (shared_ops, role_ops) };
     let mut first_need: BTreeMap<Value, usize> = BTreeMap::new();
     for (at, op) in role_ops.iter().enumerate() {
@@ -125,19 +126,13 @@ impl BodyWriter<'_> {
     fn copy_for_role(&mut self, op: OpId) -> OpId {
         let body = &self.function.body;
         let node = &body.ops[op];
-        let args = |region: Region| body.blocks[body.block_of(region)].args.clone();
         match node.kind.core() {
-            Some(Core::If { .. }) => {
-                let results = self.slice.needed_indices(&node.results);
-                self.copy_control_flow_op(op, &[], 0, &results)
-            }
-            Some(Core::For { body: region, .. }) => {
-                let carried = self.slice.needed_indices(&args(*region)[1..]);
-                self.copy_control_flow_op(op, &carried, 1, &carried)
-            }
-            Some(Core::Loop { body: region, .. }) => {
-                let (carried, results) = (self.slice.needed_indices(&args(*region)), self.slice.needed_indices(&node.results));
-                self.copy_control_flow_op(op, &carried, 0, &results)
+            Some(core) if core.is_structured() => {
+                let loop_op = core.as_loop();
+                let carried = loop_op.map(|loop_op| self.slice.needed_indices(loop_op.carried_args(body))).unwrap_or_default();
+                // The results of a `for` are its loop-carried values.
+                let results = if core.is_for() { carried.clone() } else { self.slice.needed_indices(&node.results) };
+                self.copy_control_flow_op(op, &carried, loop_op.map_or(0, |loop_op| loop_op.counter_args()), &results)
             }
             Some(Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. }) => {
                 let kept = self.kept_operands(op);
@@ -156,13 +151,9 @@ impl BodyWriter<'_> {
         let body = &self.function.body;
         let control_flow_op =
             self.nesting.construct_of_terminator(&self.function.body, end).expect("a terminator ends a control-flow op");
-        let carried = |region: &Region, first: usize| self.slice.needed_indices(&body.blocks[body.block_of(*region)].args[first..]);
-        let node = &body.ops[control_flow_op];
-        match (body.ops[end].kind.core(), node.kind.core()) {
-            (Some(Core::Continue { .. }), Some(Core::For { body: region, .. })) => carried(region, 1),
-            (Some(Core::Continue { .. }), Some(Core::Loop { body: region, .. })) => carried(region, 0),
-            _ => self.slice.needed_indices(&node.results),
-        }
+        let end = body.ops[end].kind.core().expect("the terminators of control-flow ops are core ops");
+        let destinations = destinations_of_terminator(body, control_flow_op, end);
+        self.slice.needed_indices(destinations.first().expect("a terminator forwards to its control-flow op"))
     }
 
     /// Copies a control-flow op with only the carried values and results that the role needs, given as indices. The first

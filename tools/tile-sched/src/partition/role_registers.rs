@@ -183,11 +183,9 @@ impl RegisterNeeds {
         }
         let tmem_loaded = ops.iter().filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::TmemLoad { .. })));
         let tmem_loaded = tmem_loaded.map(|op| registers_of(body.result(*op))).max();
-        let carried = |op: &base::ir::Op| match body.ops[*op].kind.core() {
-            Some(Core::For { .. } | Core::Loop { .. }) => body.ops[*op].results.iter().map(|value| registers_of(*value)).sum(),
-            _ => 0,
-        };
-        let carried: u32 = ops.iter().map(carried).max().unwrap_or(0);
+        let loops = ops.iter().map(|op| &body.ops[*op]).filter(|node| node.kind.core().is_some_and(Core::is_loop));
+        let carried = loops.map(|node| node.results.iter().map(|value| registers_of(*value)).sum());
+        let carried: u32 = carried.max().unwrap_or(0);
         // The accumulators of consecutive loops use the same registers.
         let accumulators_of_loop = in_registers.values().map(|registers| registers.iter().sum()).max().unwrap_or(0);
         let (accumulators, largest_accumulator) =

@@ -99,11 +99,7 @@ impl SliceMarker<'_> {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
         match kind.core() {
-            Some(Core::For { lower, upper, step, .. }) => {
-                [*lower, *upper, *step].into_iter().for_each(|value| self.mark_value(value))
-            }
-            Some(Core::If { cond, .. }) => self.mark_value(*cond),
-            Some(Core::Loop { .. }) => {}
+            Some(core) if core.is_structured() => core.conditions().into_iter().for_each(|value| self.mark_value(value)),
             _ => {
                 // The combining region of a reduction may use values defined outside it.
                 let inner: Vec<OpId> = kind.regions().into_iter().flat_map(|region| body.walk(region)).collect();
@@ -112,7 +108,7 @@ impl SliceMarker<'_> {
                 self.slice.values.extend(body.ops[op].results.iter().copied());
             }
         }
-        if matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
+        if kind.core().is_some_and(Core::is_loop) {
             // The conditions of the ops that leave the loop decide whether another iteration follows, so they are needed too.
             let ends = self.nesting.terminators(op).to_vec();
             let parents: Vec<OpId> = ends.into_iter().filter_map(|end| self.nesting.parent(end)).collect();
@@ -132,20 +128,20 @@ impl SliceMarker<'_> {
                     return;
                 }
                 self.mark_op(op);
-                match kind.core() {
-                    Some(Core::For { .. }) => self.mark_carried(op, index as usize),
-                    Some(Core::If { .. }) => self.mark_forwarded(op, index as usize, |_| true),
-                    Some(Core::Loop { .. }) => self.mark_forwarded(op, index as usize, |core| matches!(core, Core::Break { .. })),
-                    _ => {}
+                let core = kind.core();
+                if core.is_some_and(Core::is_for) {
+                    self.mark_carried(op, index as usize);
+                } else if core.is_some_and(Core::is_structured) {
+                    // A `loop` returns the values of a `break`, an `if` those of a `yield`.
+                    self.mark_forwarded(op, index as usize, |core| matches!(core, Core::Break { .. } | Core::Yield { .. }));
                 }
             }
             Def::Argument { block, index } => {
                 let Some(op) = self.nesting.enclosing_op(block) else { return };
                 self.mark_op(op);
-                match body.ops[op].kind.core() {
-                    Some(Core::For { .. }) if index > 0 => self.mark_carried(op, index as usize - 1),
-                    Some(Core::Loop { .. }) => self.mark_carried(op, index as usize),
-                    _ => {}
+                let loop_op = body.ops[op].kind.core().and_then(Core::as_loop);
+                if let Some(carried_index) = loop_op.and_then(|loop_op| (index as usize).checked_sub(loop_op.counter_args())) {
+                    self.mark_carried(op, carried_index);
                 }
             }
         }
@@ -154,18 +150,9 @@ impl SliceMarker<'_> {
     /// Marks a loop-carried value together with its values in all iterations.
     fn mark_carried(&mut self, op: OpId, index: usize) {
         let body = &self.function.body;
-        match body.ops[op].kind.core() {
-            Some(Core::For { init, body: region, .. }) => {
-                self.mark_value(init[index]);
-                self.mark_value(body.blocks[body.block_of(*region)].args[index + 1]);
-                self.mark_value(body.ops[op].results[index]);
-            }
-            Some(Core::Loop { init, body: region }) => {
-                self.mark_value(init[index]);
-                self.mark_value(body.blocks[body.block_of(*region)].args[index]);
-            }
-            _ => unreachable!("only loops carry values"),
-        }
+        let loop_op = body.ops[op].kind.core().and_then(Core::as_loop).expect("only loops carry values");
+        self.mark_value(loop_op.init[index]);
+        loop_op.destinations(body, op).into_iter().for_each(|values| self.mark_value(values[index]));
         self.mark_forwarded(op, index, |core| matches!(core, Core::Continue { .. }));
     }
 

@@ -7,12 +7,16 @@
 //! Reason: if two loops have different pipelines and their buffers share memory, no mbarrier signals the producer warp that the
 //! memory is free. Within one pipeline, the mbarriers give this signal.
 
+use super::FeatureChoice;
 use crate::buffer_accesses::touches;
 use crate::graph::region_of;
+use crate::pipelining_options::pipelines_loops;
 use crate::{tma_pipelines, tmem_pipelines};
+use base::File;
+use base::diag::Result;
 use base::ir::Op as OpId;
 use core_dialect::core_ops::Core;
-use sched::{Function, Op};
+use sched::{Function, Module, Op};
 use std::collections::BTreeMap;
 use tileas::{Buffer, BufferInfo, MmaOperand};
 
@@ -31,8 +35,14 @@ struct FillingLoop {
     filled: Vec<FilledBuffer>,
 }
 
-/// Lets each loop that fills the same kinds of buffers as an earlier loop use the buffers of the earlier loop.
-pub(crate) fn share(function: &mut Function) {
+pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
+    if pipelines_loops(&file.envelope)? && FeatureChoice::of(&file.envelope) != FeatureChoice::Never {
+        file.payload.functions.iter_mut().filter(|function| super::check(function).is_ok()).for_each(share);
+    }
+    Ok(())
+}
+
+fn share(function: &mut Function) {
     let loops: Vec<FillingLoop> =
         function.body.blocks[function.entry()].ops.iter().filter_map(|op| FillingLoop::of(function, *op)).collect();
     let mut distinct: Vec<&FillingLoop> = Vec::new();
@@ -60,7 +70,7 @@ pub(crate) fn loops_that_fill(function: &Function, buffer: Buffer) -> Vec<OpId> 
 }
 
 fn is_loop(function: &Function, op: OpId) -> bool {
-    matches!(function.body.ops[op].kind.core(), Some(Core::For { .. }))
+    function.body.ops[op].kind.core().is_some_and(Core::is_for)
 }
 
 /// The TMA copies of a loop's body, and the buffers that they fill.

@@ -140,8 +140,7 @@ fn refuse_variable(library: Handle, name: *const c_char) -> Result<()> {
 fn write_occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared_bytes: usize) -> Result<()> {
     let (driver, function) = (driver()?, function_of(handle)?);
     let limit = |number: c_int| driver.device.attribute(number).unwrap_or(0) as usize;
-    // Device attributes: `MAX_BLOCKS_PER_MULTIPROCESSOR`, `MAX_THREADS_PER_MULTIPROCESSOR` and
-    // `MAX_SHARED_MEMORY_PER_MULTIPROCESSOR`.
+    // The numbers of the device attributes with the limits of an SM.
     const MAX_BLOCKS: c_int = 106;
     const MAX_THREADS: c_int = 39;
     const SHARED: c_int = 81;

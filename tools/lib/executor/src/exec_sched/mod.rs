@@ -1,6 +1,6 @@
 //! Executes `.sched` programs: `.as` ops with the memory placement and barriers that the scheduler chose.
 //!
-//! Programs before phase `materialize`, the last phase, have no barriers; the threads run in lockstep. Programs before phase
+//! Programs before phase `materialize`, the last phase, may lack barriers; the threads run in lockstep. Programs before phase
 //! `alloc` have no buffer addresses; the executor places the buffers without overlap.
 
 use crate::exec_as::{
@@ -52,9 +52,9 @@ pub(crate) fn source_function<'a>(
     let buffers = attrs.program.buffers.values();
     // The CTA's memory holds shared memory first, then tensor memory.
     let tmem_base = (attrs.shared_bytes as usize).next_multiple_of(COLUMN_BYTES);
-    let mut placements: Vec<BufferPlacement> = match phase {
-        Phase::Analysis => separate_placements(buffers),
-        Phase::Alloc | Phase::Materialize => buffers
+    let mut placements: Vec<BufferPlacement> = match phase.has_placements() {
+        false => separate_placements(buffers),
+        true => buffers
             .zip(attrs.placements.values())
             .map(|(info, placement)| {
                 let base = match info.space {
@@ -82,7 +82,7 @@ pub(crate) fn source_function<'a>(
         layouts: &module.layouts,
         debug,
         placements,
-        checks_races: phase == Phase::Materialize,
+        checks_races: phase.is_complete(),
         warp_roles: attrs
             .warp_roles
             .values()

@@ -1,0 +1,120 @@
+//! The interface of structured control flow: loops and conditions, without a match on each op.
+//!
+//! Passes use these views instead of patterns on `for`, `loop` and `if`. MLIR's `LoopLikeOpInterface` has the same purpose.
+//! [`crate::region_edges`] lists the values that these ops forward.
+
+use crate::core_ops::Core;
+use base::ir::{Op, Operation};
+use base::{Block, Body, Region, Value};
+
+/// The bounds of a `for`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopBounds {
+    pub lower: Value,
+    pub upper: Value,
+    pub step: Value,
+    pub unsigned: bool,
+}
+
+/// A loop: `for` or `loop`.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopOp<'a> {
+    /// `None` for `loop`, which runs until a `break`.
+    pub bounds: Option<LoopBounds>,
+    /// The initial loop-carried values.
+    pub init: &'a [Value],
+    pub body: Region,
+}
+
+impl LoopOp<'_> {
+    /// The number of arguments of the body before the loop-carried values: one for the counter of a `for`.
+    pub fn counter_args(&self) -> usize {
+        usize::from(self.bounds.is_some())
+    }
+    /// The arguments of the body that hold the loop-carried values.
+    pub fn carried_args<'b, O: Operation, T>(&self, body: &'b Body<O, T>) -> &'b [Value] {
+        body.blocks[self.block(body)].args.get(self.counter_args()..).unwrap_or_default()
+    }
+    /// The lists of values that receive the initial values and the values of each `continue`: the loop-carried arguments and, for a
+    /// `for`, the results, because any iteration may be the last.
+    pub fn destinations<'b, O: Operation, T>(&self, body: &'b Body<O, T>, op: Op) -> Vec<&'b [Value]> {
+        let results = self.bounds.is_some().then(|| &body.ops[op].results[..]);
+        std::iter::once(self.carried_args(body)).chain(results).collect()
+    }
+    /// The block of the body.
+    pub fn block<O: Operation, T>(&self, body: &Body<O, T>) -> Block {
+        body.block_of(self.body)
+    }
+}
+
+/// An `if`.
+#[derive(Clone, Copy, Debug)]
+pub struct IfOp {
+    pub cond: Value,
+    pub then: Region,
+    pub otherwise: Region,
+}
+
+impl IfOp {
+    pub fn regions(self) -> [Region; 2] {
+        [self.then, self.otherwise]
+    }
+}
+
+impl Core {
+    /// The loop, if the op is a `for` or a `loop`.
+    pub fn as_loop(&self) -> Option<LoopOp<'_>> {
+        match self {
+            Core::For { lower, upper, step, init, unsigned, body } => {
+                let bounds = LoopBounds { lower: *lower, upper: *upper, step: *step, unsigned: *unsigned };
+                Some(LoopOp { bounds: Some(bounds), init, body: *body })
+            }
+            Core::Loop { init, body } => Some(LoopOp { bounds: None, init, body: *body }),
+            _ => None,
+        }
+    }
+    /// The bounds, if the op is a `for`.
+    pub fn loop_bounds(&self) -> Option<LoopBounds> {
+        self.as_loop()?.bounds
+    }
+    /// The body, if the op is a `for`.
+    pub fn for_body(&self) -> Option<Region> {
+        self.as_loop().filter(|loop_op| loop_op.bounds.is_some()).map(|loop_op| loop_op.body)
+    }
+    /// The condition and the branches, if the op is an `if`.
+    pub fn as_if(&self) -> Option<IfOp> {
+        match self {
+            Core::If { cond, then, otherwise } => Some(IfOp { cond: *cond, then: *then, otherwise: *otherwise }),
+            _ => None,
+        }
+    }
+    /// The operands that decide which regions of a structured op run and how often: the bounds of a `for`, the condition of an `if`.
+    pub fn conditions(&self) -> Vec<Value> {
+        let bounds = self.loop_bounds().map(|bounds| vec![bounds.lower, bounds.upper, bounds.step]);
+        bounds.or_else(|| Some(vec![self.as_if()?.cond])).unwrap_or_default()
+    }
+    /// The initial loop-carried values, for a pass that appends or removes some.
+    pub fn init_mut(&mut self) -> Option<&mut Vec<Value>> {
+        match self {
+            Core::For { init, .. } | Core::Loop { init, .. } => Some(init),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the op is a `for` or a `loop`.
+    pub fn is_loop(&self) -> bool {
+        self.as_loop().is_some()
+    }
+    /// Returns whether the op is a `for`.
+    pub fn is_for(&self) -> bool {
+        self.for_body().is_some()
+    }
+    /// Returns whether the op is an `if`.
+    pub fn is_if(&self) -> bool {
+        self.as_if().is_some()
+    }
+    /// Returns whether the op is a loop or a condition.
+    pub fn is_structured(&self) -> bool {
+        self.is_loop() || self.is_if()
+    }
+}

@@ -1,0 +1,105 @@
+//! The phase of a `.sched` file: the last pass of `tile-sched` that has run on it.
+//!
+//! The file header names the phase. Each pass of `tile-sched` establishes one phase, and requires the phase before it. The verifier
+//! refuses what a later phase adds: for example, no op names a stage of a buffer before `pipeline-loops`.
+
+use base::Envelope;
+
+macro_rules! phases {
+    ($($(#[$doc:meta])* $phase:ident $name:literal),* $(,)?) => {
+        /// The last pass that has run on a file. Phases are ordered as the passes are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Phase {
+            $($(#[$doc])* $phase),*
+        }
+
+        impl Phase {
+            pub const ALL: &'static [Phase] = &[$(Phase::$phase),*];
+
+            /// The name in the header of a file, and the name of the pass that establishes the phase.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Phase::$phase => $name),*
+                }
+            }
+        }
+    };
+}
+
+phases! {
+    /// Clusters of two CTAs are CTA pairs where possible, with halved right operands.
+    PairCtas "pair-ctas",
+    /// Loops that copy the same tiles one after the other share one multi-stage buffer.
+    SharePipelines "share-pipelines",
+    /// Functions with loops have the occupancy that their registers allow.
+    LoopOccupancy "loop-occupancy",
+    /// Loads that wait for memory in each iteration are issued one iteration ahead, into registers.
+    PrefetchLoads "prefetch-loads",
+    /// Each loop that can be pipelined has a schedule.
+    Analysis "analysis",
+    /// Each buffer has an address and a number of stages.
+    Alloc "alloc",
+    /// Functions without loops have the occupancy that their registers allow.
+    Occupancy "occupancy",
+    /// Pipelined loops have a prologue, a steady state and an epilogue. Ops name stages. TMA copies have pipelines.
+    PipelineLoops "pipeline-loops",
+    /// Tensor memory MMAs have pipelines, and so do the buffers of TMA stores.
+    TmemPipelines "tmem-pipelines",
+    /// TMA copies before the loops have pipelines.
+    HoistedCopies "hoisted-copies",
+    /// The ops on which the next MMA depends come first, in functions with two compute roles.
+    SoftmaxOrder "softmax-order",
+    /// Barriers separate conflicting accesses.
+    Barriers "barriers",
+    /// Heap memory is freed and printed tiles are staged.
+    HeapAndPrint "heap-and-print",
+    /// Async-proxy fences precede the barriers that need them.
+    ProxyFences "proxy-fences",
+    /// Functions are split into warp roles, or have one role.
+    WarpRoles "warp-roles",
+    /// The pipelines of CTA pairs are complete.
+    PairTails "pair-tails",
+    /// TMA copies that all CTAs of a cluster need are multicast copies.
+    Multicast "multicast",
+    /// TMA stores wait for the earlier stores that tokens order before them.
+    StoreWaits "store-waits",
+    /// Shared-memory loads whose fragments are loaded per K step are marked.
+    LazyFragments "lazy-fragments",
+    /// Shared-memory loads whose first fragments are loaded an iteration ahead are marked.
+    PrefetchFragments "prefetch-fragments",
+    /// Accesses that also have a version without bounds checks are marked.
+    VersionedAccesses "versioned-accesses",
+    /// Arithmetic on two registers at once is marked.
+    PackedArithmetic "packed-arithmetic",
+    /// The file is complete. The verifier checks all rules, hazards included, and `tile-ptx` accepts the file.
+    Materialize "materialize",
+}
+
+impl Phase {
+    /// The phase with this name.
+    pub fn named(name: &str) -> Option<Phase> {
+        Self::ALL.iter().copied().find(|phase| phase.name() == name)
+    }
+    /// The phase that a file header names.
+    pub fn of(envelope: &Envelope) -> Option<Phase> {
+        Phase::named(&envelope.phase)
+    }
+
+    /// Whether each buffer has a placement.
+    pub fn has_placements(self) -> bool {
+        self >= Phase::Alloc
+    }
+    /// Whether scheduled loops are written out. From this phase on there are stages, pipelines, waits and MMAs in flight.
+    pub fn has_pipelined_loops(self) -> bool {
+        self >= Phase::PipelineLoops
+    }
+    /// Whether the file is complete, so that a program without hazards runs as written.
+    pub fn is_complete(self) -> bool {
+        self == Phase::Materialize
+    }
+    /// Whether a pass relies on facts about the loops that only the run of `tile-sched` which wrote the loops has. A later run cannot
+    /// continue from such a phase.
+    pub fn is_draft(self) -> bool {
+        (Phase::PipelineLoops..Phase::WarpRoles).contains(&self)
+    }
+}

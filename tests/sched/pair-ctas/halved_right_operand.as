@@ -1,0 +1,116 @@
+// RUN: tile-sched --stop-after=pair-ctas --format=text %
+// Each CTA of a pair holds half of the columns of the right operand (buffer 1).
+// CHECK: cta_pair: true
+// CHECK: shape: [128, 64], 
+// CHECK: shape: [64, 64], 
+//!tile tileas 7 atoms
+//!tile target sm_100
+//!tile option cluster=2
+//!tile option opt-level=3
+//!tile producer tile-lower-as 0.1.0
+//!tile input 0
+layout #0 = (register: [1, 2, 4, 8, 16, 32], lane: [64, 128, 256, 512, 1024], warp: [2048, 4096])
+layout #1 = (register: [128, 256, 512, 1024, 2048, 4096], lane: [1, 2, 4, 8, 16], warp: [32, 64])
+func "pair"(%0: ptr<f16>, %1: ptr<f32>, %2: i32, %3: i32) (
+  warps: 4,
+  cluster: 2,
+  buffers: [
+    (elem: f16, shape: [128, 64], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 288, 512, 1024, 2048, 4096], align: 1024), // buffer 0
+    (elem: f16, shape: [64, 128], offsets: [1, 2, 4, 8, 16, 32, 136, 272, 544, 1024, 2048, 4096, 64], align: 1024), // buffer 1
+    (elem: f32, shape: [128, 128], offsets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], align: 32, space: tensor), // buffer 2
+    (elem: f32, shape: [128, 64], offsets: [1, 2, 4, 8, 16, 32, 68, 136, 272, 512, 1024, 2048, 4096], align: 128), // buffer 3
+    (elem: f32, shape: [128, 64], offsets: [1, 2, 4, 8, 16, 32, 68, 136, 272, 512, 1024, 2048, 4096], align: 128), // buffer 4
+  ],
+  maps: [
+    (base: param(0), element: f16, dims: [max(param(2), const(1)), max(param(2), const(1))], strides: [product(param(2), const(2))], extent: [64, 128], swizzle: bytes128), // map 0
+    (base: param(0), element: f16, dims: [max(param(2), const(1)), max(param(2), const(1))], strides: [product(param(2), const(2))], extent: [64, 64], swizzle: bytes128), // map 1
+  ],
+) @0 {
+  type !0 = memref<?x?xf16, strides: [?, 1], scope: 1>
+  type !1 = memref<?x?xf32, strides: [?, 1], scope: 2>
+  type !2 = view<128x64, !0, padding: zero>
+  type !3 = view<64x128, !0, padding: zero>
+  type !4 = view<128x128, !1>
+  type !5 = view<128x64, !1>
+  %4 = cluster_rank : i32 @0
+  %5 = constant(1073741822) : i32 @0
+  %6 = binary(kind: min_i(signedness: signed), lhs: %3, rhs: %5) : i32 @0
+  %7 = constant(-1) : i32 @0
+  %8 = binary(kind: max_i(signedness: signed), lhs: %6, rhs: %7) : i32 @0
+  %9 = constant(2) : i32 @0
+  %10 = binary(kind: mul_i(overflow: no_signed_wrap), lhs: %8, rhs: %9) : i32 @0
+  %11 = binary(kind: add_i(overflow: no_signed_wrap), lhs: %10, rhs: %4) : i32 @0
+  %12 = assume(value: %0, fact: div_by(divisor: 16)) : ptr<f16> @0
+  %13 = assume(value: %2, fact: div_by(divisor: 16)) : i32 @0
+  %14 = assume(value: %13, fact: bounded(low: 0)) : i32 @0
+  %15 = make_token : token @0
+  %16 = make_memref(base: %12, sizes: [%14, %14], strides: [%14]) : !0 @0
+  %17 = make_memref(base: %1, sizes: [%14, %14], strides: [%14]) : !1 @0
+  %18 = make_view(memref: %16) : !2 @0
+  %19 = make_view(memref: %16) : !3 @0
+  %20 = make_view(memref: %17) : !4 @0
+  %21 = make_view(memref: %17) : !5 @0
+  %22 = constant(0) : i32 @0
+  %23 = constant(1) : i32 @0
+  %24 = constant(true) : i1 @0
+  %25 = for(lower: %22, upper: %14, step: %23, init: [%24]) : i1 @0 {
+    (%26: i32, %27: i1)
+    %28 = tma_load(view: %18, index: [%11, %26], token: %15, order: (semantics: weak), buffer: 0, map: 0) : token @0
+    %29 = tma_load(view: %19, index: [%26, %3], token: %15, order: (semantics: weak), buffer: 1, map: 1) : token @0
+    mma(lhs: memory(buffer: 0), rhs: memory(buffer: 1), acc: memory(buffer: 2), zero_init: %27, atom: "tcgen05.k16.f32") @0
+    %30 = constant(false) : i1 @0
+    continue(values: [%30]) @0
+  }
+  %31 = constant(0) : i32 @0
+  %32 = constant(0) : i32 @0
+  %33 = if(cond: %25) : tile<128x64xf32, #0> @0 {
+    %34 = constant(0.0) : tile<128x64xf32, #0> @0
+    yield(values: [%34]) @0
+  } {
+    %35 = tmem_load(buffer: 2, from: 0, atom: "32x32b") : tile<128x64xf32, #0> @0
+    yield(values: [%35]) @0
+  }
+  %36 = constant(1073741822) : i32 @0
+  %37 = binary(kind: min_i(signedness: signed), lhs: %3, rhs: %36) : i32 @0
+  %38 = constant(-1) : i32 @0
+  %39 = binary(kind: max_i(signedness: signed), lhs: %37, rhs: %38) : i32 @0
+  %40 = constant(2) : i32 @0
+  %41 = binary(kind: mul_i(overflow: no_signed_wrap), lhs: %39, rhs: %40) : i32 @0
+  %42 = constant(0) : i32 @0
+  %43 = binary(kind: add_i(overflow: no_signed_wrap), lhs: %41, rhs: %42) : i32 @0
+  shared_store(x: %33, buffer: 3, atom: vector(vector_bits: 2)) @0
+  %44 = shared_load(buffer: 3, atom: matrix) : tile<128x64xf32, #1> @0
+  %45 = store_view(tile: %44, view: %21, index: [%11, %43], token: %15, order: (semantics: weak), atom: vector(vector_bits: 0)) : token @0
+  %46 = constant(0) : i32 @0
+  %47 = constant(1) : i32 @0
+  %48 = if(cond: %25) : tile<128x64xf32, #0> @0 {
+    %49 = constant(0.0) : tile<128x64xf32, #0> @0
+    yield(values: [%49]) @0
+  } {
+    %50 = tmem_load(buffer: 2, from: 64, atom: "32x32b") : tile<128x64xf32, #0> @0
+    yield(values: [%50]) @0
+  }
+  %51 = constant(1073741822) : i32 @0
+  %52 = binary(kind: min_i(signedness: signed), lhs: %3, rhs: %51) : i32 @0
+  %53 = constant(-1) : i32 @0
+  %54 = binary(kind: max_i(signedness: signed), lhs: %52, rhs: %53) : i32 @0
+  %55 = constant(2) : i32 @0
+  %56 = binary(kind: mul_i(overflow: no_signed_wrap), lhs: %54, rhs: %55) : i32 @0
+  %57 = constant(1) : i32 @0
+  %58 = binary(kind: add_i(overflow: no_signed_wrap), lhs: %56, rhs: %57) : i32 @0
+  shared_store(x: %48, buffer: 4, atom: vector(vector_bits: 2)) @0
+  %59 = shared_load(buffer: 4, atom: matrix) : tile<128x64xf32, #1> @0
+  %60 = store_view(tile: %59, view: %21, index: [%11, %58], token: %15, order: (semantics: weak), atom: vector(vector_bits: 0)) : token @0
+  return @0
+}
+//!tile function "pair"
+//!tile log (pass: "cluster", outcome: Passed, name: "Cluster", category: Other, function: 0, loc: @0, message: "2 CTAs of a cluster share each tile block, as num_cta_in_cga requests")
+//!tile log (pass: "convert", outcome: Passed, name: "LoadVectorized", category: Memory, function: 0, loc: @0, message: "load of 128 bits per thread")
+//!tile log (pass: "convert", outcome: Passed, name: "LoadVectorized", category: Memory, function: 0, loc: @0, message: "load of 128 bits per thread")
+//!tile log (pass: "convert", outcome: Passed, name: "TensorCore", category: TensorCore, function: 0, loc: @0, message: "MMA by tensor cores, with tcgen05 into tensor memory")
+//!tile log (pass: "convert", outcome: Missed, name: "StoreNotVectorized", category: Memory, function: 0, loc: @0, message: "store of 32 bits per thread; neighbouring elements are not known to be aligned, adjacent and in bounds")
+//!tile log (pass: "convert", outcome: Missed, name: "StoreNotVectorized", category: Memory, function: 0, loc: @0, message: "store of 32 bits per thread; neighbouring elements are not known to be aligned, adjacent and in bounds")
+//!tile log (pass: "copies", outcome: Passed, name: "AsyncCopy", category: Memory, function: 0, loc: @0, message: "the tile is copied to shared memory by TMA in tiles of 16384 bytes")
+//!tile log (pass: "copies", outcome: Passed, name: "AsyncCopy", category: Memory, function: 0, loc: @0, message: "the tile is copied to shared memory by TMA in tiles of 8192 bytes")
+//!tile log (pass: "copies", outcome: Declined, name: "TmaStore", category: Memory, function: 0, loc: @0, message: "the tile is stored by threads, not by TMA: its address is not known to be a multiple of 16 bytes")
+//!tile log (pass: "copies", outcome: Declined, name: "TmaStore", category: Memory, function: 0, loc: @0, message: "the tile is stored by threads, not by TMA: its address is not known to be a multiple of 16 bytes")
