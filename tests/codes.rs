@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use tests::need::Need;
 use tests::suite::{CaseResult, Suite};
-use tests::{copy_of, root, shell, temporary_folder, tests};
+use tests::{root, shell, temporary_copy_of_folder, temporary_folder, tests};
 
 /// The codes whose pages are older than the rule that a page has an example, and the codes of the CPU device and of libtileworks,
 /// which the tools do not report. Do not add other codes to this list.
@@ -61,7 +61,7 @@ fn prepare_files() -> tempfile::TempDir {
 }
 
 fn check_example(code: Code, example: &str, files: &Path) -> CaseResult {
-    let folder = copy_of(files);
+    let folder = temporary_copy_of_folder(files);
     let ran = shell(folder.path(), example);
     // With --error-format=json a code is a string.
     if ran.stderr.contains(&format!("[{code}]")) || ran.stderr.contains(&format!("\"code\":\"{code}\"")) {

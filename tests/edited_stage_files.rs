@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::compare::ExpectedOutputs;
 use tests::suite::{CaseResult, Suite};
-use tests::{Memo, Ran, root, run, subfolders, temporary_folder};
+use tests::{Memo, RunResult, root, run, subfolders, temporary_folder};
 
 /// Mutants per format in the test command.
 const MUTANTS: u64 = 400;
@@ -93,7 +93,7 @@ fn mutant_range() -> (u64, u64) {
 }
 
 /// Executes a file on the launch of a case, with a time limit.
-fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -> Ran {
+fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -> RunResult {
     let path = |path: &Path| path.to_str().expect("UTF-8").to_string();
     let launch = path(&case.join("launch.json"));
     let arguments = [&path(file), "--launch", &launch, "--out-dir", &path(out), "--max-time=20"];

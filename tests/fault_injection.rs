@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use tests::need::Need;
 use tests::suite::{CaseResult, Suite};
-use tests::{Ran, files_below, root, run_to_end, temporary_folder, tests, tool};
+use tests::{RunResult, files_below, root, run_to_end, temporary_folder, tests, tool};
 
 /// A fault, whose name begins with its stage; the rule that it breaks; a kernel of `tests/fault-injection` or `tests/run`; the
 /// target.
@@ -123,7 +123,7 @@ fn kernel_path(name: &str) -> PathBuf {
     paths.find(|path| path.exists()).unwrap_or_else(|| panic!("no kernel is called {name}"))
 }
 
-fn validate(kernel_name: &str, target: &str, fault: Option<&str>) -> Ran {
+fn validate(kernel_name: &str, target: &str, fault: Option<&str>) -> RunResult {
     let folder = temporary_folder();
     let mut command = Command::new(tool("tile-validate"));
     command.arg(kernel_path(kernel_name)).args(["--gpu-name", target, "--keep=kept"]).current_dir(folder.path());
@@ -148,7 +148,7 @@ fn check_is_detected(fault: &str, rule: &str, kernel: &str, target: &str) -> Cas
 
 fn check_is_clean(kernel: &str, target: &str) -> CaseResult {
     match validate(kernel, target, None) {
-        Ran { code: Some(0), .. } => Ok(()),
+        RunResult { code: Some(0), .. } => Ok(()),
         ran => Err(format!("tile-validate ends with {:?}: {}", ran.code, ran.stderr)),
     }
 }

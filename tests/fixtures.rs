@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tests::suite::{CaseResult, Suite, unified_diff};
-use tests::{Ran, files_below, is_blessing, root, run_in, shell, subfolders, temporary_folder, tests};
+use tests::{RunResult, files_below, is_blessing, root, run_in, shell, subfolders, temporary_folder, tests};
 
 const RUN_PREFIX: &str = "// RUN: ";
 const CHECK_PREFIX: &str = "// CHECK: ";
@@ -30,7 +30,7 @@ fn fixtures() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension != "expect")).collect()
 }
 
-fn render_output(ran: &Ran) -> String {
+fn render_output(ran: &RunResult) -> String {
     let mut out = ran.text();
     if !ran.stderr.is_empty() {
         out += &format!("--- stderr\n{}", ran.stderr);

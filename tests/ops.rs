@@ -111,7 +111,7 @@ fn ulp_distance(elem: &str, a: u64, b: u64) -> u64 {
 }
 
 /// Describes how a result differs from the expected result of its row; `None` if it does not.
-fn row_complaint(row: &Row, found: &[u64]) -> Option<String> {
+fn row_difference(row: &Row, found: &[u64]) -> Option<String> {
     match &row.expected {
         Expected::Bits { hash, .. } => {
             let got_hash = fingerprint(&row.elem, found);
@@ -161,7 +161,7 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[Row], reasons: &[Reason]) 
         // An undefined result may differ in PTX, unless its reason forbids that.
         let must_match = || reasons.iter().any(|reason| reason.everywhere && reason.covers(row));
         if tool == "tile-run" || !matches!(row.expected, Expected::Bits { matches_reference: false, .. }) || must_match() {
-            complaints.extend(row_complaint(row, &found_words));
+            complaints.extend(row_difference(row, &found_words));
         }
     }
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("; ")) }

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tests::{Ran, root, run_in, run_to_end, shell, temporary_folder, tool};
+use tests::{RunResult, root, run_in, run_to_end, shell, temporary_folder, tool};
 
 const STAGES: [&str; 6] = ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"];
 
@@ -94,7 +94,7 @@ impl Sandbox {
         command
     }
 
-    fn run_driver(&self, arguments: &[&str]) -> Ran {
+    fn run_driver(&self, arguments: &[&str]) -> RunResult {
         run_to_end(self.driver_command(arguments), b"")
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use tests::{Ran, root, run_in, run_to_end, temporary_folder};
+use tests::{RunResult, root, run_in, run_to_end, temporary_folder};
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90a", "sm_100", "sm_120"];
 
@@ -20,7 +20,7 @@ fn folder_with_kernels() -> tempfile::TempDir {
     folder
 }
 
-fn run_tileiras(folder: &Path, arguments: &[&str]) -> Ran {
+fn run_tileiras(folder: &Path, arguments: &[&str]) -> RunResult {
     run_in(folder, "tileiras", arguments, b"")
 }
 

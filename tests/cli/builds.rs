@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
-use tests::{Ran, copy_of, path_with_tools, root, run_to_end, shell, temporary_folder, tool};
+use tests::{RunResult, path_with_tools, root, run_to_end, shell, temporary_copy_of_folder, temporary_folder, tool};
 
 fn copy_of_examples() -> tempfile::TempDir {
     let folder = temporary_folder();
@@ -17,7 +17,7 @@ fn copy_of_examples() -> tempfile::TempDir {
     folder
 }
 
-fn run_build(folder: &Path, program: &str) -> Ran {
+fn run_build(folder: &Path, program: &str) -> RunResult {
     let mut command = Command::new(program);
     command.current_dir(folder).env("PATH", path_with_tools());
     let ran = run_to_end(command, b"");
@@ -30,7 +30,7 @@ fn touch(path: &Path) {
     file.set_modified(SystemTime::now()).unwrap();
 }
 
-fn rebuilt_count(ran: &Ran) -> usize {
+fn rebuilt_count(ran: &RunResult) -> usize {
     ran.text().lines().filter(|line| line.contains(".cubin")).count()
 }
 
@@ -92,7 +92,7 @@ struct LibraryProject {
 impl LibraryProject {
     fn new() -> LibraryProject {
         check_stages_are_current();
-        let folder = copy_of(&root().join("examples/library"));
+        let folder = temporary_copy_of_folder(&root().join("examples/library"));
         let toolkit = folder.path().join("toolkit");
         fs::create_dir_all(toolkit.join("bin")).unwrap();
         fs::create_dir_all(toolkit.join("nvvm/libdevice")).unwrap();
@@ -105,7 +105,7 @@ impl LibraryProject {
         LibraryProject { folder }
     }
 
-    fn run(&self, program: &Path, words: &[&str], environment: &[(&str, &str)]) -> Ran {
+    fn run(&self, program: &Path, words: &[&str], environment: &[(&str, &str)]) -> RunResult {
         let python = root().join(".toolkit/python/bin");
         let mut path = vec![python];
         path.extend(std::env::split_paths(&path_with_tools()));

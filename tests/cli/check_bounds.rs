@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use tests::{Ran, run_in, shell, temporary_folder};
+use tests::{RunResult, run_in, shell, temporary_folder};
 
 /// Loads 64 elements of `%a` from `%off` on, and stores them through `%c`; both have 256 elements.
 const POINTERS: &str = r#"entry @NAME(%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>, %c: tile<ptr<f32>>, %m: tile<i32>, %t: tile<i32>, %off: tile<i32>) {
@@ -66,7 +66,7 @@ fn compile_all_stages(folder: &Path, text: &str, target: &str) -> String {
 }
 
 /// Executes all files, with 256 elements per pointer and `off` as the last argument.
-fn execute(folder: &Path, off: i32) -> Vec<(&'static str, Ran)> {
+fn execute(folder: &Path, off: i32) -> Vec<(&'static str, RunResult)> {
     let numbers: Vec<u8> = (0..256).flat_map(|n| (n as f32).to_le_bytes()).collect();
     fs::write(folder.join("a.bin"), &numbers).unwrap();
     fs::write(folder.join("c.bin"), &numbers).unwrap();

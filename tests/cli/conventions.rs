@@ -2,7 +2,7 @@
 
 use crate::{bytecode_path, make_stage_files};
 use std::fs;
-use tests::{Ran, run, run_in, shell, temporary_folder, tool_names};
+use tests::{RunResult, run, run_in, shell, temporary_folder, tool_names};
 
 /// All tools except the driver and `tile-fuzz`. Reason: `tile-fuzz` reads no file.
 fn tools_with_conventions() -> Vec<String> {
@@ -193,7 +193,7 @@ fn a_closed_shell_pipe_is_silent() {
 }
 
 fn binary_is_refused_on_a_terminal() {
-    let on_terminal = |line: &str| -> Ran { shell(tests::root(), &format!("script -qec \"{line}\" /dev/null </dev/null")) };
+    let on_terminal = |line: &str| -> RunResult { shell(tests::root(), &format!("script -qec \"{line}\" /dev/null </dev/null")) };
     let ran = on_terminal(&format!("tile-read {}", bytecode_path()));
     assert_eq!(ran.code, Some(2), "{}", ran.text());
     assert!(ran.text().contains("binary output to a terminal"), "{}", ran.text());

@@ -6,10 +6,10 @@ use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use tests::{Ran, run, run_to_end, temporary_folder, tool};
+use tests::{RunResult, run, run_to_end, temporary_folder, tool};
 
 /// Runs a tool that fails in `step`, with a temporary directory of its own.
-fn run_failing_in(folder: &tempfile::TempDir, step: &str, name: &str, arguments: &[&str]) -> Ran {
+fn run_failing_in(folder: &tempfile::TempDir, step: &str, name: &str, arguments: &[&str]) -> RunResult {
     let mut command = Command::new(tool(name));
     command.args(arguments).current_dir(folder.path()).env("TMPDIR", folder.path()).env("TILEWORKS_FAIL_IN", step);
     run_to_end(command, b"")

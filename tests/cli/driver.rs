@@ -4,7 +4,7 @@ use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Ran, run_in, run_to_end, temporary_folder, tool};
+use tests::{RunResult, run_in, run_to_end, temporary_folder, tool};
 
 /// Shell code that sets `file`: the last argument of a stub if it is a file, as in the commands of a dry run, otherwise standard
 /// input.
@@ -51,7 +51,7 @@ pub(crate) fn install_executable(from: &Path, to: &Path) {
 }
 
 /// Runs the copy of the driver in a folder.
-pub(crate) fn run_driver(folder: &Path, arguments: &[&str]) -> Ran {
+pub(crate) fn run_driver(folder: &Path, arguments: &[&str]) -> RunResult {
     let mut command = Command::new(folder.join("tileiras"));
     command.args(arguments).current_dir(folder).env("CUDA_ROOT", folder);
     run_to_end(command, b"")

@@ -1,9 +1,9 @@
 //! Options from the environment, and the driver's report on its surroundings (`--doctor`).
 
 use crate::{bytecode_path, check_stages_are_current};
-use tests::{Ran, shell, temporary_folder, tool};
+use tests::{RunResult, shell, temporary_folder, tool};
 
-fn run_in_folder(folder: &std::path::Path, line: &str) -> Ran {
+fn run_in_folder(folder: &std::path::Path, line: &str) -> RunResult {
     check_stages_are_current();
     shell(folder, &line.replace("KERNEL", &bytecode_path()))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use tests::{Ran, root, run, run_in, run_to_end, temporary_folder, tool};
+use tests::{RunResult, root, run, run_in, run_to_end, temporary_folder, tool};
 
 /// The mock library, compiled when a test first needs it.
 fn mock_driver() -> &'static Path {
@@ -36,7 +36,7 @@ fn prepare_vadd(folder: &Path, target: &str) {
 }
 
 /// Runs tile-launch on the mock, in which the call `failing` fails. Returns the run and the log of the calls.
-fn run_tile_launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
+fn run_tile_launch(folder: &Path, options: &[&str], failing: &str) -> (RunResult, String) {
     let _ = fs::remove_file(folder.join("log"));
     let mut command = Command::new(tool("tile-launch"));
     command.current_dir(folder).args(["k.cubin", "--launch", "launch.json", "--out-dir", "out", "--driver"]).arg(mock_driver());

@@ -3,7 +3,7 @@
 use crate::make_stage_files;
 use std::fs;
 use std::path::Path;
-use tests::{Ran, run_in, temporary_folder};
+use tests::{RunResult, run_in, temporary_folder};
 
 /// The executors, each with the stage file of a kernel that adds two arrays, 256 elements per CTA. The kernel has three pointers,
 /// each with an extent and a stride.
@@ -22,7 +22,7 @@ fn launch_description(grid: &str, params: &str, buffers: &str, rest: &str) -> St
 }
 
 /// Runs each executor on a description, and passes its result and the directory to `check`.
-fn for_each_executor(folder: &Path, launch: &str, options: &[&str], check: impl Fn(&str, Ran, &Path)) {
+fn for_each_executor(folder: &Path, launch: &str, options: &[&str], check: impl Fn(&str, RunResult, &Path)) {
     fs::write(folder.join("launch.json"), launch).unwrap();
     for (tool, file) in EXECUTORS {
         let out = format!("out-{file}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tests::need::Need;
 use tests::suite::{CaseResult, Suite};
-use tests::{copy_of, root, shell, temporary_folder, tool};
+use tests::{root, shell, temporary_copy_of_folder, temporary_folder, tool};
 
 /// A fault that a user reported, as a test of one command.
 struct Row {
@@ -353,7 +353,7 @@ fn prepare_files() -> tempfile::TempDir {
 /// Runs the command of a row, and checks its exit code and output.
 fn check_row(row: &Row, files: &Path) -> CaseResult {
     let Row { line, code, must_contain, must_not_contain, .. } = row;
-    let folder = copy_of(files);
+    let folder = temporary_copy_of_folder(files);
     let ran = shell(folder.path(), &line.replace("$TOOLS", &tests::tools_folder().display().to_string()));
     let reported = ran.text() + &ran.stderr;
     let missing: Vec<_> = must_contain.iter().filter(|words| !reported.contains(**words)).collect();

@@ -2,10 +2,10 @@
 
 use crate::driver::{PASS_ON, folder_with_stub_stages, run_driver};
 use serde_json::{Value, json};
-use tests::{Ran, root, run, shell, temporary_folder};
+use tests::{RunResult, root, run, shell, temporary_folder};
 
 /// The resource of the only diagnostic with one.
-fn resource_of(ran: &Ran) -> Value {
+fn resource_of(ran: &RunResult) -> Value {
     let diagnostics = ran.stderr.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut resources = diagnostics.filter_map(|diagnostic| diagnostic.get("resource").cloned());
     let resource = resources.next().unwrap_or_else(|| panic!("no resource: {}", ran.stderr));

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Ran, files_below, root, run_to_end, shell, temporary_folder};
+use tests::{RunResult, files_below, root, run_to_end, shell, temporary_folder};
 
 /// Programs that a script may start before it parses its arguments. Programs that do the work, such as cargo and apt-get, are not
 /// among them.
@@ -40,7 +40,7 @@ impl ScriptTree {
         ScriptTree(folder)
     }
 
-    fn run(&self, script: &str, arguments: &[&str]) -> Ran {
+    fn run(&self, script: &str, arguments: &[&str]) -> RunResult {
         let mut command = Command::new(self.0.path().join("scripts").join(script));
         command.args(arguments).current_dir(self.0.path().join("elsewhere")).env("PATH", self.0.path().join("programs"));
         command.env("PYTHONDONTWRITEBYTECODE", "1");

@@ -3,7 +3,7 @@
 use crate::check_stages_are_current;
 use std::fs;
 use std::path::Path;
-use tests::{Ran, root, run, temporary_folder, tool};
+use tests::{RunResult, root, run, temporary_folder, tool};
 
 /// Checks that the tools that `tile-tune` starts exist and are up to date.
 fn need_tools() {
@@ -13,7 +13,7 @@ fn need_tools() {
 }
 
 /// Runs `tile-tune` on a case of `tests/run`.
-fn tune(case: &str, target: &str, arguments: &[&str]) -> Ran {
+fn tune(case: &str, target: &str, arguments: &[&str]) -> RunResult {
     need_tools();
     let folder = root().join("tests/run").join(case);
     let (kernel, launch) = (folder.join("kernel.tileirbc").display().to_string(), folder.join("launch.json").display().to_string());
@@ -95,7 +95,7 @@ fn failures_have_a_kind() {
     assert!(none.stderr.contains("TUN002"), "{}", none.stderr);
 }
 
-fn compiled_ptx(case: &str, options: &[&str]) -> (Ran, Vec<String>) {
+fn compiled_ptx(case: &str, options: &[&str]) -> (RunResult, Vec<String>) {
     let folder = temporary_folder();
     let (case, ptx) = (root().join("tests/run").join(case), folder.path().join("k.ptx"));
     let (kernel, output) = (case.join("kernel.tileirbc").display().to_string(), ptx.display().to_string());

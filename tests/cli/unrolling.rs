@@ -1,7 +1,7 @@
 //! The limits of `perf_model::unrolling`: `ptxas` unrolls the loops that the model takes as unrolled, and no others.
 
 use perf_model::unrolling::{MAX_BODY_INSTRUCTIONS, unrolled_iterations};
-use tests::{Ran, run, temporary_folder, tool};
+use tests::{RunResult, run, temporary_folder, tool};
 
 /// Machine instructions of the loop besides its multiply-adds: the load under a condition, three additions, comparison, branch.
 const OTHER_INSTRUCTIONS: u32 = 7;
@@ -30,7 +30,7 @@ fn kernel(count: u32, trips: Option<u32>) -> String {
 fn assembled_instructions(count: u32, trips: Option<u32>) -> u64 {
     let folder = temporary_folder();
     let cubin = folder.path().join("k.cubin").display().to_string();
-    let link: Ran = run("tile-link", &["-", "-o", &cubin], kernel(count, trips).as_bytes());
+    let link: RunResult = run("tile-link", &["-", "-o", &cubin], kernel(count, trips).as_bytes());
     link.ok("assemble");
     let report = run("tile-time", &[&cubin], b"").ok("statistics");
     let report = String::from_utf8_lossy(&report).into_owned();

@@ -5,7 +5,7 @@ use crate::driver::install_executable;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::{Ran, root, run, run_to_end, temporary_folder, tool};
+use tests::{RunResult, root, run, run_to_end, temporary_folder, tool};
 
 fn kernel_path(case: &str) -> PathBuf {
     root().join("tests/run").join(case).join("kernel.tileirbc")
@@ -19,7 +19,7 @@ fn check_tools_are_current() {
 }
 
 /// Runs `tile-validate` on a case of `tests/run`.
-fn validate(case: &str, arguments: &[&str]) -> Ran {
+fn validate(case: &str, arguments: &[&str]) -> RunResult {
     let path = kernel_path(case).display().to_string();
     run("tile-validate", &[&[path.as_str(), "--gpu-name=sm_80"], arguments].concat(), b"")
 }
@@ -61,7 +61,7 @@ fn folder_with_replacement(replaced: &str, script: &str) -> tempfile::TempDir {
 }
 
 /// Runs a program of a folder.
-fn run_from(folder: &Path, program: &str, arguments: &[&str]) -> Ran {
+fn run_from(folder: &Path, program: &str, arguments: &[&str]) -> RunResult {
     let mut command = Command::new(folder.join(program));
     command.arg(kernel_path("polynomial")).args(arguments).current_dir(folder).env("TMPDIR", folder);
     run_to_end(command, b"")

@@ -68,14 +68,14 @@ fn stale_reason(path: &Path) -> Option<String> {
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RunResult {
     /// The exit code; None if a signal ended the process.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
-impl Ran {
+impl RunResult {
     /// Asserts that the run succeeded, and returns its output. `run_name` names the run in the failure message.
     pub fn ok(self, run_name: &str) -> Vec<u8> {
         assert_eq!(self.code, Some(0), "{run_name}: {}", self.stderr);
@@ -88,13 +88,13 @@ impl Ran {
 }
 
 /// Runs a tool on `input` as its standard input, in `folder`.
-pub fn run_in<S: AsRef<OsStr>>(folder: &Path, name: &str, arguments: &[S], input: &[u8]) -> Ran {
+pub fn run_in<S: AsRef<OsStr>>(folder: &Path, name: &str, arguments: &[S], input: &[u8]) -> RunResult {
     let words = arguments.iter().map(|argument| argument.as_ref().to_os_string());
     run_expression(&duct::cmd(tool(name), words).dir(folder), input)
 }
 
 /// Runs a tool on `input` as its standard input.
-pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
+pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> RunResult {
     run_in(root(), name, arguments, input)
 }
 
@@ -112,7 +112,7 @@ fn tools_of(line: &str, tools: &[String]) -> Vec<String> {
 }
 
 /// Runs a line of bash with the tools on PATH. Panics if a tool that the line may start is missing or stale.
-pub fn shell(folder: &Path, line: &str) -> Ran {
+pub fn shell(folder: &Path, line: &str) -> RunResult {
     tools_of(line, &tool_names()).iter().for_each(|name| drop(tool(name)));
     run_expression(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
 }
@@ -124,17 +124,17 @@ pub fn path_with_tools() -> std::ffi::OsString {
     std::env::join_paths(folders).expect("no folder has a colon in its name")
 }
 
-fn run_expression(command: &duct::Expression, input: &[u8]) -> Ran {
+fn run_expression(command: &duct::Expression, input: &[u8]) -> RunResult {
     let output = command.stdin_bytes(input).stdout_capture().stderr_capture().unchecked().run();
     result_of(output.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}")))
 }
 
-fn result_of(output: std::process::Output) -> Ran {
-    Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
+fn result_of(output: std::process::Output) -> RunResult {
+    RunResult { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
 /// Runs a command to its end.
-pub fn run_to_end(mut command: Command, input: &[u8]) -> Ran {
+pub fn run_to_end(mut command: Command, input: &[u8]) -> RunResult {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -202,8 +202,8 @@ pub fn files_below(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A new directory with the files of another one.
-pub fn copy_of(folder: &Path) -> tempfile::TempDir {
+/// Copies a folder with its subfolders into a new temporary folder.
+pub fn temporary_copy_of_folder(folder: &Path) -> tempfile::TempDir {
     let new = temporary_folder();
     for path in files_below(folder) {
         let copy = new.path().join(path.strip_prefix(folder).expect("a file is below its folder"));

@@ -1,12 +1,12 @@
 //! The bodies of reductions and scans, and the order in which a thread combines its own elements.
 
 use crate::core_ops::Core;
-use crate::rules::MiddleOp;
+use crate::rules::CoreDialectOp;
 use base::{Body, Region};
 use numerics::arith::Binary;
 
 /// Returns the operation of a combiner body, if the body is a single commutative op on both arguments.
-pub fn single_commutative_op<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Option<Binary> {
+pub fn single_commutative_op<O: CoreDialectOp, T>(body: &Body<O, T>, region: Region) -> Option<Binary> {
     let block = &body.blocks[body.block_of(region)];
     let [op, terminator] = block.ops[..] else { return None };
     let Some(Core::Binary { kind, lhs, rhs }) = body.ops[op].kind.core() else { return None };

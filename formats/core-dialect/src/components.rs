@@ -6,7 +6,7 @@
 
 use crate::core_ops::Core;
 use crate::region_edges::{RegionEdge, region_edges};
-use crate::rules::MiddleOp;
+use crate::rules::CoreDialectOp;
 use base::ir::Op;
 use base::{Body, Region, UnionFind, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,11 @@ impl Components {
 
 /// The components of a region, numbered in the order of their first ops. `effects_of` returns the effects of an op, or
 /// `None` for an op that belongs to no component.
-pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, effects_of: impl Fn(Op) -> Option<OpEffects>) -> Components {
+pub fn components<O: CoreDialectOp, T>(
+    body: &Body<O, T>,
+    region: Region,
+    effects_of: impl Fn(Op) -> Option<OpEffects>,
+) -> Components {
     let ops = body.walk(region);
     let effects: BTreeMap<Op, OpEffects> = ops.iter().filter_map(|op| Some((*op, effects_of(*op)?))).collect();
     let memory_objects: BTreeSet<u32> = effects.values().flat_map(|effects| effects.memory_objects.iter().copied()).collect();
@@ -70,13 +74,13 @@ pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, effects_of:
 }
 
 /// Returns whether an op only selects which ops execute, and forwards their results.
-fn is_control<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> bool {
+fn is_control<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> bool {
     let kind = &body.ops[op].kind;
     kind.is_terminator() || matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. } | Core::If { .. }))
 }
 
 /// The values that decide whether, and how often, the ops inside an op execute.
-fn control_operands<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
+fn control_operands<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
     match body.ops[op].kind.core() {
         Some(Core::For { lower, upper, step, .. }) => vec![*lower, *upper, *step],
         Some(Core::If { cond, .. }) => vec![*cond],
@@ -85,13 +89,17 @@ fn control_operands<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
 }
 
 /// The values that an op uses. For a reduction or scan, also the values that the ops of its body use.
-fn operands_with_nested<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
+fn operands_with_nested<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
     let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     inner.chain([op]).flat_map(|op| body.ops[op].kind.operands()).collect()
 }
 
 /// The values that belong to a component: they come from memory, or are computed from such values.
-fn component_values<O: MiddleOp, T>(body: &Body<O, T>, effects: &BTreeMap<Op, OpEffects>, edges: &[RegionEdge]) -> BTreeSet<Value> {
+fn component_values<O: CoreDialectOp, T>(
+    body: &Body<O, T>,
+    effects: &BTreeMap<Op, OpEffects>,
+    edges: &[RegionEdge],
+) -> BTreeSet<Value> {
     let mut derived: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
     edges.iter().for_each(|edge| derived.entry(edge.from).or_default().push(edge.to));
     let (mut component_values, mut worklist) = (BTreeSet::new(), Vec::new());

@@ -2,7 +2,7 @@
 //! next iteration, out of a loop, or out of a branch. MLIR's `RegionBranchOpInterface` has the same purpose.
 
 use crate::core_ops::Core;
-use crate::rules::MiddleOp;
+use crate::rules::CoreDialectOp;
 use base::ir::Op;
 use base::{Body, Region, Value};
 
@@ -14,12 +14,12 @@ pub struct RegionEdge {
 }
 
 /// The edges of all ops in a region and its nested regions.
-pub fn region_edges<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Vec<RegionEdge> {
+pub fn region_edges<O: CoreDialectOp, T>(body: &Body<O, T>, region: Region) -> Vec<RegionEdge> {
     body.walk(region).into_iter().flat_map(|op| edges_of_op(body, op)).collect()
 }
 
 /// The edges of one op, without the edges of the ops inside its regions.
-pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge> {
+pub fn edges_of_op<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge> {
     let Some(core) = body.ops[op].kind.core() else { return Vec::new() };
     let results = &body.ops[op].results;
     let mut edges = Vec::new();
@@ -44,7 +44,11 @@ pub fn edges_of_op<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<RegionEdge>
 }
 
 /// The lists of values that receive the values of a terminator, if it ends `construct` or an iteration of it.
-pub fn destinations_of_terminator<'a, O: MiddleOp, T>(body: &'a Body<O, T>, construct: Op, terminator: &Core) -> Vec<&'a [Value]> {
+pub fn destinations_of_terminator<'a, O: CoreDialectOp, T>(
+    body: &'a Body<O, T>,
+    construct: Op,
+    terminator: &Core,
+) -> Vec<&'a [Value]> {
     let node = &body.ops[construct];
     match terminator {
         Core::Continue { .. } => {
@@ -65,7 +69,7 @@ pub struct LoopEnds<'a> {
 
 impl<'a> LoopEnds<'a> {
     /// Collects the values of the `continue` and `break` ops of a loop.
-    pub fn of<O: MiddleOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
+    pub fn of<O: CoreDialectOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
         let (mut ends, mut worklist) = (LoopEnds { continue_values: Vec::new(), break_values: Vec::new() }, vec![loop_body]);
         while let Some(region) = worklist.pop() {
             for &op in &body.blocks[body.block_of(region)].ops {

@@ -1,7 +1,7 @@
 //! The nesting of regions: the op whose region contains each block, and the op that each terminator leaves or continues.
 
 use crate::core_ops::Core;
-use crate::rules::MiddleOp;
+use crate::rules::CoreDialectOp;
 use base::ir::Op;
 use base::{Block, Body, Region};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct RegionNesting {
 }
 
 impl RegionNesting {
-    pub fn of<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> RegionNesting {
+    pub fn of<O: CoreDialectOp, T>(body: &Body<O, T>, region: Region) -> RegionNesting {
         let ops = body.walk(region);
         let mut enclosing_ops = BTreeMap::new();
         for &op in &ops {
@@ -48,7 +48,7 @@ impl RegionNesting {
 
     /// The op that a terminator leaves, or whose next iteration it starts. `None` for `return`, and for ops that are not
     /// terminators.
-    pub fn construct_of_terminator<O: MiddleOp, T>(&self, body: &Body<O, T>, op: Op) -> Option<Op> {
+    pub fn construct_of_terminator<O: CoreDialectOp, T>(&self, body: &Body<O, T>, op: Op) -> Option<Op> {
         let core = |op: Op| body.ops[op].kind.core();
         let mut ancestor = self.parent(op);
         while let Some(construct) = ancestor {

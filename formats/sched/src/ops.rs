@@ -5,7 +5,7 @@ use crate::packed_ops::Paired;
 use base::ir::Dense;
 use base::{Region, Value};
 use core_dialect::core_ops::{Core, Effect};
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use tileas::effects::constructors::synchronises;
 use tileas::effects::{Effects, Synchronises};
 
@@ -64,7 +64,7 @@ impl Op {
     }
 }
 
-impl MiddleOp for Op {
+impl CoreDialectOp for Op {
     fn core(&self) -> Option<&Core> {
         Op::core(self)
     }

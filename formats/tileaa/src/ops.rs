@@ -5,7 +5,7 @@ use base::{Region, Target, Value};
 use core_dialect::core_ops::Core;
 pub use core_dialect::memory::Order;
 use core_dialect::memory::{AtomicMode, MulticastReduction, MulticastWrite};
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use serde::{Deserialize, Serialize};
 
 /// The hints of the program's author for one access, on a target or on all other targets (`default`). A pass may ignore them.
@@ -92,7 +92,7 @@ impl Op {
     }
 }
 
-impl MiddleOp for Op {
+impl CoreDialectOp for Op {
     fn core(&self) -> Option<&Core> {
         if let Op::Core(core) = self { Some(core) } else { None }
     }

@@ -1,7 +1,7 @@
 //! The types of `.aa` values.
 
 use base::text::TypeText;
-use core_dialect::rules::{CoreType, MiddleType};
+use core_dialect::rules::{CoreDialectType, CoreType};
 use core_dialect::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ impl Type {
     }
 }
 
-impl MiddleType for Type {
+impl CoreDialectType for Type {
     fn core_type(&self) -> CoreType<'_> {
         match self {
             Type::Tile { elem, shape } => CoreType::Tile { elem: *elem, shape },

@@ -111,7 +111,7 @@ pub struct GlobalAccess<'a> {
     pub order: Order,
     /// Whether a single thread accesses each element for all threads that hold it, as for atomics and ordered accesses. Reason:
     /// other CTAs or devices may change the element between two reads.
-    pub by_one_thread: bool,
+    pub one_thread_per_element: bool,
 }
 
 /// The tile that a global access moves. Its layout determines which thread accesses which element.
@@ -143,7 +143,7 @@ impl Effects<'_> {
     /// Returns whether a single thread computes each element of the first result for all threads that hold it (the single-thread
     /// rule AS014). Within a warp that thread broadcasts the element; other warps load it from a buffer.
     pub fn is_computed_by_one_thread(&self) -> bool {
-        self.global.is_some_and(|access| access.by_one_thread) || self.core_effect == Effect::Allocates
+        self.global.is_some_and(|access| access.one_thread_per_element) || self.core_effect == Effect::Allocates
     }
 
     /// The buffer that the op fills by TMA, if it does.
@@ -209,7 +209,7 @@ pub mod constructors {
             moved_tile,
             token: *token,
             order: *order,
-            by_one_thread: is_by_one_thread(access_kind, order),
+            one_thread_per_element: needs_one_thread_per_element(access_kind, order),
         })
     }
     /// An access through pointers.
@@ -227,7 +227,7 @@ pub mod constructors {
             moved_tile,
             token: *token,
             order: *order,
-            by_one_thread: is_by_one_thread(access_kind, order),
+            one_thread_per_element: needs_one_thread_per_element(access_kind, order),
         })
     }
 
@@ -239,8 +239,8 @@ pub mod constructors {
             self
         }
         /// The same effects, but a single thread accesses each element in global memory.
-        pub(crate) fn by_one_thread(mut self) -> Effects<'a> {
-            self.global.iter_mut().for_each(|access| access.by_one_thread = true);
+        pub(crate) fn with_one_thread_per_element(mut self) -> Effects<'a> {
+            self.global.iter_mut().for_each(|access| access.one_thread_per_element = true);
             self
         }
         /// The same effects, with another point of completion.
@@ -249,8 +249,8 @@ pub mod constructors {
         }
     }
 
-    /// Returns whether a single thread accesses each element. See [`GlobalAccess::by_one_thread`].
-    fn is_by_one_thread(access_kind: AccessKind, order: &Order) -> bool {
+    /// Returns whether a single thread accesses each element. See [`GlobalAccess::one_thread_per_element`].
+    fn needs_one_thread_per_element(access_kind: AccessKind, order: &Order) -> bool {
         access_kind == AccessKind::Changes || order.semantics != MemoryOrdering::Weak
     }
     fn access<'a>(buffer: Buffer, stage: Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {

@@ -11,7 +11,7 @@ use base::{Region, Value};
 use core_dialect::core_ops::Core;
 pub use core_dialect::memory::Order;
 use core_dialect::memory::{AtomicMode, MulticastReduction, MulticastWrite};
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use serde::{Deserialize, Serialize};
 
 base::entity! {
@@ -176,7 +176,7 @@ base::ops! {
         /// As in `.aa`. `multimem` instructions access 32-bit words, so threads access 16-bit elements in pairs of neighbours.
         /// Results: tile, token.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
-            = at_view(AccessKind::Reads, view, index, MovedTile::Result, token, order).by_one_thread(),
+            = at_view(AccessKind::Reads, view, index, MovedTile::Result, token, order).with_one_thread_per_element(),
         /// As in `.aa`, in the vectors of `multicast_load`. Result: token.
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
             = at_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
@@ -309,7 +309,7 @@ impl Op {
     }
 }
 
-impl MiddleOp for Op {
+impl CoreDialectOp for Op {
     fn core(&self) -> Option<&Core> {
         if let Op::Core(core) = self { Some(core) } else { None }
     }

@@ -2,7 +2,7 @@
 
 use crate::layout::LayoutId;
 use base::text::TypeText;
-use core_dialect::rules::{CoreType, MiddleType};
+use core_dialect::rules::{CoreDialectType, CoreType};
 use core_dialect::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ impl Type {
     }
 }
 
-impl MiddleType for Type {
+impl CoreDialectType for Type {
     fn core_type(&self) -> CoreType<'_> {
         match self {
             Type::Scalar(elem) => CoreType::Tile { elem: *elem, shape: &[] },

@@ -10,9 +10,9 @@ impl Payload for Module {
     const VERSION: u32 = 2;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        verify::references(self, &envelope.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
+        verify::check_references(self, &envelope.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
         verify::verify(self, &envelope.debug)
-            .and_then(|()| verify::expressible(self))
+            .and_then(|()| verify::check_expressible(self))
             .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&envelope.debug, failure.loc))
     }
 

@@ -172,7 +172,7 @@ fn deep_nesting_does_not_overflow_the_stack() {
     text.push_str(&"}\n".repeat(DEPTH));
     text.push_str("return\n}\n");
     let (module, debug) = common::parse("deep", &text);
-    tileir::verify::references(&module, &debug).expect("the program is a tree");
+    tileir::verify::check_references(&module, &debug).expect("the program is a tree");
     let bytes = tileir::bytecode::write(&module, &debug, tileir::Version::V13_1).expect("nesting has no limit");
     let read = tileir::bytecode::read(&bytes, Features::ALL).expect("it was just written");
     // The test does not print the text: its indentation is quadratic in the depth.
@@ -192,7 +192,7 @@ fn damaged_text_causes_no_panic() {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let mut debug = base::DebugInfo::default();
             if let Ok(module) = tileir::text::parse(&text, name, 1, &mut debug) {
-                let has_valid_references = tileir::verify::references(&module, &debug).is_ok();
+                let has_valid_references = tileir::verify::check_references(&module, &debug).is_ok();
                 if has_valid_references && tileir::verify::verify(&module, &debug).is_ok() {
                     tileir::text::print(&module, Some(&debug));
                 }

@@ -12,7 +12,7 @@ use tileir::{Module, Version, text};
 fn programs_obey_the_rules() {
     for (name, text, _) in PROGRAMS {
         let (module, debug) = parse(name, text);
-        tileir::verify::references(&module, &debug).unwrap_or_else(|error| panic!("{name}: {error}"));
+        tileir::verify::check_references(&module, &debug).unwrap_or_else(|error| panic!("{name}: {error}"));
         tileir::verify::verify(&module, &debug).unwrap_or_else(|failure| panic!("{name}: {}", failure.message));
     }
 }
@@ -205,7 +205,7 @@ fn wrong_preview_content_is_refused() {
     for (text, expected) in cases {
         let mut debug = base::DebugInfo::default();
         let module = tileir::text::parse(&text, "k", 1, &mut debug).unwrap_or_else(|error| panic!("{text}: {error:?}"));
-        tileir::verify::references(&module, &debug).unwrap_or_else(|error| panic!("{text}: {error}"));
+        tileir::verify::check_references(&module, &debug).unwrap_or_else(|error| panic!("{text}: {error}"));
         let failure = tileir::verify::verify(&module, &debug).expect_err(&text);
         assert!(failure.message.contains(expected), "{text}: {}", failure.message);
     }

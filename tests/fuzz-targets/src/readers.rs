@@ -20,7 +20,7 @@ pub(crate) fn check_bytecode(bytes: &[u8]) {
 pub(crate) fn check_text(bytes: &[u8]) {
     let mut debug = base::DebugInfo::default();
     let Ok(module) = tileir::text::parse(utf8(bytes), "fuzz", 1, &mut debug) else { return };
-    if tileir::verify::references(&module, &debug).is_err() || tileir::verify::verify(&module, &debug).is_err() {
+    if tileir::verify::check_references(&module, &debug).is_err() || tileir::verify::verify(&module, &debug).is_err() {
         return;
     }
     tileir::text::print(&module, Some(&debug));

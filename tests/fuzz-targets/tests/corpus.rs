@@ -12,7 +12,7 @@ use std::path::Path;
 const DEFAULT_EDITS: usize = 600;
 
 /// Runs a target on an input. If the input violates a property, saves the input and returns the panic message.
-fn complaint(target: &Target, input: &[u8], name: &str) -> Option<String> {
+fn failure_message(target: &Target, input: &[u8], name: &str) -> Option<String> {
     let panic_payload = catch_unwind(AssertUnwindSafe(|| (target.run)(input))).err()?;
     let message = panic_payload
         .downcast_ref::<String>()
@@ -34,11 +34,11 @@ fn fuzz_properties_hold_for_the_corpus() {
         assert!(inputs.len() >= 3, "{} has {} inputs", target.name, inputs.len());
         for path in &inputs {
             let (input, name) = (std::fs::read(path).unwrap(), path.file_name().map(Path::new).unwrap().display().to_string());
-            complaints.extend(complaint(target, &input, &name));
+            complaints.extend(failure_message(target, &input, &name));
             for number in 0..edits_per_target / inputs.len() {
                 let edit = mutate_input(target.form, &input, 0x5EED + ((number as u64) << 20));
                 if edit.len() <= MAX_INPUT_BYTES {
-                    complaints.extend(complaint(target, &edit, &format!("{number}-{name}")));
+                    complaints.extend(failure_message(target, &edit, &format!("{number}-{name}")));
                 }
             }
         }

@@ -43,7 +43,7 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
-        input.refuse_truncated()?;
+        input.reject_truncated()?;
         if let Some(name) = &options.layout {
             return session.write_bytes(layout::draw(&input, name, session.output_path().is_none())?.as_bytes(), false);
         }

@@ -54,7 +54,7 @@ impl Generator {
     }
 
     /// Emits up to `max_steps` random steps in the current region.
-    fn inner_steps(&mut self, max_steps: usize) {
+    fn emit_inner_steps(&mut self, max_steps: usize) {
         for _ in 0..self.random.below(max_steps + 1) {
             self.emit_inner_step();
         }
@@ -84,7 +84,7 @@ impl Generator {
         let (kinds, condition) = (self.random_kinds(), self.random_condition());
         let [then_region, else_region] = [0; 2].map(|_| {
             self.region(&[], |inner, _| {
-                inner.inner_steps(3);
+                inner.emit_inner_steps(3);
                 let operands = inner.terminator_operands(&kinds);
                 inner.builder.emit_with_types(Op::Yield { operands }, &[]);
             })
@@ -132,11 +132,11 @@ impl Generator {
         let args = [&[counter], &kinds[..]].concat();
         self.loop_depth += 1;
         let body = self.region_of_tiles(&args, |inner, _| {
-            inner.inner_steps(3);
+            inner.emit_inner_steps(3);
             if inner.random.one_in(4) {
                 let condition = inner.random_condition();
                 inner.emit_if(condition, |inner| inner.emit_continue(&[], &kinds));
-                inner.inner_steps(1);
+                inner.emit_inner_steps(1);
             }
             inner.emit_continue(&[], &kinds);
         });
@@ -165,14 +165,14 @@ impl Generator {
         let args = [std::slice::from_ref(&counter), &kinds[..]].concat();
         self.loop_depth += 1;
         let body = self.region_of_tiles(&args, |inner, args| {
-            inner.inner_steps(2);
+            inner.emit_inner_steps(2);
             let is_done = inner.compare_scalars(Predicate::GreaterThanOrEqual, args[0], limit);
             inner.emit_if(is_done, |inner| {
-                inner.inner_steps(1);
+                inner.emit_inner_steps(1);
                 let operands = inner.terminator_operands(&break_kinds);
                 inner.builder.emit_with_types(Op::Break { operands }, &[]);
             });
-            inner.inner_steps(2);
+            inner.emit_inner_steps(2);
             let one = inner.index_constant(1);
             let next_count = inner.builder.emit_add(&counter, args[0], one);
             if inner.random.one_in(3) {

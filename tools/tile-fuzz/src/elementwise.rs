@@ -86,7 +86,7 @@ impl Generator {
     }
 
     /// Emits an element-wise op on a random tile: a conversion, a comparison, a selection or an arithmetic op.
-    pub(crate) fn elementwise(&mut self) {
+    pub(crate) fn emit_elementwise_ops(&mut self) {
         let (x, kind) = self.any_tile();
         let (value, kind) = match self.random.below(8) {
             0 => {

@@ -124,7 +124,7 @@ type Step = (usize, fn(&mut Generator));
 
 /// Steps that are valid at any position, in loops too.
 const STEPS_ANYWHERE: &[Step] = &[
-    (12, Generator::elementwise),
+    (12, Generator::emit_elementwise_ops),
     (6, Generator::rearrange),
     (3, Generator::load_input),
     (2, Generator::reduce),

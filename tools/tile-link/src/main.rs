@@ -45,7 +45,7 @@ fn main() -> std::process::ExitCode {
 
 fn run(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
     let input = session.input()?;
-    input.refuse_truncated()?;
+    input.reject_truncated()?;
     let mut source = source::Source::read(&input.bytes, &input.name)?;
     extra.opt.record(&mut source.envelope)?;
     extra.gpu.record(&mut source.envelope)?;

@@ -28,7 +28,7 @@ pub struct Options {
 pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     // Like every tool, this one also reads bytecode and its text form.
     let source = session.input()?;
-    source.refuse_truncated()?;
+    source.reject_truncated()?;
     let producer = session.producer();
     let input = session.timed("decode", |_| tileir::import::open(&source.bytes, &source.name, &producer))?;
     let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());

@@ -528,7 +528,7 @@ impl CopyPlanner<'_> {
                         let shape = body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let sides: Vec<Value> = kind.operands()[3..].to_vec();
                         let matching_scales = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
-                        fragments.extend(matching_scales.map(|(_, layout)| tcgen05_selection::one_copy(layout, shape)));
+                        fragments.extend(matching_scales.map(|(_, layout)| tcgen05_selection::one_replica_layout(layout, shape)));
                     }
                     Some(MmaSelection::Group { lhs: a, rhs: b, .. } | MmaSelection::Tensor { lhs: a, rhs: b, .. })
                         if *acc != value =>

@@ -112,7 +112,7 @@ impl CopyPlanner<'_> {
     fn can_be_prefetched(&self, load: OpId, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Op::LoadView { index, token, .. } = &body.ops[load].kind else { return Err("it is a load through pointers") };
-        if token.is_some_and(|token| !self.is_of_loads(token)) {
+        if token.is_some_and(|token| !self.orders_after_loads_only(token)) {
             return Err("it is ordered after what this kernel writes");
         }
         let tokens = body.ops[load].results.iter().filter(|result| *body.ty(**result) == Type::Token);

@@ -12,10 +12,10 @@ use core_dialect::tile::element_count;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 
-/// Bytes that a CTA may hold in hoisted loads: 32 registers of each of 128 threads.
-const MAX_BYTES: usize = 16 << 10;
+/// Maximum bytes of hoisted loads that a CTA holds in registers: 32 registers of each of 128 threads.
+const MAX_HOISTED_BYTES: usize = 16 << 10;
 /// Minimum bytes that a load counts: one register of each of these threads.
-const MIN_BYTES: usize = 4 * 128;
+const MIN_COUNTED_BYTES: usize = 4 * 128;
 
 pub(crate) fn run(function: &Function) -> Function {
     let body = &function.body;
@@ -88,12 +88,13 @@ impl Order {
         let body = &function.body;
         let Some(first_use) = self.used_at.filter(|_| self.has_reduction) else { return false };
         let tile = body.ty(body.ops[load].results[0]).tile();
-        let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_BYTES);
+        let bytes =
+            tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_COUNTED_BYTES);
         let operands = body.ops[load].kind.operands();
         // A token of an earlier load imposes no order: both accesses are loads.
         let is_blocked =
             |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
-        if self.hoisted_bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(is_blocked) {
+        if self.hoisted_bytes.saturating_add(bytes) > MAX_HOISTED_BYTES || operands.iter().any(is_blocked) {
             return false;
         }
         // Values after the first use that are not fixed come from pure ops only.

@@ -42,8 +42,8 @@ pub(crate) fn second_component(function: &Function, target: Target) -> BTreeSet<
 
 /// Whether an MMA has a row for each of the 128 TMEM lanes, which four warps access.
 fn has_all_lanes(function: &Function, mma: OpId) -> bool {
-    let accumulators = function.body.ty(function.body.result(mma)).tile();
-    accumulators.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
+    let accumulator_type = function.body.ty(function.body.result(mma)).tile();
+    accumulator_type.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
 }
 
 /// The effects that decide which ops are in one component: MMAs, effects, and loads of tiles that are not only MMA operands.

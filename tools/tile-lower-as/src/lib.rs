@@ -144,7 +144,7 @@ impl Lowering {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
             let split_m_option = kernel_plan::split_m(&self.lowered.envelope, &function.name)?.map(str::to_owned);
-            if !split_m_subtiles::are_desired(function, target, split_m_option.as_deref()) {
+            if !split_m_subtiles::are_m_subtiles_desired(function, target, split_m_option.as_deref()) {
                 continue;
             }
             let split_result = split_m_subtiles::run(function, target);
@@ -270,7 +270,7 @@ impl Lowering {
         for (function, plan) in program.payload.functions.iter_mut().zip(plans) {
             let options = PlanOptions::of(envelope, function)?;
             let layouts = payload.layouts.clone();
-            without_lost_scales(function, plan, target, options, envelope)?;
+            multiply_lost_scales(function, plan, target, options, envelope)?;
             let (mut new_function, mut buffer_origins) = convert::convert(function, plan, payload, envelope)?;
             loop {
                 match smem_fit::smem_overflow(&new_function, &buffer_origins, target) {
@@ -281,7 +281,7 @@ impl Lowering {
                     }
                     None => break,
                 }
-                without_lost_scales(function, plan, target, options, envelope)?;
+                multiply_lost_scales(function, plan, target, options, envelope)?;
                 payload.layouts = layouts.clone();
                 (new_function, buffer_origins) = convert::convert(function, plan, payload, envelope)?;
             }
@@ -296,7 +296,7 @@ impl Lowering {
 }
 
 /// Replans until no scaled MMA has an instruction without scale operands: multiplies the scales of such an MMA into its operands.
-fn without_lost_scales(
+fn multiply_lost_scales(
     function: &mut Function,
     plan: &mut LoweringPlan,
     target: Target,

@@ -29,7 +29,7 @@ const WORD: u32 = 32;
 const MAX_WARPS: u32 = 8;
 
 /// Whether M subtiles are profitable, or requested by `--split-m` (`split_m_option`).
-pub(crate) fn are_desired(function: &Function, target: Target, split_m_option: Option<&str>) -> bool {
+pub(crate) fn are_m_subtiles_desired(function: &Function, target: Target, split_m_option: Option<&str>) -> bool {
     match split_m_option {
         Some("on") => true,
         Some("off") => false,

@@ -369,7 +369,7 @@ impl ScaleOperands {
 }
 
 /// The layout of one replica of the scales, given the layout of all replicas.
-pub(crate) fn one_copy(layout: &Layout, shape: &[u32]) -> Layout {
+pub(crate) fn one_replica_layout(layout: &Layout, shape: &[u32]) -> Layout {
     let elements = element_count(shape) as u32;
     layout.map(|basis| basis & (elements - 1))
 }

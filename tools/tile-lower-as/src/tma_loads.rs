@@ -110,7 +110,7 @@ impl CopyPlanner<'_> {
         if !matches!(ty.padding, None | Some(Padding::Zero)) {
             return Err("its padding is not zero");
         }
-        if token.is_some_and(|token| !self.is_of_loads(token)) {
+        if token.is_some_and(|token| !self.orders_after_loads_only(token)) {
             return Err("it is ordered after what this kernel writes");
         }
         // The address and extents of a window may depend on loaded scalars, too.
@@ -242,16 +242,18 @@ impl CopyPlanner<'_> {
         let body = &self.function.body;
         let (Op::LoadView { order, token, .. } | Op::Load { order, token, .. }) = &body.ops[op].kind else { return false };
         let is_single_element = body.ty(body.result(op)).tile().is_some_and(|(_, shape)| element_count(shape) == 1);
-        is_single_element && order.semantics == MemoryOrdering::Weak && token.is_none_or(|token| self.is_of_loads(token))
+        is_single_element
+            && order.semantics == MemoryOrdering::Weak
+            && token.is_none_or(|token| self.orders_after_loads_only(token))
     }
 
     /// Whether a token orders its users after loads only.
-    pub(crate) fn is_of_loads(&self, token: Value) -> bool {
-        self.is_of_loads_and(token, &BTreeSet::new())
+    pub(crate) fn orders_after_loads_only(&self, token: Value) -> bool {
+        self.orders_after_loads_and(token, &BTreeSet::new())
     }
 
     /// Whether a token orders its users after loads and these stores only.
-    pub(crate) fn is_of_loads_and(&self, token: Value, stores: &BTreeSet<OpId>) -> bool {
+    pub(crate) fn orders_after_loads_and(&self, token: Value, stores: &BTreeSet<OpId>) -> bool {
         let body = &self.function.body;
         let parent_op =
             |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|inner| body.block_of(*inner) == block));

@@ -187,7 +187,7 @@ impl CopyPlanner<'_> {
     fn check_token_order(&self, store: OpId, tma_stores: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
         let body = &self.function.body;
         let StoreOperands { token, .. } = store_operands(self.function, store).expect("only stores are planned");
-        if token.is_some_and(|token| !self.is_of_loads_and(token, tma_stores)) {
+        if token.is_some_and(|token| !self.orders_after_loads_and(token, tma_stores)) {
             return Err("it is ordered after what this kernel writes");
         }
         let result_token = body.ops[store].results[0];

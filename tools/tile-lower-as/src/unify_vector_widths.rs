@@ -10,7 +10,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{UnionFind, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::region_edges::{RegionEdge, region_edges};
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 

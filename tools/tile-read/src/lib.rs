@@ -26,7 +26,7 @@ pub struct Options {
 /// Runs the tool.
 pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     let input = session.input()?;
-    input.refuse_truncated()?;
+    input.reject_truncated()?;
     let features = Features { simt: !options.preview.is_empty() };
     let producer = session.producer();
     let file = session.timed("decode", |_| tileir::import::open_with(&input.bytes, &input.name, &producer, features))?;

@@ -5,7 +5,7 @@
 //! Preserves: the ops. A loop schedule may be replaced by its levelled form (see [`levelled_schedule`]).
 //! See also: Triton's `AllocateSharedMemory`.
 
-use crate::buffer_accesses::{Touch, touches};
+use crate::buffer_accesses::{BufferTouch, touches};
 use crate::check_schedule;
 use crate::partition::{self, ComputeGroups, FeatureChoice};
 use crate::resource_model::Machine;
@@ -234,7 +234,7 @@ fn levelled_schedule(module: &Module, schedule: &LoopSchedule, machine: &Machine
     let function = module.functions.iter().find(|function| function.name == schedule.function)?;
     let ops = &function.body.blocks[sched::loop_body(function, schedule.index)?].ops;
     let by_tma = |entry: &ScheduleEntry| {
-        ops.get(entry.op as usize).is_some_and(|op| tma_pipelines::filled(&function.body.ops[*op].kind).is_some())
+        ops.get(entry.op as usize).is_some_and(|op| tma_pipelines::buffer_filled_by_tma(&function.body.ops[*op].kind).is_some())
     };
     let last_copy_stage = schedule.entries.iter().filter(|entry| by_tma(entry)).map(|entry| entry.stage).max()?;
     let mut levelled = schedule.clone();
@@ -307,7 +307,7 @@ fn staged_buffers(
         let alternating = tma_pipelines::filled_alternately(function, block);
         for entry in &schedule.entries {
             for touch in ops.get(entry.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
-                if matches!(touch, Touch::Copy(_)) {
+                if matches!(touch, BufferTouch::Copy(_)) {
                     // Consecutive loops may fill the same multi-stage buffer.
                     let depth_in_other_loops =
                         staged_buffers[touch.buffer().0 as usize].map_or(1, |staged_buffer| staged_buffer.depth);
@@ -321,7 +321,7 @@ fn staged_buffers(
                         .and_then(|levelled| Some(depth_in(levelled, levelled.entries.iter().find(|other| other.op == entry.op)?)));
                     let depth = depth_in(schedule, entry);
                     let levelled_depth = levelled_depth.unwrap_or(depth);
-                    let by_tma = tma_pipelines::filled(&function.body.ops[ops[entry.op as usize]].kind).is_some();
+                    let by_tma = tma_pipelines::buffer_filled_by_tma(&function.body.ops[ops[entry.op as usize]].kind).is_some();
                     let waits_for_signal = tma_issue == TmaIssue::AfterSignal
                         && !tma_pipelines::is_nested(function, block)
                         && !tmem_pipelines::has_mma(function);

@@ -300,7 +300,7 @@ fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choi
     let is_requested = choice != FeatureChoice::WherePays || function.attrs.program.cluster.is_some();
     let pays = !is_requested
         && planned.iter().all(is_eligible)
-        && kinds.any(wgmma_in_flight::is_by_groups)
+        && kinds.any(wgmma_in_flight::is_wgmma)
         && partition::check(function).is_ok();
     if pays { partition::blocks(function, target) } else { 0 }
 }
@@ -309,7 +309,7 @@ fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choi
 fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
     planned.iter().filter_map(|planned| sched::loop_body(function, planned.number)).any(|block| {
         let mut ops = function.body.blocks[block].ops.iter().map(|op| &function.body.ops[*op].kind);
-        ops.any(|op| op.effects().copied_to().is_some() && tma_pipelines::filled(op).is_none())
+        ops.any(|op| op.effects().copied_to().is_some() && tma_pipelines::buffer_filled_by_tma(op).is_none())
     })
 }
 

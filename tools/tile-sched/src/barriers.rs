@@ -10,7 +10,7 @@
 //! access. An MMA in flight reads until each warp has waited for it. Accesses to different stages of a multi-stage buffer do not
 //! conflict: [`PipelinedLoops`] gives the iteration for which an op of a pipelined loop works.
 
-use crate::buffer_accesses::{Touch, touches};
+use crate::buffer_accesses::{BufferTouch, touches};
 use crate::materialize::{LoopPart, PipelinedLoops};
 use crate::tma_pipelines;
 use crate::token_barriers::TokenOrdering;
@@ -32,7 +32,7 @@ pub(crate) fn run(function: &mut Function, pipelined_loops: &PipelinedLoops, lay
 /// An access since the last barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BarrierAccess {
-    touch: Touch,
+    touch: BufferTouch,
     /// For an op of a pipelined loop: the iteration for which it works, relative to the current one.
     iteration: Option<i32>,
     /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to this
@@ -59,7 +59,7 @@ impl BarrierPass<'_> {
     /// The buffer accesses of an op that barriers, not pipelines, must order.
     fn accesses(&self, op: OpId) -> Vec<BarrierAccess> {
         let (kind, iteration) = (&self.function.body.ops[op].kind, self.pipelined_loops.iterations.get(&op).copied());
-        if tma_pipelines::filled(kind).is_some() {
+        if tma_pipelines::buffer_filled_by_tma(kind).is_some() {
             // The pipeline orders the copy: all threads wait for the pipeline before they continue.
             return Vec::new();
         }
@@ -94,7 +94,7 @@ impl BarrierPass<'_> {
     /// reads of the MMAs for which the op waited.
     fn pending_after(&self, op: OpId) -> Vec<BarrierAccess> {
         let iteration = self.pipelined_loops.iterations.get(&op).copied();
-        let freed = self.pipelined_loops.freed_operands.get(&op).into_iter().flatten().map(|buffer| Touch::Read(*buffer));
+        let freed = self.pipelined_loops.freed_operands.get(&op).into_iter().flatten().map(|buffer| BufferTouch::Read(*buffer));
         self.accesses(op).into_iter().chain(freed.map(|touch| BarrierAccess { touch, iteration, released: false })).collect()
     }
 
@@ -137,7 +137,7 @@ impl BarrierPass<'_> {
     /// Emits a barrier. If copies are pending that no pipelined loop waits for, a wait precedes the barrier.
     fn emit_barrier(&mut self, out: &mut Vec<OpId>, pending: &[BarrierAccess], loc: base::Loc) {
         let body = &mut self.function.body;
-        if pending.iter().any(|access| matches!(access.touch, Touch::Copy(_)) && access.iteration.is_none()) {
+        if pending.iter().any(|access| matches!(access.touch, BufferTouch::Copy(_)) && access.iteration.is_none()) {
             out.push(body.new_op(Op::CopyCommit {}, [], loc));
             out.push(body.new_op(Op::CopyWait { pending: 0 }, [], loc));
         }
@@ -181,7 +181,7 @@ impl BarrierPass<'_> {
         end
     }
 
-    fn space(&self, touch: Touch) -> Space {
+    fn space(&self, touch: BufferTouch) -> Space {
         self.function.attrs.program.buffers[touch.buffer()].space
     }
 
@@ -196,13 +196,13 @@ impl BarrierPass<'_> {
         match [a, b].map(|access| self.space(access.touch)) {
             // The pipeline orders its fills and drains, but not two fills of one stage.
             [Space::Shared, Space::Shared] if a.touch.buffer() == b.touch.buffer() && self.has_pipeline(a.touch.buffer()) => {
-                let fills = |access: BarrierAccess| !matches!(access.touch, Touch::Read(_));
+                let fills = |access: BarrierAccess| !matches!(access.touch, BufferTouch::Read(_));
                 return fills(a) && fills(b) && !a.released;
             }
             [Space::Shared, Space::Shared] => {}
             [Space::Tensor, Space::Tensor] => {
                 return match (a.touch, b.touch) {
-                    (Touch::Read(accumulators), Touch::Write(operand)) => {
+                    (BufferTouch::Read(accumulators), BufferTouch::Write(operand)) => {
                         accumulators != operand && tmem_alloc::columns_overlap(self.function, accumulators, operand)
                     }
                     _ => false,
@@ -217,7 +217,7 @@ impl BarrierPass<'_> {
         {
             return false;
         }
-        let range = |touch: Touch| {
+        let range = |touch: BufferTouch| {
             let (place, info) = (attrs.placements[touch.buffer()], &attrs.program.buffers[touch.buffer()]);
             (place.offset, place.offset + info.bytes() * place.depth)
         };

@@ -4,7 +4,7 @@
 //! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies can run ahead of
 //! their iteration. Their addresses may depend only on the loop counter and on lookups ([`is_lookup`]) that it indexes.
 
-use crate::buffer_accesses::{Touch, touches};
+use crate::buffer_accesses::{BufferTouch, touches};
 use crate::partition::share_pipelines;
 use crate::resource_model::{Cost, Machine, Resource};
 use crate::scalar_index_loads::is_lookup;
@@ -60,7 +60,7 @@ pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
 }
 
 /// The buffer accesses of an op and of all ops in its regions.
-pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<Touch> {
+pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<BufferTouch> {
     let body = &function.body;
     let kind = &body.ops[op].kind;
     let inner = kind.regions().into_iter().flat_map(|region| body.walk(region)).flat_map(|op| touches(&body.ops[op].kind));
@@ -160,12 +160,12 @@ impl Graph {
 
     /// Adds the edges from copies to their readers. Issue order keeps all other buffer accesses in order.
     fn add_copy_edges(&mut self, function: &Function) {
-        let touched: Vec<Vec<Touch>> = self.nodes.iter().map(|node| all_touches(function, node.op)).collect();
+        let touched: Vec<Vec<BufferTouch>> = self.nodes.iter().map(|node| all_touches(function, node.op)).collect();
         for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].ahead).collect::<Vec<_>>() {
             let buffers = touched[from].iter().map(|touch| touch.buffer());
             for buffer in buffers {
                 let latency = self.nodes[from].cost.first_result;
-                let readers = (0..self.nodes.len()).filter(|to| touched[*to].contains(&Touch::Read(buffer)));
+                let readers = (0..self.nodes.len()).filter(|to| touched[*to].contains(&BufferTouch::Read(buffer)));
                 self.edges.extend(readers.map(|to| Edge { from, to, latency, min_latency: 0, distance: 0 }));
             }
         }
@@ -286,7 +286,7 @@ pub(crate) fn address_slice_of_read(function: &Function, block: Block, access: O
 /// it too.
 fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
-    let by_tma = |op: OpId| tma_pipelines::filled(&body.ops[op].kind) == Some(buffer);
+    let by_tma = |op: OpId| tma_pipelines::buffer_filled_by_tma(&body.ops[op].kind) == Some(buffer);
     let fills = |op: OpId| op == copy || by_tma(op) && by_tma(copy);
     let mut accesses_inside = 0;
     let mut is_filled = false;
@@ -294,7 +294,7 @@ fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buff
         for touch in all_touches(function, op).into_iter().filter(|touch| touch.buffer() == buffer) {
             accesses_inside += 1;
             is_filled |= fills(op);
-            if !fills(op) && (!is_filled || touch != Touch::Read(buffer)) {
+            if !fills(op) && (!is_filled || touch != BufferTouch::Read(buffer)) {
                 return Err(format!("another op of the loop uses {buffer}"));
             }
         }
@@ -302,9 +302,9 @@ fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buff
     let in_loops_sharing_buffer = share_pipelines::loops_that_fill(function, buffer)
         .into_iter()
         .filter(|op| body.block_of(region_of(function, *op)) != block);
-    let in_loops_sharing_buffer: Vec<Touch> = in_loops_sharing_buffer.flat_map(|op| all_touches(function, op)).collect();
+    let in_loops_sharing_buffer: Vec<BufferTouch> = in_loops_sharing_buffer.flat_map(|op| all_touches(function, op)).collect();
     let all_accesses = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
-    let count_accesses = |touches: Vec<Touch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
+    let count_accesses = |touches: Vec<BufferTouch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
     if count_accesses(all_accesses.collect()) != accesses_inside + count_accesses(in_loops_sharing_buffer) {
         return Err(format!("{buffer} is used outside the loop"));
     }

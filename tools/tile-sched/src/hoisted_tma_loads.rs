@@ -21,7 +21,7 @@ use tileas::{Buffer, Type};
 pub(crate) fn run(function: &mut Function) {
     let ops = &function.body.blocks[function.entry()].ops;
     let copies: Vec<(OpId, Buffer)> =
-        ops.iter().filter_map(|op| Some((*op, tma_pipelines::filled(&function.body.ops[*op].kind)?))).collect();
+        ops.iter().filter_map(|op| Some((*op, tma_pipelines::buffer_filled_by_tma(&function.body.ops[*op].kind)?))).collect();
     // Loop prologues put their copies here too, but those copies already have pipelines.
     let copies = copies.into_iter().filter(|(_, buffer)| function.attrs.pipeline_of(*buffer).is_none());
     copies.collect::<Vec<_>>().into_iter().for_each(|(copy, buffer)| add_pipeline(function, copy, buffer));

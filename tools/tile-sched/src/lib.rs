@@ -100,8 +100,8 @@ pub const DECIDING_PASSES: usize = Phase::PipelineLoops as usize;
 /// The state that the passes share.
 pub struct Scheduling {
     pub file: File<Module>,
-    /// One for each function, from pass `pipeline-loops` to `warp-roles`.
-    drafts: Vec<Draft>,
+    /// One draft for each function, from pass `pipeline-loops` to `warp-roles`; `None` before and after.
+    drafts: Option<Vec<Draft>>,
 }
 
 /// The file, except for the function that a pass rewrites.
@@ -113,7 +113,7 @@ struct Context<'a> {
 
 impl Scheduling {
     pub fn new(file: File<Module>) -> Scheduling {
-        Scheduling { file, drafts: Vec::new() }
+        Scheduling { file, drafts: None }
     }
 
     /// Runs a pass unless the file has already reached its phase.
@@ -123,7 +123,7 @@ impl Scheduling {
         if reached.is_some_and(|reached| reached >= phase) {
             return Ok(());
         }
-        if let Some(reached) = reached.filter(|reached| reached.is_draft() && self.drafts.is_empty()) {
+        if let Some(reached) = reached.filter(|reached| reached.is_draft() && self.drafts.is_none()) {
             let (from, last) = (reached.name(), Phase::Occupancy.name());
             let message =
                 format!("pass {name} cannot continue from phase {from}; schedule the file again from phase {last} or earlier");
@@ -154,21 +154,21 @@ impl Scheduling {
     /// Writes the pipelined loops of each function and starts its draft.
     fn start_drafts(&mut self) -> Result<()> {
         let File { envelope, payload: Module { functions, schedules, .. } } = &mut self.file;
-        self.drafts = functions.iter_mut().map(|function| Draft::start(function, schedules, envelope)).collect();
+        self.drafts = Some(functions.iter_mut().map(|function| Draft::start(function, schedules, envelope)).collect());
         Ok(())
     }
 
     /// Runs a pass on each function and its draft.
     fn run_on_drafts(&mut self, run: draft::DraftPass) -> Result<()> {
         let Module { functions, layouts, .. } = &mut self.file.payload;
-        functions.iter_mut().zip(&mut self.drafts).for_each(|(function, draft)| run(draft, function, layouts));
+        functions.iter_mut().zip(self.drafts.iter_mut().flatten()).for_each(|(function, draft)| run(draft, function, layouts));
         Ok(())
     }
 
     /// Splits each function into warp roles, or completes it in one role.
     fn split_into_warp_roles(&mut self) -> Result<()> {
         let File { envelope, payload: Module { functions, schedules, layouts, .. } } = &mut self.file;
-        for (function, draft) in functions.iter_mut().zip(std::mem::take(&mut self.drafts)) {
+        for (function, draft) in functions.iter_mut().zip(self.drafts.take().unwrap_or_default()) {
             draft.split(function, layouts, schedules, envelope)?;
         }
         Ok(())

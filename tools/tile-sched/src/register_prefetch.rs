@@ -68,7 +68,7 @@ fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     let max_registers = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
     let mut changed_loops = Vec::new();
     let everywhere = everywhere || has_few_warps(function, layouts, target);
-    for for_op in if everywhere { loops(function) } else { persistent_loops(function) } {
+    for for_op in if everywhere { loops(function) } else { loops_of_persistent_kernel(function) } {
         let candidates = prefetchable_loads(function, for_op, layouts);
         let mut registers_left = max_registers;
         let mut selected: Vec<Load> = Vec::new();
@@ -100,8 +100,8 @@ fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target:
     budget::registers(target, warps, ctas) < register_pressure::estimated_registers(function, layouts)
 }
 
-/// The grid-stride loops of a persistent kernel and the loops directly inside them, in program order.
-fn persistent_loops(function: &Function) -> Vec<OpId> {
+/// Returns the persistent loops and the loops nested in them, in program order, except loops inside an `if` of a persistent loop.
+fn loops_of_persistent_kernel(function: &Function) -> Vec<OpId> {
     let body = &function.body;
     let mut persistent = BTreeSet::new();
     let mut stack = vec![(function.region, false)];

@@ -22,7 +22,7 @@ pub(crate) fn is_lookup(function: &Function, op: OpId) -> bool {
     };
     effects.buffers.is_empty()
         && node.results.iter().all(|value| is_uniform(function.body.ty(*value)))
-        && token.is_none_or(|token| TokenSources::are_loads(function, token))
+        && token.is_none_or(|token| TokenSources::orders_after_loads_only(function, token))
 }
 
 /// Returns whether all threads hold the same value: a scalar, or a tile of one element.

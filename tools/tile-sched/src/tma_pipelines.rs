@@ -7,7 +7,7 @@
 //! that could not be pipelined gets a schedule with one stage here. Reason: threads can wait for TMA copies only through a
 //! pipeline.
 
-use crate::buffer_accesses::{Touch, touches};
+use crate::buffer_accesses::{BufferTouch, touches};
 use crate::graph::{loops, region_of};
 use crate::single_role_pipelines;
 use base::Block;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use tileas::{Buffer, Space};
 
 /// The buffer that a TMA copy fills.
-pub(crate) fn filled(op: &Op) -> Option<Buffer> {
+pub(crate) fn buffer_filled_by_tma(op: &Op) -> Option<Buffer> {
     op.effects().filled_by_tma()
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn with_serial_schedules(function: &Function, all_schedules: &[LoopSc
     let mut own_schedules: Vec<LoopSchedule> = own_schedules.collect();
     for (index, for_op) in (0..).zip(loops(function)) {
         let ops = &function.body.blocks[function.body.block_of(region_of(function, for_op))].ops;
-        let by_tma = ops.iter().any(|op| filled(&function.body.ops[*op].kind).is_some());
+        let by_tma = ops.iter().any(|op| buffer_filled_by_tma(&function.body.ops[*op].kind).is_some());
         if by_tma && own_schedules.iter().all(|schedule| schedule.index != index) {
             own_schedules.push(serial_schedule(function, index, ops.len() as u32 - 1));
         }
@@ -53,7 +53,7 @@ fn serial_schedule(function: &Function, index: u32, ops: u32) -> LoopSchedule {
 /// Upper bound on the shared-memory bytes of the mbarriers of a function's TMA pipelines.
 pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) -> u32 {
     let body = &function.body;
-    let buffers = body.walk(function.region).into_iter().filter_map(|op| filled(&body.ops[op].kind));
+    let buffers = body.walk(function.region).into_iter().filter_map(|op| buffer_filled_by_tma(&body.ops[op].kind));
     buffers.map(|buffer| 2 * PipelineInfo::BARRIER_BYTES * depth(buffer)).sum()
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
     let body = &function.body;
     let has_tma = |for_op: &OpId| {
         let ops = &body.blocks[body.block_of(region_of(function, *for_op))].ops;
-        ops.iter().any(|op| filled(&body.ops[*op].kind).is_some())
+        ops.iter().any(|op| buffer_filled_by_tma(&body.ops[*op].kind).is_some())
     };
     loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER_BYTES
 }
@@ -92,7 +92,7 @@ pub(crate) fn is_memory_used_before(function: &Function, for_op: OpId, buffers: 
     };
     for &op in body.blocks[function.entry()].ops.iter().take_while(|op| **op != for_op) {
         let ops = with_inner(op);
-        let touched = ops.iter().flat_map(|op| touches(&body.ops[*op].kind)).map(Touch::buffer);
+        let touched = ops.iter().flat_map(|op| touches(&body.ops[*op].kind)).map(BufferTouch::buffer);
         let mut smem_buffers = touched.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
         if smem_buffers.any(|buffer| !buffers.contains(&buffer) && overlaps(buffer)) {
             return true;
@@ -108,7 +108,7 @@ pub(crate) fn is_memory_used_before(function: &Function, for_op: OpId, buffers: 
 pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
     let mut seen = BTreeSet::new();
-    let filled = body.blocks[block].ops.iter().filter_map(|op| filled(&body.ops[*op].kind));
+    let filled = body.blocks[block].ops.iter().filter_map(|op| buffer_filled_by_tma(&body.ops[*op].kind));
     filled.filter(|buffer| !seen.insert(*buffer)).collect()
 }
 
@@ -209,7 +209,8 @@ pub(crate) fn loops_that_reuse_memory(function: &Function) -> impl Iterator<Item
     let body = &function.body;
     loops(function).into_iter().filter_map(|for_op| {
         let block = body.block_of(region_of(function, for_op));
-        let staged_buffers: Vec<Buffer> = body.blocks[block].ops.iter().filter_map(|op| filled(&body.ops[*op].kind)).collect();
+        let staged_buffers: Vec<Buffer> =
+            body.blocks[block].ops.iter().filter_map(|op| buffer_filled_by_tma(&body.ops[*op].kind)).collect();
         is_memory_used_before(function, for_op, &staged_buffers).then_some(block)
     })
 }

@@ -21,7 +21,7 @@ use crate::{single_role_pipelines, tma_pipelines};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use base::{Block, Body, Region, Value};
 use core_dialect::core_ops::Core;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::Binary;
@@ -199,7 +199,7 @@ pub(crate) fn is_accessed_in_regions(function: &Function, buffer: Buffer) -> boo
 fn buffers_with_pipelines(function: &Function) -> BTreeMap<Buffer, PipelineKind> {
     let (body, attrs) = (&function.body, &function.attrs);
     let ops = body.walk(function.region);
-    let by_tma: BTreeSet<Buffer> = ops.iter().filter_map(|op| tma_pipelines::filled(&body.ops[*op].kind)).collect();
+    let by_tma: BTreeSet<Buffer> = ops.iter().filter_map(|op| tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind)).collect();
     let mma_accesses = |op: OpId| if is_mma(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
     let rescaled: BTreeSet<Buffer> = ops.iter().filter_map(|op| rescaled_accumulator(&body.ops[*op].kind)).collect();
     let kind = |access: BufferAccess| match access.access_kind.writes() {
@@ -238,7 +238,7 @@ pub(crate) fn operands_filled_before_loops(function: &Function) -> Vec<Buffer> {
     let body = &function.body;
     let read: BTreeSet<Buffer> =
         body.walk(function.region).into_iter().flat_map(|op| mma_operands(&body.ops[op].kind)).flatten().collect();
-    let filled = body.blocks[function.entry()].ops.iter().filter_map(|op| tma_pipelines::filled(&body.ops[*op].kind));
+    let filled = body.blocks[function.entry()].ops.iter().filter_map(|op| tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind));
     filled.filter(|buffer| read.contains(buffer)).collect()
 }
 

@@ -115,7 +115,7 @@ impl Code {
     }
 
     /// Returns the index in `loops` of the innermost loop that contains an instruction.
-    pub(crate) fn loop_of(&self, pc: u32) -> Option<usize> {
+    pub(crate) fn innermost_loop_of(&self, pc: u32) -> Option<usize> {
         self.innermost_loop[pc as usize]
     }
 }

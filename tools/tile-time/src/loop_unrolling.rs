@@ -148,7 +148,7 @@ impl UnrolledIterations {
     /// Notes that a warp enters a scheduling region at `now`. `records` are the instructions that it executes from there on.
     pub(crate) fn enter_region(&mut self, code: &Code, records: &[Record], now: f64) {
         let pc = records[0].pc;
-        let loop_index = code.loop_of(pc).filter(|&index| code.unrolling[index] != Unrolling::No);
+        let loop_index = code.innermost_loop_of(pc).filter(|&index| code.unrolling[index] != Unrolling::No);
         let Some(index) = loop_index else { return *self = UnrolledIterations::default() };
         let l = &code.loops[index];
         if self.loop_index != Some(index) {

@@ -144,7 +144,7 @@ pub(crate) fn register_pressure(program: &Program, code: &Code) -> Vec<u32> {
         for pc in blocks[index].clone().rev() {
             update_live(&mut live, pc);
             let mut sum = 0;
-            let within = code.loop_of(pc as u32).map(|index| &used_in_loops[index]);
+            let within = code.innermost_loop_of(pc as u32).map(|index| &used_in_loops[index]);
             for (word, &bits) in live.iter().enumerate() {
                 let mut remaining_bits = bits & within.map_or(u64::MAX, |used| used[word]);
                 while remaining_bits != 0 {

@@ -394,7 +394,7 @@ fn role_time(sample: &Sample, source_locations: &SourceLocations<'_>, prediction
     let mut loops: Vec<LoopTime> = Vec::new();
     for (index, l) in sample.code.loops.iter().enumerate() {
         let inside: Vec<usize> =
-            (l.first as usize..=l.last as usize).filter(|&pc| sample.code.loop_of(pc as u32) == Some(index)).collect();
+            (l.first as usize..=l.last as usize).filter(|&pc| sample.code.innermost_loop_of(pc as u32) == Some(index)).collect();
         let cycles: f64 = inside.iter().map(|&pc| total_time(&all[pc])).sum();
         let iterations = all[l.last as usize].count.max(all[l.first as usize].count) / warps.len() as u64;
         if cycles < 0.03 * total || iterations < 2 {

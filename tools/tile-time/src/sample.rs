@@ -221,7 +221,7 @@ fn mma_operations(program: &Program, recording: &Recording) -> f64 {
             Op::Mma(op) => 2 * op.m * 8 * op.k,
             // Each of the four warps of the group records the MMA, and computes 16 of its 64 rows.
             Op::Wgmma(op) => 2 * 16 * op.n * op.k,
-            Op::TensorMma(_) => {
+            Op::Tcgen05Mma(_) => {
                 let kinds = [("kind::f16", 16), ("kind::tf32", 8), ("kind::mxf4", 64)];
                 let kind = kinds.iter().find(|(kind, _)| program.opcodes[instruction.opcode as usize].contains(kind));
                 let k = kind.map_or(32, |(_, k)| *k);

@@ -58,7 +58,7 @@ impl SpillPositions {
     pub(crate) fn spread_spills(&self, program: &Program, code: &Code) -> Vec<f32> {
         let mut iterations = vec![1.0f64; code.loops.len()];
         for (pc, instr) in program.code.iter().enumerate() {
-            if let (Op::Mma(_), Some(index)) = (&instr.op, code.loop_of(pc as u32)) {
+            if let (Op::Mma(_), Some(index)) = (&instr.op, code.innermost_loop_of(pc as u32)) {
                 iterations[index] = iterations[index].max(self.mmas.get(&instr.line).copied().unwrap_or(0.0));
             }
         }
@@ -68,7 +68,7 @@ impl SpillPositions {
             let at = lines.iter().position(|other| other == line).unwrap_or(0);
             // Folded instructions are never issued: attribute their spills to the next instruction.
             let Some(pc) = (at..lines.len()).find(|&pc| !code.folded[pc]) else { continue };
-            let iterations = code.loop_of(pc as u32).map_or(1.0, |index| iterations[index]);
+            let iterations = code.innermost_loop_of(pc as u32).map_or(1.0, |index| iterations[index]);
             spills[pc] += (count / iterations) as f32;
         }
         spills

@@ -34,7 +34,7 @@ enum Container {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
-        input.refuse_truncated()?;
+        input.reject_truncated()?;
         let producer = session.producer();
         let file = session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer))?;
         let version = match &options.bytecode_version {

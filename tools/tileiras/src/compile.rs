@@ -8,7 +8,7 @@ use crate::failure::{DriverError, exit, plain_line, render_diagnostic, style};
 use crate::host::Host;
 use crate::pipeline::{Pipeline, Step, is_cpu_module};
 use crate::remarks::RemarkFilter;
-use crate::run::{End, Failure, Outcome, Runner, StageOutput, run};
+use crate::run::{CommandEnd, Failure, Outcome, Runner, StageOutput, run};
 use crate::targets::{self, Plan};
 use crate::tuned_options::{self, Tuned};
 use crate::validate;
@@ -429,7 +429,7 @@ pub(crate) fn compile_error(
         let cause = Diagnostic::io("DRI006", format!("{} failed: {}", failure.tool, failure.status));
         text += &render_diagnostic(&cause, style);
     }
-    if failure.end == End::Fault
+    if failure.end == CommandEnd::Fault
         && let Some(folder) = crate::crash_dir::write_crash_dir(steps, failure.index, source, &failure.status)
     {
         let mut note = Diagnostic::io(
@@ -439,7 +439,7 @@ pub(crate) fn compile_error(
         note.severity = Severity::Note;
         text += &render_diagnostic(&note, style);
     }
-    if failure.index == 0 && matches!(failure.end, End::Code(1 | 3)) {
+    if failure.index == 0 && matches!(failure.end, CommandEnd::Code(1 | 3)) {
         return DriverError::reported(text, exit::INPUT);
     }
     // NVIDIA's format ends with NVIDIA's summary line. The other formats have already reported the cause.

@@ -7,7 +7,7 @@ use crate::compile::{self, Source};
 use crate::failure::{DriverError, exit};
 use crate::options::OPTIONS;
 use crate::pipeline::{Pipeline, Step};
-use crate::run::{self, End, Failure, Outcome};
+use crate::run::{self, CommandEnd, Failure, Outcome};
 use base::codec::SIZE_LIMIT;
 use base::diag::Style;
 use common::child;
@@ -116,7 +116,7 @@ pub(crate) fn run_in_host(host: &Host, steps: &[Step], input: &[u8], name: Optio
         let (output, stderr, failure) = match host.stages.run(&step.tool, &step.arguments, &bytes, name, &host.control) {
             Some(EmbeddedRun { output, stderr, exit_code: 0 }) => (output, stderr, None),
             Some(EmbeddedRun { output, stderr, exit_code }) => {
-                (output, stderr, Some((format!("exit status: {exit_code}"), End::Code(exit_code.into()))))
+                (output, stderr, Some((format!("exit status: {exit_code}"), CommandEnd::Code(exit_code.into()))))
             }
             None => run_process(host, step, &bytes),
         };
@@ -124,7 +124,7 @@ pub(crate) fn run_in_host(host: &Host, steps: &[Step], input: &[u8], name: Optio
         let failure = failure.or_else(|| {
             let is_last = index + 1 == steps.len();
             let defect = if is_last { crate::artefact::describe_defect(&step.writes, &output) } else { None };
-            defect.map(|status| (status, End::WrongOutput))
+            defect.map(|status| (status, CommandEnd::WrongOutput))
         });
         if let Some((status, end)) = failure {
             outcome.failed = Some(Failure { index, tool: step.tool.clone(), status, end });
@@ -137,7 +137,7 @@ pub(crate) fn run_in_host(host: &Host, steps: &[Step], input: &[u8], name: Optio
 }
 
 /// The output of a stage, its standard error, and how it failed.
-type StageRun = (Vec<u8>, String, Option<(String, End)>);
+type StageRun = (Vec<u8>, String, Option<(String, CommandEnd)>);
 
 fn run_process(host: &Host, step: &Step, input: &[u8]) -> StageRun {
     let mut command = run::stage_command(step);
@@ -149,7 +149,7 @@ fn run_process(host: &Host, step: &Step, input: &[u8]) -> StageRun {
         }
         Err(error) => {
             let status = format!("cannot be executed: {}", common::os_error_text(&error));
-            (Vec::new(), String::new(), Some((status, End::NotStarted)))
+            (Vec::new(), String::new(), Some((status, CommandEnd::NotStarted)))
         }
     }
 }

@@ -40,12 +40,12 @@ pub(crate) struct Failure {
     pub(crate) tool: String,
     /// How the command ended, in words.
     pub(crate) status: String,
-    pub(crate) end: End,
+    pub(crate) end: CommandEnd,
 }
 
 /// How a failed command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum CommandEnd {
     Code(i32),
     /// Terminated by a signal that a bug of the command may have raised.
     Fault,
@@ -173,10 +173,10 @@ fn outcome_of(
         let (status, end) = match status {
             Ok(status) if status.success() => continue,
             Ok(status) => (child::describe(status), end_of(status, &stderr_text)),
-            Err(error) => (format!("cannot be executed: {}", common::os_error_text(&error)), End::NotStarted),
+            Err(error) => (format!("cannot be executed: {}", common::os_error_text(&error)), CommandEnd::NotStarted),
         };
         let failure = Failure { index, tool: step.tool.clone(), status, end };
-        if failure.end == End::ReaderGone {
+        if failure.end == CommandEnd::ReaderGone {
             // The next command closed the pipe. If the next command failed, report its failure instead of this one.
             broken_pipe_failure.get_or_insert(failure);
             continue;
@@ -185,7 +185,7 @@ fn outcome_of(
         return outcome;
     }
     let last = steps.last().expect("a plan has a stage");
-    let wrong_output = |status| Failure { index: steps.len() - 1, tool: last.tool.clone(), status, end: End::WrongOutput };
+    let wrong_output = |status| Failure { index: steps.len() - 1, tool: last.tool.clone(), status, end: CommandEnd::WrongOutput };
     outcome.failed = broken_pipe_failure;
     match output {
         Err(error) => outcome.failed = outcome.failed.or(Some(wrong_output(error.message))),
@@ -199,12 +199,12 @@ fn outcome_of(
 }
 
 /// Classifies how a failed command ended.
-pub(crate) fn end_of(status: ExitStatus, stderr_text: &str) -> End {
+pub(crate) fn end_of(status: ExitStatus, stderr_text: &str) -> CommandEnd {
     match (status.code(), child::signal_cause(status)) {
-        (Some(code), _) => End::Code(code),
-        _ if status.signal() == Some(SIGPIPE) => End::ReaderGone,
-        (None, Some(SignalCause::Fault)) if !OUT_OF_MEMORY.iter().any(|message| stderr_text.contains(message)) => End::Fault,
-        _ => End::Stopped,
+        (Some(code), _) => CommandEnd::Code(code),
+        _ if status.signal() == Some(SIGPIPE) => CommandEnd::ReaderGone,
+        (None, Some(SignalCause::Fault)) if !OUT_OF_MEMORY.iter().any(|message| stderr_text.contains(message)) => CommandEnd::Fault,
+        _ => CommandEnd::Stopped,
     }
 }
 

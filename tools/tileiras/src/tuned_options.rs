@@ -35,17 +35,22 @@ pub(crate) fn add_tuned_options(parsed: &Parsed, source: &Source, plan: &Plan) -
     let kernel = bytecode_digest(&source.bytes);
     let mut text = String::new();
     let mut options = Vec::new();
+    let mut has_plan = false;
     if let Some(path) = parsed.get("plan") {
         let file = PlanFile::read(Path::new(path)).map_err(|error| DriverError::new(exit::CONFIGURATION, error.message))?;
         match file.find(&kernel, target) {
-            Some(plan) => options.extend(plan.options.iter().cloned()),
+            Some(plan) => {
+                has_plan = true;
+                options.extend(plan.options.iter().cloned());
+            }
             None => text += &plain_line(&format!("warning: {path} has no plan for this kernel and {target}"), style(parsed)),
         }
     }
     if parsed.get("launch").is_some() && !is_search {
         return Err(DriverError::new(exit::CONFIGURATION, "--launch applies to -O4 only"));
     }
-    if is_search && options.is_empty() {
+    // The plan of a kernel for which no option helps has no options.
+    if is_search && !has_plan {
         let found = search(parsed, source, &kernel, target)?;
         if parsed.flag("verbose") {
             let line = format!("tileiras: -O4 found the options: {}", found.options.join(" "));

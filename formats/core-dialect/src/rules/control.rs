@@ -1,6 +1,6 @@
 //! Rules for regions, terminators, and the values that terminators forward.
 
-use super::{CoreType, MiddleOp, MiddleType, OpParents, Rule, describe_op, require};
+use super::{CoreDialectOp, CoreDialectType, CoreType, OpParents, Rule, describe_op, require};
 use crate::core_ops::Core;
 use base::ir::{Op as OpId, Region};
 use base::{Body, Loc, Value};
@@ -15,7 +15,7 @@ struct RegionRules<'a, O, T> {
 }
 
 /// Checks all regions and terminators under `root`, whose structure must be valid. `loc` is the location of the function.
-pub fn check_regions<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, root: Region, loc: Loc) -> Result<(), (Loc, String)> {
+pub fn check_regions<O: CoreDialectOp, T: CoreDialectType>(body: &Body<O, T>, root: Region, loc: Loc) -> Result<(), (Loc, String)> {
     let rules = RegionRules { body, parents: OpParents::of(body, root) };
     let is_shallow = rules.parents.deepest <= MAX_NESTED;
     require(is_shallow, || format!("ops are nested deeper than {MAX_NESTED} levels")).map_err(|message| (loc, message))?;
@@ -33,12 +33,12 @@ pub fn check_regions<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, root: Region
 }
 
 /// Returns whether the body of a reduction or scan may contain an op: a pure op, or structured control flow.
-fn is_allowed_in_combiner(kind: &impl MiddleOp) -> bool {
+fn is_allowed_in_combiner(kind: &impl CoreDialectOp) -> bool {
     let is_structured = matches!(kind.core(), Some(Core::If { .. } | Core::For { .. } | Core::Loop { .. }));
     kind.is_pure() || is_structured || kind.is_terminator()
 }
 
-impl<O: MiddleOp, T: MiddleType> RegionRules<'_, O, T> {
+impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
     /// Checks that a region is one block that ends in a terminator.
     fn check_terminated(&self, region: Region) -> Rule {
         let is_terminated = match self.body.regions[region].blocks[..] {

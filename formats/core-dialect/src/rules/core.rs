@@ -4,7 +4,7 @@ use super::elements::{
     is_float, is_ieee_rounding, is_ptr, space_of, supports_binary, supports_convert, supports_ftz, supports_unary,
 };
 use super::types::is_permutation;
-use super::{CoreType, MiddleType, OpContext, Rule, require};
+use super::{CoreDialectType, CoreType, OpContext, Rule, require};
 use crate::core_ops::{Core, Fact};
 use crate::tile::{Dense, Elem, MAX_ALIGNMENT, Space, element_count};
 use base::Value;
@@ -17,7 +17,7 @@ fn wrong_element_type() -> String {
     "the operation is not defined on elements of this type".into()
 }
 
-impl<O: Operation, T: MiddleType> OpContext<'_, O, T> {
+impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
     /// Checks the types of a core op.
     pub fn check_core(&self, core: &Core) -> Rule {
         match core {

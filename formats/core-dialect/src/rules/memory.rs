@@ -1,6 +1,6 @@
 //! Rules for memory accesses and MMAs that all formats share.
 
-use super::{CoreType, MiddleType, OpContext, Rule, require};
+use super::{CoreDialectType, CoreType, OpContext, Rule, require};
 use crate::memory::{AtomicMode, MemoryOrdering, MulticastReduction, Order};
 use crate::tile::{Elem, View, ViewKind};
 use base::Value;
@@ -15,7 +15,7 @@ pub const STORE_ORDERINGS: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOr
 pub const ATOMIC_ORDERINGS: [MemoryOrdering; 4] =
     [MemoryOrdering::Relaxed, MemoryOrdering::Acquire, MemoryOrdering::Release, MemoryOrdering::AcqRel];
 
-impl<'a, O: Operation, T: MiddleType> OpContext<'a, O, T> {
+impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     /// Checks the indices of an access to a tile of a view, and returns the type of the view.
     pub fn accessed_view(&self, view: Value, index: &[Value], in_bounds: &[bool]) -> Result<&'a View, String> {
         let CoreType::View(view) = self.core_type(view) else { return Err(format!("{view} is not a view")) };

@@ -1,7 +1,7 @@
 //! The rules that the verifiers of `.aa`, `.as` and `.sched` share. They cover types, structured control flow, operands and results
 //! of core ops, memory accesses and MMAs.
 //!
-//! A format describes its types by [`MiddleType`] and its ops by [`MiddleOp`]. Rules about layouts are not here.
+//! A format describes its types by [`CoreDialectType`] and its ops by [`CoreDialectOp`]. Rules about layouts are not here.
 
 mod control;
 mod core;
@@ -63,7 +63,7 @@ impl<'a> CoreType<'a> {
 }
 
 /// The type of values in one of the formats `.aa`, `.as` and `.sched`.
-pub trait MiddleType: PartialEq + TypeText {
+pub trait CoreDialectType: PartialEq + TypeText {
     fn core_type(&self) -> CoreType<'_>;
     /// Returns whether a value of this type can be forwarded where type `to` is expected.
     fn fits(&self, to: &Self) -> bool {
@@ -72,7 +72,7 @@ pub trait MiddleType: PartialEq + TypeText {
 }
 
 /// The op of one of the formats `.aa`, `.as` and `.sched`.
-pub trait MiddleOp: Operation {
+pub trait CoreDialectOp: Operation {
     /// The core op; `None` for an op that only some formats have.
     fn core(&self) -> Option<&Core>;
     fn core_mut(&mut self) -> Option<&mut Core>;
@@ -89,7 +89,7 @@ pub struct OpContext<'a, O, T> {
     pub op: &'a OpNode<O>,
 }
 
-impl<'a, O: Operation, T: MiddleType> OpContext<'a, O, T> {
+impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     pub fn core_type(&self, value: Value) -> CoreType<'a> {
         self.body.ty(value).core_type()
     }

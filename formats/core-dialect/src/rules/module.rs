@@ -1,7 +1,7 @@
 //! Rules for modules: names of globals and functions, the data of globals, clusters that share tile blocks, and cluster launch
 //! control.
 
-use super::{MiddleOp, Rule, require};
+use super::{CoreDialectOp, Rule, require};
 use crate::core_ops::{CLUSTER_SIZES, Core};
 use crate::persistent_loops::is_clc_loop;
 use crate::tile::{Dense, Global, MAX_ALIGNMENT};
@@ -30,7 +30,7 @@ fn check_global(global: &Global) -> Rule {
 }
 
 /// Checks that a cluster has an allowed number of CTAs, and that no op of a function without a cluster requests a rank.
-pub fn check_cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
+pub fn check_cluster<O: CoreDialectOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
     let [few, many] = CLUSTER_SIZES;
     require(cluster.is_none_or(|ranks| CLUSTER_SIZES.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
     let requests_rank = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
@@ -38,14 +38,14 @@ pub fn check_cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) ->
 }
 
 /// Returns whether the CTAs of a function steal tile blocks by cluster launch control.
-pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
+pub fn uses_clc<O: CoreDialectOp, T>(body: &Body<O, T>) -> bool {
     body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
 }
 
 /// Checks the CLC loop, which iterates over the tile blocks of a CTA. The loop starts at 0 and steps by 1 up to the block count. No
 /// other loop or condition encloses it. Each of the blocks `outermost` contains at most one CLC loop. Only ops in CLC loops request
 /// the current tile block.
-pub fn check_clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
+pub fn check_clc_loops<O: CoreDialectOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
     let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
     if !has_clc_ops {
         return Ok(());

@@ -1,6 +1,6 @@
 //! The op whose region contains each op of a function, and the destination of each terminator's values.
 
-use super::MiddleOp;
+use super::CoreDialectOp;
 use crate::core_ops::Core;
 use base::ir::Op as OpId;
 use base::{Body, Region};
@@ -31,7 +31,7 @@ struct Enclosing {
 
 impl OpParents {
     /// Computes the tables for all ops under `root`.
-    pub fn of<O: MiddleOp, T>(body: &Body<O, T>, root: Region) -> OpParents {
+    pub fn of<O: CoreDialectOp, T>(body: &Body<O, T>, root: Region) -> OpParents {
         let mut enclosing = vec![Enclosing::default(); body.ops.len()];
         let count = body.ops.len();
         let mut nesting =

@@ -18,7 +18,7 @@ use base::Value;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
 use core_dialect::region_edges::destinations_of_terminator;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::rules::OpParents;
 use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::{Elem, Shape};

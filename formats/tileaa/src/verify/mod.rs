@@ -18,7 +18,7 @@ mod memory;
 use crate::{Function, Module, Op, Type};
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Loc};
-use core_dialect::rules::{self, MiddleType, describe_op};
+use core_dialect::rules::{self, CoreDialectType, describe_op};
 
 type OpContext<'a> = rules::OpContext<'a, Op, Type>;
 

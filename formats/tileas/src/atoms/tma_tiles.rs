@@ -11,7 +11,7 @@ use crate::{BufferInfo, Space};
 use base::{Body, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::AtomicMode;
-use core_dialect::rules::{CoreType, MiddleOp, MiddleType};
+use core_dialect::rules::{CoreDialectOp, CoreDialectType, CoreType};
 use core_dialect::tile::{Dense, Elem, MemRef, View, ViewKind};
 use numerics::Scalar;
 use numerics::arith::{Convert, Signedness};
@@ -164,7 +164,7 @@ fn data_type(scalar: Scalar) -> Option<DataType> {
 
 /// The tensor map of a view, from its type and the ops that define it, or why it has none. With a [`Window`], the map is that of
 /// the array which contains the view. The caller must prove the launch-time requirements on addresses, extents and strides.
-pub fn tensor_map<O: MiddleOp, T: MiddleType>(
+pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
     body: &Body<O, T>,
     params: &[Value],
     value: Value,
@@ -223,7 +223,7 @@ struct ParamExprs<'a, O, T> {
 /// Maximum number of ops between a parameter and a tensor map.
 const MAX_FOLLOWED: usize = 16;
 
-impl<O: MiddleOp, T: MiddleType> ParamExprs<'_, O, T> {
+impl<O: CoreDialectOp, T: CoreDialectType> ParamExprs<'_, O, T> {
     /// The sizes or strides of a memref: constants of its type, or the operands in `open`. `None` for a value that is not computed
     /// from parameters.
     fn extent_exprs(&self, known: &[Option<u64>], open: &[Value]) -> Vec<Option<Expr>> {

@@ -1,4 +1,4 @@
-//! Rules for accesses to global memory: the accessed object, and the fit of the atom and the layout.
+//! Rules for accesses to global memory: the view or pointers, the memory ordering, and whether the atom supports the layout.
 
 use super::{CoreType, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
 use crate::layout::{Layout, Strides};

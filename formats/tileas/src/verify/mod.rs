@@ -35,7 +35,7 @@ use base::ir::{Def, Operation};
 use base::text::Function;
 use base::{Arena, Block, Body, Envelope, Loc, Region, Target, Value};
 use core_dialect::core_ops::Core;
-use core_dialect::rules::{self, CoreType, MiddleOp, MiddleType, OpContext, Rule, describe_op, require};
+use core_dialect::rules::{self, CoreDialectOp, CoreDialectType, CoreType, OpContext, Rule, describe_op, require};
 use core_dialect::tile::Global;
 use target_info::Feature;
 
@@ -83,7 +83,7 @@ fn check_no_sched_state(effects: &Effects<'_>) -> Rule {
 }
 
 /// An op of this format, or of a format that extends it.
-pub trait TileAsOp: MiddleOp {
+pub trait TileAsOp: CoreDialectOp {
     /// The op of this format; `None` for an op of the extending format.
     fn tileas_op(&self) -> Option<&Op>;
     /// The effects of the op. The default is `None` for an op of the extending format.

@@ -22,7 +22,7 @@ use crate::{Buffer, FunctionAttrs, Op, Type};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use core_dialect::core_ops::Core;
-use core_dialect::rules::{MiddleOp, OpParents};
+use core_dialect::rules::{CoreDialectOp, OpParents};
 use core_dialect::tile::Dense;
 use numerics::arith::{Compare, Predicate, Signedness};
 use std::collections::BTreeMap;
@@ -312,7 +312,8 @@ impl<'a> Walk<'a> {
         Ok(PointState { written: merged.written & end.written, ..merged })
     }
 
-    /// Defines the loop-carried values: the initial values, merged with the values at the end of an iteration.
+    /// Sets the facts of the loop-carried values: the meet of the facts of the initial values and the facts that this walk assumes at
+    /// the end of an iteration.
     fn define_carried(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
         let mut carried = first.to_vec();
         match self.assumed.get(&op) {

@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
     /// Reads `length` bytes.
     pub(super) fn bytes(&mut self, length: u64) -> Result<&'a [u8]> {
         if length > self.remaining() as u64 {
-            return Err(ReadError::silent());
+            return Err(ReadError::without_message());
         }
         let start = self.offset;
         self.offset += length as usize;
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
                 return Ok(value);
             }
         }
-        Err(ReadError::silent())
+        Err(ReadError::without_message())
     }
     /// Reads a count. Like NVIDIA's reader, rejects a count above 2^32 - 2.
     pub(super) fn count(&mut self) -> Result<u64> {
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
         if count > self.remaining() as u64 {
             // NVIDIA's reader consumes the available elements before it fails, so the error's offset is after these elements.
             self.offset = self.data.len() - self.remaining() % N;
-            return Err(ReadError::silent());
+            return Err(ReadError::without_message());
         }
         let mut items = Vec::with_capacity(count as usize);
         for _ in 0..count {
@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         if self.remaining() == 0 {
-            return Err(ReadError::silent());
+            return Err(ReadError::without_message());
         }
         let misalignment = self.offset as u64 % alignment;
         self.bytes((alignment - misalignment) % alignment)?;

@@ -92,14 +92,15 @@ impl<'a> DebugReader<'a> {
     pub(super) fn next_loc(&mut self, locations: &mut LocationCursor, strings: &mut Strings<'_>) -> Result<Loc> {
         let position = match locations {
             LocationCursor::None => return Ok(Loc::UNKNOWN),
-            LocationCursor::Broken => return Err(ReadError::silent()),
+            LocationCursor::Broken => return Err(ReadError::without_message()),
             LocationCursor::From(position) => {
                 *position += 1;
                 *position - 1
             }
         };
-        let start = usize::try_from(position).ok().and_then(|position| position.checked_mul(8)).ok_or_else(ReadError::silent)?;
-        let bytes = self.record_numbers.get(start..start + 8).ok_or_else(ReadError::silent)?;
+        let start =
+            usize::try_from(position).ok().and_then(|position| position.checked_mul(8)).ok_or_else(ReadError::without_message)?;
+        let bytes = self.record_numbers.get(start..start + 8).ok_or_else(ReadError::without_message)?;
         let number = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         self.find_loc(number, strings)
     }
@@ -108,7 +109,7 @@ impl<'a> DebugReader<'a> {
     fn find_loc(&mut self, number: u64, strings: &mut Strings<'_>) -> Result<Loc> {
         match self.find_record(number, strings)? {
             Record::Loc(loc) => Ok(loc),
-            Record::Scope(_) => Err(ReadError::silent()),
+            Record::Scope(_) => Err(ReadError::without_message()),
         }
     }
 
@@ -117,21 +118,21 @@ impl<'a> DebugReader<'a> {
         let number = cursor.varint()?;
         match self.find_record(number, strings)? {
             Record::Scope(scope) if accept(&self.info.scopes[scope]) => Ok(scope),
-            _ => Err(ReadError::silent()),
+            _ => Err(ReadError::without_message()),
         }
     }
 
     /// Returns the record with a number, counted from 1, and decodes it on first use. Number 0 is the unknown location.
     fn find_record(&mut self, number: u64, strings: &mut Strings<'_>) -> Result<Record> {
         let Some(index) = number.checked_sub(1) else { return Ok(Record::Loc(Loc::UNKNOWN)) };
-        let slot = usize::try_from(index).ok().filter(|slot| *slot < self.records.len()).ok_or_else(ReadError::silent)?;
+        let slot = usize::try_from(index).ok().filter(|slot| *slot < self.records.len()).ok_or_else(ReadError::without_message)?;
         if let Some(record) = self.records[slot] {
             return Ok(record);
         }
         let start = self.record_offsets.get(slot).unwrap_or_default() as usize;
         let end = self.record_offsets.get(slot + 1).map_or(self.record_bytes.len(), |end| end as usize);
         if end < start || end > self.record_bytes.len() || self.being_read.contains(&index) {
-            return Err(ReadError::silent());
+            return Err(ReadError::without_message());
         }
         if self.being_read.len() >= MAX_DEBUG_DEPTH {
             return Err(ReadError::without_offset(format!("debug records are nested deeper than {MAX_DEBUG_DEPTH} levels")));
@@ -245,6 +246,6 @@ fn read_entry_array<'a>(cursor: &mut Cursor<'a>, count: u64, size: u64, read: &s
     if cursor.remaining() == 0 {
         return Err(cursor.error(format!("failed to {read}")));
     }
-    let length = count.checked_mul(size).ok_or_else(ReadError::silent);
+    let length = count.checked_mul(size).ok_or_else(ReadError::without_message);
     length.and_then(|length| cursor.bytes(length)).context(cursor, || format!("failed to {skip}"))
 }

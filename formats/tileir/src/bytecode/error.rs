@@ -27,14 +27,14 @@ pub const CONCLUSION: &str = "input does not correspond to Tile IR bytecode";
 
 impl ReadError {
     /// An error without a line. If no enclosing level adds a line, [`CONCLUSION`] is the only line that the reader prints.
-    pub(super) fn silent() -> ReadError {
+    pub(super) fn without_message() -> ReadError {
         ReadError { lines: Vec::new(), position: None, has_conclusion: true }
     }
     pub(super) fn without_offset(message: impl Into<String>) -> ReadError {
-        ReadError { lines: vec![Line::without_offset(message)], ..ReadError::silent() }
+        ReadError { lines: vec![Line::without_offset(message)], ..ReadError::without_message() }
     }
     pub(super) fn at(offset: usize, message: impl std::fmt::Display) -> ReadError {
-        ReadError { lines: vec![Line::at(offset, message)], ..ReadError::silent() }
+        ReadError { lines: vec![Line::at(offset, message)], ..ReadError::without_message() }
     }
     /// An error of a single line, without [`CONCLUSION`].
     pub(super) fn without_conclusion(message: impl Into<String>) -> ReadError {

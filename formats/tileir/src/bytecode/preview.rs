@@ -4,7 +4,7 @@ use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::reader::Tables;
 use super::tables::Strings;
-use super::types::{Types, enum_number};
+use super::types::{Types, read_enum_number};
 use super::{MAX_DEPTH, MAX_RANK};
 use crate::enums::{Visibility, WireEnum};
 use crate::gates::{ATTRIBUTES, AttributeKind, TypeKind};
@@ -123,7 +123,7 @@ impl Types<'_> {
         let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
         let symbols = symbolic_extents(symbols, &shape).map_err(|message| cursor.error(message))?;
         let element = self.read(cursor, strings).with_message(cursor, "failed to get elementType type")?;
-        let variant_number = enum_number(cursor)?;
+        let variant_number = read_enum_number(cursor)?;
         let space = u8::try_from(variant_number).ok().and_then(MemorySpace::from_number);
         let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {variant_number}")))?;
         let layout = tagged_attribute(self, strings, cursor, 0)?;

@@ -70,7 +70,7 @@ pub fn read(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
         has_conclusion: true,
     };
     verify::verify(&program.module, &program.debug).map_err(|failure| read_error(failure, VERIFICATION_FAILED))?;
-    verify::expressible(&program.module).map_err(|failure| read_error(failure, INEXPRESSIBLE))?;
+    verify::check_expressible(&program.module).map_err(|failure| read_error(failure, INEXPRESSIBLE))?;
     Ok(program)
 }
 
@@ -169,7 +169,7 @@ fn separate_externs(functions_of_file: Vec<DecodedFunction>, features: Features)
         }
         _ => return Ok((functions, externs)),
     };
-    Err(ReadError { lines: lines.into_iter().map(Line::without_offset).collect(), ..ReadError::silent() })
+    Err(ReadError { lines: lines.into_iter().map(Line::without_offset).collect(), ..ReadError::without_message() })
 }
 
 /// Reads the version, and whether the header signals preview content.
@@ -215,7 +215,7 @@ fn not_bytecode(bytes: &[u8]) -> ReadError {
     if bytes.starts_with(b"ML\xefR") {
         return ReadError::without_conclusion(format!("{} (it looks like MLIR bytecode instead)", super::error::CONCLUSION));
     }
-    ReadError::silent()
+    ReadError::without_message()
 }
 
 /// Returns the payloads by section number. A later section replaces an earlier section of the same kind.

@@ -33,7 +33,7 @@ pub(super) fn read_offset_table<'a>(payload: &'a [u8], what: &str) -> Result<(Of
     check_fits(&cursor, count, 4, what)?;
     cursor.align(4)?;
     if cursor.remaining() == 0 {
-        return Err(ReadError::silent());
+        return Err(ReadError::without_message());
     }
     let offsets = cursor.bytes(count * 4)?;
     Ok((Offsets(offsets), cursor.rest()))

@@ -73,17 +73,17 @@ impl<'a> Types<'a> {
 
     /// Returns the type with an index, and decodes it on first use. Symbolic names in types refer to `strings`.
     pub(super) fn get(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<TypeId> {
-        let slot = usize::try_from(index).ok().filter(|slot| *slot < self.ids.len()).ok_or_else(ReadError::silent)?;
+        let slot = usize::try_from(index).ok().filter(|slot| *slot < self.ids.len()).ok_or_else(ReadError::without_message)?;
         if let Some(id) = self.ids[slot] {
             return Ok(id);
         }
         if self.being_read.contains(&index) || self.being_read.len() >= MAX_NESTING {
-            return Err(ReadError::silent());
+            return Err(ReadError::without_message());
         }
         let start = self.offsets.get(slot).unwrap_or_default() as usize;
         let end = self.offsets.get(slot + 1).map_or(self.data.len(), |end| end as usize);
         if end < start || end > self.data.len() {
-            return Err(ReadError::silent());
+            return Err(ReadError::without_message());
         }
         self.being_read.push(index);
         let ty = self.decode(&self.data[start..end], strings);
@@ -151,7 +151,7 @@ impl<'a> Types<'a> {
         if flags & 1 == 0 {
             return Ok(PointerSharing::Absent);
         }
-        let variant_number = enum_number(cursor)?;
+        let variant_number = read_enum_number(cursor)?;
         let sharing = PointerSharing::from_number(variant_number);
         let sharing = sharing.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {variant_number}")))?;
         if self.version < gates::pointer_since(sharing) {
@@ -311,7 +311,7 @@ pub(super) fn preview_not_signalled(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }
 
-pub(super) fn enum_number(cursor: &mut Cursor<'_>) -> Result<u64> {
+pub(super) fn read_enum_number(cursor: &mut Cursor<'_>) -> Result<u64> {
     cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")
 }
 
@@ -327,7 +327,7 @@ fn read_padding(cursor: &mut Cursor<'_>, flags: u64) -> Result<Option<Padding>> 
     if flags & 1 == 0 {
         return Ok(None);
     }
-    let variant_number = enum_number(cursor)?;
+    let variant_number = read_enum_number(cursor)?;
     let padding = u8::try_from(variant_number).ok().and_then(Padding::from_number);
     padding.map(Some).ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {variant_number}")))
 }

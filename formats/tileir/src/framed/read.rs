@@ -71,7 +71,7 @@ fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
         externs: Vec::new(),
     };
     let program = DecodedProgram { module, debug: reader.debug };
-    crate::verify::references(&program.module, &program.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
+    crate::verify::check_references(&program.module, &program.debug).map_err(|message| Diagnostic::invalid("TI002", message))?;
     crate::verify::verify(&program.module, &program.debug)
         .map_err(|failure| Diagnostic::invalid("TI003", failure.message).at_loc(&program.debug, failure.loc))?;
     Ok(program)

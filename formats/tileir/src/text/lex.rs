@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
     /// Moves the cursor to a byte offset.
-    pub(super) fn goto(&mut self, at: usize) {
+    pub(super) fn set_offset(&mut self, at: usize) {
         self.at = at;
     }
 
@@ -73,14 +73,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether the text continues with `token`. If `token` ends in a letter or digit, the word in the text must end there too.
-    pub(super) fn sees(&mut self, token: &str) -> bool {
+    pub(super) fn continues_with(&mut self, token: &str) -> bool {
         self.skip_space();
         let Some(after) = self.rest().strip_prefix(token) else { return false };
         !(token.ends_with(is_word) && after.starts_with(is_word))
     }
     /// Skips `token` if the text continues with it, and returns whether it does.
-    pub(super) fn eat(&mut self, token: &str) -> bool {
-        let seen = self.sees(token);
+    pub(super) fn skip_if_next(&mut self, token: &str) -> bool {
+        let seen = self.continues_with(token);
         if seen {
             self.at += token.len();
         }
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
     }
     /// Skips `token`, or fails if the text does not continue with it.
     pub(super) fn expect(&mut self, token: &str) -> Result<()> {
-        if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
+        if self.skip_if_next(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
 
     /// The word at the cursor; empty if there is none.

@@ -70,22 +70,22 @@ struct ModuleReader<'a, 'd> {
 impl<'a> ModuleReader<'a, '_> {
     fn parse_module(&mut self) -> Result<Module> {
         let (version, preview, producer) = self.parse_header()?;
-        let has_module = self.c.eat("cuda_tile.module") || self.c.eat("module");
+        let has_module = self.c.skip_if_next("cuda_tile.module") || self.c.skip_if_next("module");
         if has_module {
             self.parse_symbol()?;
             self.c.expect("{")?;
         }
         let (mut globals, mut functions, mut externs) = (Vec::new(), Vec::new(), Vec::new());
-        while !(self.c.is_end() || has_module && self.c.sees("}")) {
+        while !(self.c.is_end() || has_module && self.c.continues_with("}")) {
             match self.c.peek() {
                 Some('#') => self.skip_definition(),
-                _ if self.c.eat("preview$func") => {
+                _ if self.c.skip_if_next("preview$func") => {
                     self.c.expect("extern")?;
                     externs.push(self.parse_external(false, functions.len())?);
                 }
-                _ if self.c.eat("preview$extern_impl") => externs.push(self.parse_external(true, functions.len())?),
+                _ if self.c.skip_if_next("preview$extern_impl") => externs.push(self.parse_external(true, functions.len())?),
                 _ => {
-                    self.c.eat("cuda_tile.");
+                    self.c.skip_if_next("cuda_tile.");
                     match self.c.peek_word() {
                         "global" => globals.push(self.parse_global()?),
                         "entry" => functions.push(self.parse_function()?),
@@ -112,15 +112,15 @@ impl<'a> ModuleReader<'a, '_> {
         let comment_bytes = comments.map(str::len).sum();
         let Some(line) = text[comment_bytes..].strip_prefix(PREFIX) else { return Ok((Version::LATEST, false, None)) };
         let start = text.len() - line.len();
-        self.c.goto(self.c.at() + start);
+        self.c.set_offset(self.c.at() + start);
         self.c.expect("version")?;
         let at = self.c.at();
         let (major, minor) = (self.c.integer("a version")?, self.c.expect(".").and_then(|()| self.c.integer("a version"))?);
         let version = Version::new(major as u8, minor as u8);
         let version = version.ok_or_else(|| self.c.error_at(at, format!("there is no bytecode version {major}.{minor}")))?;
-        let preview = self.c.eat("preview");
+        let preview = self.c.skip_if_next("preview");
         let mut producer = None;
-        if self.c.eat("producer") {
+        if self.c.skip_if_next("producer") {
             let text = self.c.string()?;
             producer = Some(self.tables.intern_string(&text));
         }
@@ -130,7 +130,7 @@ impl<'a> ModuleReader<'a, '_> {
     /// Skips a definition. [`DebugParser::new`] has found it, and its first use parses it.
     fn skip_definition(&mut self) {
         let line_length = self.c.rest().find('\n').unwrap_or(self.c.rest().len());
-        self.c.goto(self.c.at() + line_length);
+        self.c.set_offset(self.c.at() + line_length);
     }
 
     fn parse_symbol(&mut self) -> Result<StringId> {
@@ -148,12 +148,12 @@ impl<'a> ModuleReader<'a, '_> {
 
     fn parse_global(&mut self) -> Result<Global> {
         self.c.expect("global")?;
-        let visibility = if self.c.eat("private") { Visibility::Private } else { Visibility::Public };
-        self.c.eat("public");
-        let constant = self.c.eat("constant");
+        let visibility = if self.c.skip_if_next("private") { Visibility::Private } else { Visibility::Public };
+        self.c.skip_if_next("public");
+        let constant = self.c.skip_if_next("constant");
         let name = self.parse_symbol()?;
         let mut alignment = 0;
-        if self.c.eat("alignment") {
+        if self.c.skip_if_next("alignment") {
             self.c.expect("=")?;
             alignment = self.c.integer("an alignment")? as u64;
         }
@@ -170,7 +170,7 @@ impl<'a> ModuleReader<'a, '_> {
         let block = body.new_block(region);
         let mut reader = BodyReader { module: self, body, names: HashMap::new(), defined_names: Vec::new() };
         let arg_attrs = reader.parse_arguments(block)?;
-        let hints = match reader.module.c.eat("optimization_hints") {
+        let hints = match reader.module.c.skip_if_next("optimization_hints") {
             true => {
                 reader.module.c.expect("=")?;
                 Some(reader.module.tables.parse_hints(&mut reader.module.c)?)
@@ -180,7 +180,7 @@ impl<'a> ModuleReader<'a, '_> {
         reader.parse_body(block)?;
         let body = reader.body;
         let mut visibility = Visibility::Public;
-        if self.c.eat("{") {
+        if self.c.skip_if_next("{") {
             for token in ["sym_visibility", "=", "\"private\"", "}"] {
                 self.c.expect(token)?;
             }
@@ -237,7 +237,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let mut stack: Vec<(Frame, Vec<(&'a str, usize)>)> = Vec::new();
         loop {
             let block = stack.last().map_or(entry, |(frame, _)| frame.block);
-            if self.c().eat("}") {
+            if self.c().skip_if_next("}") {
                 let Some((frame, _)) = stack.last_mut() else { return Ok(()) };
                 if !self.end_block(frame)? {
                     let (frame, results) = stack.pop().expect("a frame is open");
@@ -272,7 +272,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     fn end_block(&mut self, frame: &mut Frame) -> Result<bool> {
         self.append_omitted_terminator(frame);
         self.expire_names(frame.outer_names);
-        if matches!(self.body.ops[frame.op].kind, Op::If { .. }) && frame.region_index == 0 && self.c().eat("else") {
+        if matches!(self.body.ops[frame.op].kind, Op::If { .. }) && frame.region_index == 0 && self.c().skip_if_next("else") {
             self.c().expect("{")?;
             frame.region_index = 1;
             frame.block = self.body.new_block(frame.regions[1]);
@@ -326,19 +326,19 @@ impl<'a> BodyReader<'_, 'a, '_> {
     fn parse_arguments(&mut self, block: Block) -> Result<Box<[Dictionary]>> {
         self.c().expect("(")?;
         let mut attributes: Vec<Dictionary> = Vec::new();
-        while !self.c().sees(")") {
+        while !self.c().continues_with(")") {
             let at = self.c().at();
             let name = self.c().identifier('%', "a name such as %arg0")?;
             self.c().expect(":")?;
             let ty = self.module.tables.parse_type(&mut self.module.c)?;
             let value = self.body.add_argument(block, ty);
             self.define(name, at, vec![value])?;
-            let entries = match self.c().sees("{") {
+            let entries = match self.c().continues_with("{") {
                 true => self.module.tables.parse_dictionary(&mut self.module.c, 0)?,
                 false => Dictionary::default(),
             };
             attributes.push(entries);
-            if !self.c().eat(",") {
+            if !self.c().skip_if_next(",") {
                 break;
             }
         }
@@ -370,7 +370,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let mut values = Vec::new();
         while self.c().peek() == Some('%') {
             values.push(self.parse_operand()?);
-            if !self.c().eat(",") {
+            if !self.c().skip_if_next(",") {
                 break;
             }
         }
@@ -385,9 +385,9 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
         loop {
             let name = self.c().identifier('%', "a result such as %0")?;
-            let count = if self.c().eat(":") { self.c().integer("the number of results")? } else { 1 };
+            let count = if self.c().skip_if_next(":") { self.c().integer("the number of results")? } else { 1 };
             results.push((name, count.clamp(0, 1 << 20) as usize));
-            if !self.c().eat(",") {
+            if !self.c().skip_if_next(",") {
                 break;
             }
         }
@@ -397,7 +397,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
 
     fn parse_op(&mut self, block: Block, stack: &mut Vec<(Frame, Vec<(&'a str, usize)>)>) -> Result<()> {
         let results = self.parse_result_names()?;
-        self.c().eat("cuda_tile.");
+        self.c().skip_if_next("cuda_tile.");
         self.c().skip_space();
         let at = self.c().at();
         let mnemonic = self.c().name("an op")?;
@@ -568,7 +568,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         match first_token_or_field {
             Some(Ok(token)) => {
                 // A comma begins an operand. A comma before a type belongs to a part whose field is already known.
-                self.c().sees(token) && (token != "," || self.operand_follows())
+                self.c().continues_with(token) && (token != "," || self.operand_follows())
             }
             Some(Err(field)) => match partial.opcode.info().fields[field].shape {
                 FieldShape::OptionalEnum(spellings) => spellings.contains(&self.c().peek_word()),
@@ -580,7 +580,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
 
     /// Parses an enumeration in an attribute dictionary. Without a dictionary, it has its first value.
     fn parse_enum_attribute(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<u8> {
-        if !self.c().eat("attributes") {
+        if !self.c().skip_if_next("attributes") {
             return Ok(0);
         }
         let name = partial.opcode.info().fields[field].wire_name;
@@ -595,13 +595,13 @@ impl<'a> BodyReader<'_, 'a, '_> {
     /// Whether a comma and the word `token` follow.
     fn token_follows(&mut self) -> bool {
         let mut ahead = self.c().clone();
-        ahead.eat(",") && ahead.peek_word() == "token"
+        ahead.skip_if_next(",") && ahead.peek_word() == "token"
     }
 
     /// Whether a comma and a value name follow.
     fn operand_follows(&mut self) -> bool {
         let mut ahead = self.c().clone();
-        ahead.eat(",") && ahead.peek() == Some('%')
+        ahead.skip_if_next(",") && ahead.peek() == Some('%')
     }
 
     fn parse_field(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<FieldValue> {
@@ -673,7 +673,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let mut written_types = Vec::new();
         for i in 0..values.len() {
             // If one type stands for all indices, the token type after the comma belongs to the next operand.
-            if i > 0 && (self.token_follows() || !self.c().eat(",")) {
+            if i > 0 && (self.token_follows() || !self.c().skip_if_next(",")) {
                 break;
             }
             written_types.push(self.module.tables.parse_type(&mut self.module.c)?);
@@ -714,13 +714,13 @@ impl<'a> BodyReader<'_, 'a, '_> {
             partial.args.push((variable, ty));
         }
         let (mut names, mut init_values) = (Vec::new(), Vec::new());
-        if self.c().eat("iter_values") {
+        if self.c().skip_if_next("iter_values") {
             self.c().expect("(")?;
             loop {
                 names.push(self.c().identifier('%', "a name such as %iter")?);
                 self.c().expect("=")?;
                 init_values.push(self.parse_operand()?);
-                if !self.c().eat(",") {
+                if !self.c().skip_if_next(",") {
                     break;
                 }
             }
@@ -733,13 +733,13 @@ impl<'a> BodyReader<'_, 'a, '_> {
             carried_types = self.module.tables.parse_types(&mut self.module.c)?;
             self.c().expect(")")?;
             partial.result_types = carried_types.clone();
-        } else if !is_for && self.c().eat(":") {
+        } else if !is_for && self.c().skip_if_next(":") {
             let types = self.module.tables.parse_types(&mut self.module.c)?;
             match init_values.is_empty() {
                 true => partial.result_types = types,
                 false => {
                     carried_types = types;
-                    if self.c().eat("->") {
+                    if self.c().skip_if_next("->") {
                         partial.result_types = self.module.tables.parse_types(&mut self.module.c)?;
                     }
                 }
@@ -767,10 +767,10 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let operands = self.parse_operands()?;
         self.c().expect(")")?;
         let mut attribute_lists = [None, None];
-        if self.c().eat("{") {
+        if self.c().skip_if_next("{") {
             for (list, name) in attribute_lists.iter_mut().zip(["arg_attrs", "res_attrs"]) {
-                self.c().eat(",");
-                if self.c().eat(name) {
+                self.c().skip_if_next(",");
+                if self.c().skip_if_next(name) {
                     self.c().expect("=")?;
                     *list = Some(self.module.tables.parse_attributes(&mut self.module.c)?);
                 }
@@ -798,11 +798,11 @@ impl<'a> BodyReader<'_, 'a, '_> {
             if i == 1 {
                 module.c.expect("->")?;
             }
-            if !module.c.eat("(") {
+            if !module.c.skip_if_next("(") {
                 types.push(module.tables.parse_type(&mut module.c)?);
                 continue;
             }
-            if !module.c.sees(")") {
+            if !module.c.continues_with(")") {
                 *types = module.tables.parse_types(&mut module.c)?;
             }
             module.c.expect(")")?;
@@ -821,14 +821,14 @@ impl<'a> BodyReader<'_, 'a, '_> {
             }
             let (mut dims, mut values) = (Vec::new(), Vec::new());
             self.c().expect("[")?;
-            while !self.c().sees("]") {
+            while !self.c().continues_with("]") {
                 if self.c().peek() == Some('%') {
                     values.push(self.parse_operand()?);
                     dims.push(DYNAMIC);
                 } else {
                     dims.push(self.c().integer("a number or an operand")?);
                 }
-                if !self.c().eat(",") {
+                if !self.c().skip_if_next(",") {
                     break;
                 }
             }
@@ -884,7 +884,7 @@ pub(super) fn parse_symbol(c: &mut Cursor<'_>) -> Result<String> {
     if length == 0 {
         return Err(c.error("expected a name after '@'"));
     }
-    c.goto(c.at() + length);
+    c.set_offset(c.at() + length);
     Ok(rest[..length].to_string())
 }
 

@@ -47,7 +47,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
 
     /// Parses an optional ` loc(…)` after an op.
     pub(super) fn parse_optional_loc(&mut self, c: &mut Cursor<'a>) -> Result<Option<Loc>> {
-        if !c.sees("loc") {
+        if !c.continues_with("loc") {
             return Ok(None);
         }
         self.parse_location(c).map(Some)
@@ -83,8 +83,8 @@ impl<'a, 'd> DebugParser<'a, 'd> {
                     LocOrScope::Scope(_) => Err(c.error_at(at, "expected a location, and this is a scope")),
                 }
             }
-            _ if c.eat("unknown") => Ok(Loc::UNKNOWN),
-            _ if c.eat("callsite") => {
+            _ if c.skip_if_next("unknown") => Ok(Loc::UNKNOWN),
+            _ if c.skip_if_next("callsite") => {
                 c.expect("(")?;
                 let callee = self.parse_loc_content(c)?;
                 c.expect("at")?;
@@ -92,7 +92,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
                 c.expect(")")?;
                 Ok(self.intern_loc(LocData::CallSite { callee, caller }))
             }
-            _ if c.eat("fused") => {
+            _ if c.skip_if_next("fused") => {
                 let parts = super::parse_types::parse_list(c, |c| self.parse_loc_content(c))?;
                 Ok(self.intern_loc(LocData::Fused(parts)))
             }
@@ -132,7 +132,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
             let Some(definition) = self.definition_starts.get(name) else {
                 return Err(c.error_at(at, format!("#{name} is not defined")));
             };
-            definition_cursor.goto(*definition);
+            definition_cursor.set_offset(*definition);
             let place = self.parse_place_in_parentheses(&mut definition_cursor)?;
             self.places.insert(name, place);
             return Ok(place);
@@ -151,7 +151,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
 
     /// Parses `#name`, or a scope or location in full.
     fn parse_loc_or_scope(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
-        if c.eat("#cuda_tile.") {
+        if c.skip_if_next("#cuda_tile.") {
             return self.parse_loc_or_scope_in_full(c);
         }
         c.skip_space();
@@ -165,7 +165,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         };
         self.enter_level(c)?;
         let mut definition_cursor = c.clone();
-        definition_cursor.goto(definition);
+        definition_cursor.set_offset(definition);
         let item = match definition_cursor.peek() {
             Some('#') => self.parse_loc_or_scope(&mut definition_cursor),
             _ => self.parse_location(&mut definition_cursor).map(LocOrScope::Loc),
@@ -228,7 +228,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
                 expect_field(c, "compileUnit")?;
                 let compile_unit = self.parse_scope(c)?;
                 let scope_line = parse_optional_number_field(c, "scopeLine")?;
-                let declaration = c.eat(",");
+                let declaration = c.skip_if_next(",");
                 if declaration {
                     expect_field(c, "flags")?;
                     c.expect("declaration")?;
@@ -283,5 +283,5 @@ fn parse_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
 
 fn parse_optional_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
     let mut ahead = c.clone();
-    if ahead.eat(",") && ahead.sees(name) { parse_number_field(c, name) } else { Ok(0) }
+    if ahead.skip_if_next(",") && ahead.continues_with(name) { parse_number_field(c, name) } else { Ok(0) }
 }

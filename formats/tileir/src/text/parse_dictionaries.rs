@@ -25,7 +25,7 @@ impl Tables {
 
     /// Parses `{name = value, …}`. A name without a value is true.
     pub(super) fn parse_dictionary(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
-        let value = |tables: &mut Tables, c: &mut Cursor<'_>| match c.eat("=") {
+        let value = |tables: &mut Tables, c: &mut Cursor<'_>| match c.skip_if_next("=") {
             true => tables.parse_attribute(c, depth + 1),
             false => Ok(Attribute::Bool(true)),
         };
@@ -47,18 +47,18 @@ impl Tables {
         match entries_in_name_order(c, close) {
             Some((starts, end)) => {
                 for at in starts {
-                    c.goto(at);
+                    c.set_offset(at);
                     entries.push(parse_entry(c)?);
-                    if !c.sees(",") {
+                    if !c.continues_with(",") {
                         c.expect(close)?;
                     }
                 }
-                c.goto(end);
+                c.set_offset(end);
             }
             None => {
-                while !c.sees(close) {
+                while !c.continues_with(close) {
                     entries.push(parse_entry(c)?);
-                    if !c.eat(",") {
+                    if !c.skip_if_next(",") {
                         break;
                     }
                 }
@@ -82,16 +82,16 @@ fn parse_key(c: &mut Cursor<'_>) -> Result<String> {
 fn entries_in_name_order(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
     let mut c = c.clone();
     let mut keys_and_starts: Vec<(String, usize)> = Vec::new();
-    while !c.sees(close) {
+    while !c.continues_with(close) {
         c.skip_space();
         let at = c.at();
         keys_and_starts.push((parse_key(&mut c).ok()?, at));
         skip_entry(&mut c, close)?;
-        if !c.eat(",") {
+        if !c.skip_if_next(",") {
             break;
         }
     }
-    if !c.sees(close) || keys_and_starts.is_sorted_by(|one, other| one.0 <= other.0) {
+    if !c.continues_with(close) || keys_and_starts.is_sorted_by(|one, other| one.0 <= other.0) {
         return None;
     }
     keys_and_starts.sort();
@@ -101,19 +101,19 @@ fn entries_in_name_order(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usi
 /// Skips to the end of an entry.
 fn skip_entry(c: &mut Cursor<'_>, close: &str) -> Option<()> {
     let mut open_brackets = 0u32;
-    while open_brackets > 0 || !(c.sees(",") || c.sees(close)) {
+    while open_brackets > 0 || !(c.continues_with(",") || c.continues_with(close)) {
         let next = c.peek()?;
         match next {
             '"' => {
                 c.string().ok()?;
                 continue;
             }
-            '-' if c.eat("->") => continue,
+            '-' if c.skip_if_next("->") => continue,
             '(' | '[' | '{' | '<' => open_brackets += 1,
             ')' | ']' | '}' | '>' => open_brackets = open_brackets.checked_sub(1)?,
             _ => {}
         }
-        c.goto(c.at() + next.len_utf8());
+        c.set_offset(c.at() + next.len_utf8());
     }
     Some(())
 }

@@ -35,9 +35,9 @@ impl Tables {
         let mut product = self.parse_factor(c, depth)?;
         loop {
             let op = match () {
-                () if c.eat("*") => ExprOp::Mul,
-                () if c.eat("/+") => ExprOp::CeilDiv,
-                () if c.eat("/") => ExprOp::FloorDiv,
+                () if c.skip_if_next("*") => ExprOp::Mul,
+                () if c.skip_if_next("/+") => ExprOp::CeilDiv,
+                () if c.skip_if_next("/") => ExprOp::FloorDiv,
                 () => return Ok(product),
             };
             let rhs = Box::new(self.parse_factor(c, depth)?);
@@ -73,7 +73,7 @@ impl Tables {
                 let start = c.at();
                 let name = c.name("an expression")?;
                 if Scalar::parse(name).is_some() {
-                    c.goto(start);
+                    c.set_offset(start);
                     return Ok(Preview::ConcreteType(self.parse_type(c)?));
                 }
                 let id = self.intern_string(name);
@@ -89,9 +89,9 @@ impl Tables {
     fn parse_tuple(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Vec<Preview>> {
         c.expect("(")?;
         let mut parts = Vec::new();
-        while !c.sees(")") {
+        while !c.continues_with(")") {
             parts.push(self.parse_expression(c, depth)?);
-            if !c.eat(",") {
+            if !c.skip_if_next(",") {
                 break;
             }
         }
@@ -194,7 +194,7 @@ impl Tables {
             shape.push(if let Preview::Int(extent) = symbol { extent } else { DYNAMIC });
             symbols.push(symbol);
             let Some(after) = c.rest().strip_prefix('x') else { return Err(c.error("expected 'x' after a dimension")) };
-            c.goto(c.at() + c.rest().len() - after.len());
+            c.set_offset(c.at() + c.rest().len() - after.len());
             check_symbols(&symbols, &shape).map_err(|message| c.error(message))?;
         }
     }
@@ -232,7 +232,7 @@ impl Tables {
         }
         let map = self.parse_layout(c, 0)?;
         let mut alignment = Preview::Int(1);
-        if c.eat(",") {
+        if c.skip_if_next(",") {
             c.expect("alignment")?;
             c.expect("=")?;
             alignment = self.parse_expression(c, 0)?;
@@ -244,7 +244,7 @@ impl Tables {
     /// Parses an optional list. With `parameters`, it has constant parameters such as `<[N: index]>`, otherwise constant arguments
     /// such as `<[8]>`.
     pub(super) fn parse_const_list(&mut self, c: &mut Cursor<'_>, parameters: bool) -> Result<Box<[Preview]>> {
-        if !c.eat("<") {
+        if !c.skip_if_next("<") {
             return Ok(Box::default());
         }
         let items = parse_list(c, |c| {
@@ -282,18 +282,18 @@ impl Tables {
     fn parse_signature(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Box<[Dictionary]>)> {
         let (mut inputs, mut attributes, mut results) = (Vec::new(), Vec::new(), Vec::new());
         c.expect("(")?;
-        while !c.sees(")") {
+        while !c.continues_with(")") {
             c.identifier('%', "a name such as %arg0")?;
             c.expect(":")?;
             inputs.push(self.parse_type(c)?);
-            attributes.push(if c.sees("{") { self.parse_dictionary(c, 0)? } else { Dictionary::default() });
-            if !c.eat(",") {
+            attributes.push(if c.continues_with("{") { self.parse_dictionary(c, 0)? } else { Dictionary::default() });
+            if !c.skip_if_next(",") {
                 break;
             }
         }
         c.expect(")")?;
-        if c.eat("->") {
-            let has_parentheses = c.eat("(");
+        if c.skip_if_next("->") {
+            let has_parentheses = c.skip_if_next("(");
             results = self.parse_types(c)?;
             if has_parentheses {
                 c.expect(")")?;
@@ -304,23 +304,23 @@ impl Tables {
     }
 
     fn parse_implementation_clauses(&mut self, c: &mut Cursor<'_>, implementation: &mut Implementation) -> Result<()> {
-        if c.eat("synchronization") {
+        if c.skip_if_next("synchronization") {
             c.expect("=")?;
             match self.parse_attribute_in_full(c, 0)? {
                 Preview::Synchronization(threads) => implementation.synchronization = Some(threads),
                 _ => return Err(c.error("expected a synchronization before this")),
             }
         }
-        if c.eat("arch") {
+        if c.skip_if_next("arch") {
             c.expect("=")?;
             implementation.arch = Some(parse_list(c, |c| self.parse_quoted_string(c))?.into());
         }
-        if c.eat("scratch") {
+        if c.skip_if_next("scratch") {
             c.expect("{")?;
             implementation.scratch = Some(self.parse_scratch_request(c, 0)?);
             c.expect("}")?;
         }
-        if c.sees("{") {
+        if c.continues_with("{") {
             for (name, value) in self.parse_dictionary(c, 0)? {
                 match (self.strings[name].as_str(), value) {
                     ("frontendABI", Attribute::Dictionary(entries)) => implementation.abi = Some(entries),

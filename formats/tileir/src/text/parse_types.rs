@@ -15,8 +15,8 @@ use numerics::Scalar;
 
 impl Tables {
     pub(super) fn parse_type(&mut self, c: &mut Cursor<'_>) -> Result<TypeId> {
-        let has_brackets = c.eat("!cuda_tile<");
-        c.eat("!cuda_tile.");
+        let has_brackets = c.skip_if_next("!cuda_tile<");
+        c.skip_if_next("!cuda_tile.");
         c.skip_space();
         let start = c.at();
         let word = c.name("a type")?;
@@ -42,7 +42,7 @@ impl Tables {
 
     pub(super) fn parse_types(&mut self, c: &mut Cursor<'_>) -> Result<Vec<TypeId>> {
         let mut types = vec![self.parse_type(c)?];
-        while c.eat(",") {
+        while c.skip_if_next(",") {
             types.push(self.parse_type(c)?);
         }
         Ok(types)
@@ -82,7 +82,7 @@ impl Tables {
             }
             // No space follows the separator `x`, so in the text it begins the word of the next extent or of the element type.
             let Some(after) = c.rest().strip_prefix('x') else { return Err(c.error("expected 'x' after a dimension")) };
-            c.goto(c.at() + c.rest().len() - after.len());
+            c.set_offset(c.at() + c.rest().len() - after.len());
         }
     }
 
@@ -96,7 +96,7 @@ impl Tables {
             return Ok(Type::Preview(PreviewType::Tile { element, shape, symbols }));
         }
         let shape = self.parse_dims(c)?;
-        let element = if c.eat("!cuda_tile.ptr") || c.eat("ptr") {
+        let element = if c.skip_if_next("!cuda_tile.ptr") || c.skip_if_next("ptr") {
             Element::Ptr(self.parse_pointer(c)?)
         } else {
             Element::Scalar(self.parse_scalar(c)?)
@@ -116,7 +116,7 @@ impl Tables {
                 c.expect(",")?;
                 c.expect("strides")?;
                 c.expect("=")?;
-                parse_list(c, |c| if c.eat("?") { Ok(DYNAMIC) } else { c.integer("a stride or '?'") })?
+                parse_list(c, |c| if c.skip_if_next("?") { Ok(DYNAMIC) } else { c.integer("a stride or '?'") })?
             }
         };
         let space = parse_pointer_attribute(c)?;
@@ -152,7 +152,7 @@ impl Tables {
             let sparse_dim = parse_i32(c)?.max(0) as u32;
             Type::GatherScatterView { tile, tensor, sparse_dim, padding }
         } else {
-            let dim_map: Box<[i32]> = if c.eat(",") {
+            let dim_map: Box<[i32]> = if c.skip_if_next(",") {
                 c.expect("dim_map")?;
                 c.expect("=")?;
                 parse_list(c, parse_i32)?.into()
@@ -172,9 +172,9 @@ impl Tables {
     pub(super) fn parse_attributes(&mut self, c: &mut Cursor<'_>) -> Result<Box<[Attribute]>> {
         c.expect("[")?;
         let mut values = Vec::new();
-        while !c.sees("]") {
+        while !c.continues_with("]") {
             values.push(self.parse_attribute(c, 0)?);
-            if !c.eat(",") {
+            if !c.skip_if_next(",") {
                 break;
             }
         }
@@ -191,9 +191,9 @@ impl Tables {
             Some('[') => {
                 c.expect("[")?;
                 let mut values = Vec::new();
-                while !c.sees("]") {
+                while !c.continues_with("]") {
                     values.push(self.parse_attribute(c, depth + 1)?);
-                    if !c.eat(",") {
+                    if !c.skip_if_next(",") {
                         break;
                     }
                 }
@@ -205,17 +205,17 @@ impl Tables {
                 Ok(Attribute::String(self.intern_string(&text)))
             }
             Some('-' | '0'..='9') => self.parse_numeric_attribute(c),
-            _ if c.eat("true") => Ok(Attribute::Bool(true)),
-            _ if c.eat("false") => Ok(Attribute::Bool(false)),
-            Some('#') if c.sees("#cuda_tile<preview$") => Ok(Attribute::Preview(self.parse_attribute_in_full(c, depth)?)),
-            Some('#') if c.eat("#cuda_tile.multimem_reduction_kind") => {
+            _ if c.skip_if_next("true") => Ok(Attribute::Bool(true)),
+            _ if c.skip_if_next("false") => Ok(Attribute::Bool(false)),
+            Some('#') if c.continues_with("#cuda_tile<preview$") => Ok(Attribute::Preview(self.parse_attribute_in_full(c, depth)?)),
+            Some('#') if c.skip_if_next("#cuda_tile.multimem_reduction_kind") => {
                 Ok(Attribute::MulticastReduction(parse_multicast_reduction(c)?))
             }
-            Some('#') if c.eat("#cuda_tile.optimization_hints") => {
+            Some('#') if c.skip_if_next("#cuda_tile.optimization_hints") => {
                 Ok(Attribute::OptimizationHints(self.parse_nested_hints(c, depth + 1)?))
             }
-            Some('#') if c.sees("#cuda_tile.") => self.parse_predicate(c),
-            _ if c.eat("dense<") => self.parse_dense(c),
+            Some('#') if c.continues_with("#cuda_tile.") => self.parse_predicate(c),
+            _ if c.skip_if_next("dense<") => self.parse_dense(c),
             _ => Ok(Attribute::Type(self.parse_type(c)?)),
         }
     }
@@ -225,7 +225,7 @@ impl Tables {
         c.skip_space();
         let at = c.at();
         let text = c.number_text();
-        let scalar = match c.eat(":") {
+        let scalar = match c.skip_if_next(":") {
             true => self.parse_scalar(c)?,
             false if text.contains(['.', 'e', 'E']) && !text.starts_with("0x") => Scalar::F64,
             false => Scalar::I64,
@@ -236,14 +236,14 @@ impl Tables {
     }
 
     pub(super) fn parse_predicate(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
-        c.eat("#cuda_tile.");
-        let bound = |c: &mut Cursor<'_>| if c.eat("?") { Ok(None) } else { c.integer("a bound or '?'").map(Some) };
+        c.skip_if_next("#cuda_tile.");
+        let bound = |c: &mut Cursor<'_>| if c.skip_if_next("?") { Ok(None) } else { c.integer("a bound or '?'").map(Some) };
         let attribute = match c.word("a predicate: div_by, same_elements or bounded")? {
             "div_by" => {
                 c.expect("<")?;
                 let divisor = c.integer("a divisor")? as u64;
                 let (mut every, mut along) = (None, None);
-                if c.eat(",") {
+                if c.skip_if_next(",") {
                     c.expect("every")?;
                     every = Some(c.integer("a number")?);
                     c.expect("along")?;
@@ -287,12 +287,12 @@ impl Tables {
     fn parse_dense(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
         let mut type_cursor = c.clone();
         let length = c.rest().find('>').ok_or_else(|| type_cursor.error("expected '>'"))?;
-        type_cursor.goto(c.at() + length);
+        type_cursor.set_offset(c.at() + length);
         let (ty, scalar, count) = self.parse_constant_type(&mut type_cursor)?;
         c.skip_space();
         let at = c.at();
         let elements = parse_elements(c, scalar)?;
-        if !c.sees(">") {
+        if !c.continues_with(">") {
             return Err(c.error("expected '>'"));
         }
         let data = encode_elements(elements, scalar, count).map_err(|message| c.error_at(at, message))?;
@@ -324,10 +324,10 @@ impl Tables {
 
 /// Parses `, <multicast>`, optionally with `#cuda_tile.ptr_attr` before the bracket.
 fn parse_pointer_attribute(c: &mut Cursor<'_>) -> Result<PointerSharing> {
-    if !c.eat(",") {
+    if !c.skip_if_next(",") {
         return Ok(PointerSharing::Absent);
     }
-    c.eat("#cuda_tile.ptr_attr");
+    c.skip_if_next("#cuda_tile.ptr_attr");
     c.expect("<")?;
     c.skip_space();
     let at = c.at();
@@ -353,7 +353,7 @@ pub(super) fn parse_multicast_reduction(c: &mut Cursor<'_>) -> Result<MulticastR
 }
 
 fn parse_padding(c: &mut Cursor<'_>) -> Result<Option<Padding>> {
-    if !c.eat("padding_value") {
+    if !c.skip_if_next("padding_value") {
         return Ok(None);
     }
     c.expect("=")?;
@@ -375,10 +375,10 @@ fn parse_i32(c: &mut Cursor<'_>) -> Result<i32> {
 /// Parses `8x16)`, as in `tile=(8x16)`.
 fn parse_dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
     let mut dims = Vec::new();
-    while !c.sees(")") {
+    while !c.continues_with(")") {
         dims.push(parse_i32(c)?);
         if let Some(after) = c.rest().strip_prefix('x') {
-            c.goto(c.at() + c.rest().len() - after.len());
+            c.set_offset(c.at() + c.rest().len() - after.len());
         }
         if dims.len() > MAX_RANK {
             return Err(c.error(format!("the most dimensions there can be are {MAX_RANK}")));
@@ -392,9 +392,9 @@ fn parse_dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
 pub(super) fn parse_list<'a, T>(c: &mut Cursor<'a>, mut item: impl FnMut(&mut Cursor<'a>) -> Result<T>) -> Result<Vec<T>> {
     c.expect("[")?;
     let mut items = Vec::new();
-    while !c.sees("]") {
+    while !c.continues_with("]") {
         items.push(item(c)?);
-        if !c.eat(",") {
+        if !c.skip_if_next(",") {
             break;
         }
     }
@@ -440,14 +440,14 @@ fn parse_elements(c: &mut Cursor<'_>, scalar: Scalar) -> Result<Elements> {
             let mut bits = Vec::new();
             let mut depth = 0;
             loop {
-                if c.eat("[") {
+                if c.skip_if_next("[") {
                     depth += 1;
-                } else if c.eat("]") {
+                } else if c.skip_if_next("]") {
                     depth -= 1;
                     if depth == 0 {
                         return Ok(Elements::List(bits));
                     }
-                } else if !c.eat(",") {
+                } else if !c.skip_if_next(",") {
                     bits.push(parse_element(c, scalar)?);
                 }
             }

@@ -304,7 +304,7 @@ impl Printer<'_> {
                         self.out.push_str(spaces);
                     }
                 }
-                Piece::Attributes(field) => self.enum_attribute(view.fields[*field], &view.infos[*field]),
+                Piece::Attributes(field) => self.print_enum_attribute(view.fields[*field], &view.infos[*field]),
                 Piece::Loop => self.print_loop_head(view),
                 Piece::TensorViewShape => self.print_tensor_view_shape(view),
                 Piece::Call => self.print_call(view),
@@ -393,7 +393,7 @@ impl Printer<'_> {
     }
 
     /// Prints an enumeration as an attribute dictionary, unless its value is the first of the enumeration.
-    fn enum_attribute(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
+    fn print_enum_attribute(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
         if let (FieldRef::Enum(number @ 1..), FieldShape::Enum(spellings)) = (field, info.shape) {
             let (name, value) = (info.wire_name, spellings[number as usize]);
             let _ = write!(self.out, " attributes {{{name} = #cuda_tile.multimem_reduction_kind<{value}>}}");

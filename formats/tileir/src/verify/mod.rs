@@ -40,7 +40,7 @@ type Check<T = ()> = Result<T, String>;
 
 /// Checks the structural invariants: ids are in range, types and constants are well-formed, and bodies are trees. A module that
 /// does not come from the bytecode reader needs this check before any access by index.
-pub fn references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
+pub fn check_references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
     shapes::check_tables(module)?;
     debug::check_scope_kinds(debug)?;
     let check_loc =
@@ -82,7 +82,7 @@ pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
 }
 
 /// Checks the limits of bytecode, after the language rules.
-pub fn expressible(module: &Module) -> Result<(), Failure> {
+pub fn check_expressible(module: &Module) -> Result<(), Failure> {
     for function in &module.functions {
         for (i, param) in function.params().iter().enumerate() {
             let id = *function.body.ty(*param);
@@ -293,12 +293,20 @@ impl<'a> Checker<'a> {
         view.check_block_counts().map_err(fail)?;
         view.check_constraints().map_err(fail)?;
         let rules = node.kind.opcode().info().rules;
-        rules.iter().filter(|rule| !rule.kind.is_late()).try_for_each(|rule| view.check_rule(rule)).map_err(fail)?;
+        rules
+            .iter()
+            .filter(|rule| !rule.kind.is_checked_after_type_relations())
+            .try_for_each(|rule| view.check_rule(rule))
+            .map_err(fail)?;
         memory::check_types_match(&view).map_err(fail)?;
         if node.kind.is_terminator() && !is_last {
             return Err(fail("must be the last operation in the parent block".into()));
         }
-        rules.iter().filter(|rule| rule.kind.is_late()).try_for_each(|rule| view.check_rule(rule)).map_err(fail)?;
+        rules
+            .iter()
+            .filter(|rule| rule.kind.is_checked_after_type_relations())
+            .try_for_each(|rule| view.check_rule(rule))
+            .map_err(fail)?;
         if let Some(message) = regions::continue_type_error(&view, context) {
             return Err(Failure { message, loc: node.loc });
         }
@@ -308,7 +316,7 @@ impl<'a> Checker<'a> {
 
 impl RuleKind {
     /// Whether NVIDIA's verifier checks a rule of this kind after the relations between single operands and results.
-    fn is_late(self) -> bool {
+    fn is_checked_after_type_relations(self) -> bool {
         matches!(self, RuleKind::OperandsAndResultShape | RuleKind::OperandsShape | RuleKind::OperandsAndResultElement)
     }
 }

@@ -217,7 +217,7 @@ impl Session {
     /// Decodes and verifies a stage file. If a Unix pipe delivered an empty or truncated file, the run ends without a message,
     /// because an earlier stage failed and has reported the reason.
     pub fn decode<P: Payload>(&mut self, input: &Input) -> Result<File<P>> {
-        input.refuse_truncated()?;
+        input.reject_truncated()?;
         let file = self.timed("decode", |_| File::<P>::read(&input.bytes, &input.name))?;
         self.input_log_entries = file.envelope.log.len();
         Ok(file)
@@ -347,7 +347,7 @@ impl Session {
 impl Input {
     /// Fails if a Unix pipe delivered nothing, or fewer bytes than the header states. The error ends the run without a message,
     /// because the earlier stage that writes this Unix pipe has reported its own error.
-    pub fn refuse_truncated(&self) -> Result<()> {
+    pub fn reject_truncated(&self) -> Result<()> {
         if self.piped && envelope::is_truncated(&self.bytes) {
             return Err(silent_error());
         }

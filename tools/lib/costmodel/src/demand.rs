@@ -72,7 +72,7 @@ impl Demand {
         self.0[resource as usize] += cycles;
     }
     /// Returns the demand of an access that occupies only the load/store unit.
-    pub(crate) fn of_load_store_unit(cycles: f64) -> Demand {
+    pub(crate) fn load_store_demand(cycles: f64) -> Demand {
         let mut demand = Demand::default();
         demand.add(Resource::Shared, cycles);
         demand

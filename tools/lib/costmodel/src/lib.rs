@@ -9,8 +9,8 @@
 //! - *Occupancy*: how many CTAs registers, shared memory and tensor memory let be resident. Registers are estimated from liveness
 //!   ([`pressure`]); registers beyond the limit spill, and spills occupy the load/store unit.
 //!
-//! With `n` resident CTAs, a CTA takes about the larger of its demand and of its latency divided by `n`. For unknown trip counts,
-//! all plans of a kernel use [`path::UNKNOWN_TRIPS`].
+//! With `n` resident CTAs, a CTA takes about the larger of its demand and of its latency divided by `n`. The 3-norm of the two smooths
+//! the transition. For unknown trip counts, all plans of a kernel use [`path::UNKNOWN_TRIPS`].
 //!
 //! See also: LLVM's `TargetTransformInfo`; the analytic GPU model of Hong and Kim (ISCA 2009) with its memory-warp parallelism.
 

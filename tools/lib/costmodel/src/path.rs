@@ -8,7 +8,7 @@ use crate::demand::{Cost, Costs, Demand, operand_buffers};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Target, Value};
 use core_dialect::core_ops::{Core, Effect};
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::Dense;
 use perf_model::unrolling::unrolled_iterations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +87,7 @@ impl Walk<'_> {
             path.tma_issue += cost.tma_issue + inner_path.tma_issue;
         }
         let spill = SPILL_CYCLES * f64::from(max_spilled) * f64::from(function.attrs.warps);
-        path.demand += Demand::of_load_store_unit(spill);
+        path.demand += Demand::load_store_demand(spill);
         let is_group = |op: &OpId| matches!(body.ops[*op].kind, Op::Mma { atom: MmaAtom::Group(_), .. });
         let has_wgmma = body.blocks[block].ops.iter().any(is_group);
         // `wgmma` requires all accumulators in registers. Code before and after it therefore loads and stores each spilled

@@ -151,7 +151,7 @@ fn function(module: usize, name: &CStr) -> usize {
 
 fn allocate(bytes: usize) -> u64 {
     let mut pointer = 0;
-    // SAFETY: the place is valid.
+    // SAFETY: the output pointer is valid.
     assert_eq!(unsafe { cuMemAlloc_v2(&mut pointer, bytes) }, 0);
     pointer
 }
@@ -165,7 +165,7 @@ fn launch(function: usize, grid: u32, block: u32, stream: usize, pointer: u64, c
 
 fn read(pointer: u64, count: usize) -> Vec<u32> {
     let mut values = vec![0u32; count];
-    // SAFETY: the place has this size.
+    // SAFETY: the destination has this size.
     assert_eq!(unsafe { cuMemcpyDtoH_v2(values.as_mut_ptr().cast(), pointer, 4 * count) }, 0);
     values
 }
@@ -326,7 +326,7 @@ fn a_captured_graph_replays_its_launches() {
     let memory = allocate(64);
     write(memory, &[1; 16]);
     let (mut stream, mut graph, mut exec) = (0, 0, 0);
-    // SAFETY: the places are valid.
+    // SAFETY: the output pointers are valid.
     unsafe {
         assert_eq!(cuStreamCreate(&mut stream, 1), 0);
         assert_eq!(cuStreamBeginCapture_v2(stream, 0), 0);
@@ -432,7 +432,7 @@ fn repeated_launches_keep_no_memory() {
     let _turn = lock_driver();
     let free = || {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the places are valid.
+        // SAFETY: the output pointers are valid.
         assert_eq!(unsafe { cuMemGetInfo_v2(&mut free, &mut total) }, 0);
         free
     };

@@ -77,7 +77,7 @@ const ALLOWED_GROWTH: usize = 2 << 20;
 /// Calls the driver, which must succeed.
 macro_rules! call {
     ($call:expr) => {
-        // SAFETY: the handles and places are valid.
+        // SAFETY: the handles and output pointers are valid.
         assert_eq!(unsafe { $call }, 0, stringify!($call))
     };
 }
@@ -101,7 +101,7 @@ fn resident_bytes() -> usize {
 
 /// Loads the modules, launches, checks the results and releases everything.
 fn run_round(vadd_module: &[u8]) {
-    // SAFETY: the images end with a NUL or describe their own size, and the places are valid.
+    // SAFETY: the images end with a NUL or describe their own size, and the output pointers are valid.
     let modules = [INCREMENT.as_ptr().cast(), vadd_module.as_ptr().cast()]
         .map(|image| created(|module| unsafe { cuModuleLoadData(module, image) }));
     // SAFETY: as above.

@@ -64,7 +64,7 @@ impl ProgramFile {
 
     /// Decodes and verifies an input of the session.
     pub fn decode(session: &mut Session, input: &common::Input) -> Result<ProgramFile> {
-        input.refuse_truncated()?;
+        input.reject_truncated()?;
         let producer = session.producer();
         session.timed("decode", |_| ProgramFile::open(&input.bytes, &input.name, &producer))
     }

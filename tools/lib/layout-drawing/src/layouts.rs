@@ -69,7 +69,7 @@ pub struct Holder {
 }
 
 /// Returns the first thread that holds an element. Other threads may hold copies.
-pub fn holder(layout: &Layout, element: u32) -> Option<Holder> {
+pub fn first_holder(layout: &Layout, element: u32) -> Option<Holder> {
     let bases: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
     let input = solve(&bases, element)? as u64;
     let (register_bits, lane_bits) = (layout.register.len(), layout.lane.len());
@@ -86,10 +86,10 @@ mod tests {
     fn holder_and_layout_agree() {
         let layout = Layout { register: vec![1, 256, 8], lane: vec![2, 4, 32, 64, 128], warp: vec![0, 16] };
         for element in 0..512 {
-            let Holder { warp, lane, register } = holder(&layout, element).unwrap();
+            let Holder { warp, lane, register } = first_holder(&layout, element).unwrap();
             assert_eq!(layout.element(register as usize, lane as usize, warp as usize), element as usize);
             assert_eq!(warp & 1, 0, "the first of the threads with copies");
         }
-        assert_eq!(holder(&layout, 512), None);
+        assert_eq!(first_holder(&layout, 512), None);
     }
 }

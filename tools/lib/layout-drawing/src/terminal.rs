@@ -1,6 +1,6 @@
 //! Draws a layout in a terminal.
 
-use crate::layouts::{Holder, Use, holder};
+use crate::layouts::{Holder, Use, first_holder};
 use core_dialect::tile::element_count;
 use tileas::Layout;
 use tileas::layout::Strides;
@@ -53,7 +53,7 @@ fn coordinates_text(element: u32, shape: &[u32]) -> String {
 fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
     let mut cells: Vec<(Holder, u32)> = Vec::new();
     for element in start..start + columns {
-        let Some(element_holder) = holder(layout, element) else { continue };
+        let Some(element_holder) = first_holder(layout, element) else { continue };
         let row_is_full = cells.len() > MAX_CELLS;
         match cells.last_mut() {
             Some((first, count)) if Holder { register: first.register + *count, ..*first } == element_holder => *count += 1,

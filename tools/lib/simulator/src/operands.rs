@@ -122,14 +122,14 @@ impl Op {
                 reads(&[op.to.base, op.from.base, op.tensor_map, op.bytes, op.cta_mask]);
                 reads(op.barrier.map(|address| address.base).as_slice());
             }
-            Op::TensorAllocate { address: Address { base: slot, .. }, columns: other }
+            Op::Tcgen05Allocate { address: Address { base: slot, .. }, columns: other }
             | Op::TensorFree { address: slot, columns: other }
-            | Op::TensorCopy { to: Address { base: slot, .. }, from: other, .. } => reads(&[*slot, *other]),
+            | Op::Tcgen05Copy { to: Address { base: slot, .. }, from: other, .. } => reads(&[*slot, *other]),
             Op::TensorCommit { address, cta_mask } => {
                 reads(&base_of(address));
                 reads(cta_mask.as_slice());
             }
-            Op::TensorMma(op) => {
+            Op::Tcgen05Mma(op) => {
                 reads(&[op.d.base, op.a_shared, op.b, op.instruction_descriptor, op.accumulate]);
                 reads(op.a_tensor.map(|address| address.base).as_slice());
                 reads(&op.disabled_lanes);
@@ -153,7 +153,7 @@ impl Op {
             Op::Nop
             | Op::ProxyFence
             | Op::TensorRelinquish
-            | Op::TensorWait { .. }
+            | Op::Tcgen05Wait { .. }
             | Op::TensorFence { .. }
             | Op::Branch { .. }
             | Op::Exit

@@ -389,7 +389,7 @@ pub enum Op {
     Mma(Box<MmaOp>),
     WgmmaFence,
     /// `tcgen05.alloc`: allocates TMEM columns and stores their address in shared memory.
-    TensorAllocate {
+    Tcgen05Allocate {
         address: Address,
         columns: RegSlot,
     },
@@ -417,7 +417,7 @@ pub enum Op {
         address: Address,
     },
     /// `tcgen05.wait::ld` (`loads`) or `tcgen05.wait::st`.
-    TensorWait {
+    Tcgen05Wait {
         loads: bool,
     },
     /// `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
@@ -425,7 +425,7 @@ pub enum Op {
         before: bool,
     },
     /// `tcgen05.cp`: a copy from shared memory to tensor memory.
-    TensorCopy {
+    Tcgen05Copy {
         shape: CopyShape,
         cta_pair: bool,
         to: Address,
@@ -438,7 +438,7 @@ pub enum Op {
         cta_mask: Option<RegSlot>,
     },
     /// `tcgen05.mma`.
-    TensorMma(Box<TensorMma>),
+    Tcgen05Mma(Box<Tcgen05Mma>),
     Wgmma(Box<WgmmaOp>),
     WgmmaCommit,
     WgmmaWait {
@@ -518,7 +518,7 @@ pub enum CopyShape {
 }
 
 /// An MMA into tensor memory.
-pub struct TensorMma {
+pub struct Tcgen05Mma {
     pub kind: TensorKind,
     /// Whether a CTA pair executes it (`cta_group::2`).
     pub cta_pair: bool,

@@ -49,7 +49,8 @@ struct Cell {
 struct Access {
     warp: usize,
     line: u32,
-    fences: u32,
+    /// The number of the first fence of `warp` that orders the access.
+    ordering_fence: u32,
     /// 0 for loads and stores, which no commit covers.
     commits: u32,
 }
@@ -120,10 +121,13 @@ impl HappensBefore {
             return;
         }
         let id = self.warp_id(actor);
-        let fences = self.tmem.fence_counts[id] + 1;
+        let ordering_fence = self.tmem.fence_counts[id] + 1;
         for (cta, cell) in std::mem::take(&mut self.tmem.open_loads[id]) {
             if let Some(cell) = self.tmem.cells[cta].get_mut(cell) {
-                cell.reads.iter_mut().filter(|read| read.warp == id && read.commits == 0).for_each(|read| read.fences = fences);
+                cell.reads
+                    .iter_mut()
+                    .filter(|read| read.warp == id && read.commits == 0)
+                    .for_each(|read| read.ordering_fence = ordering_fence);
             }
         }
     }
@@ -140,7 +144,7 @@ impl HappensBefore {
         if access.commits > 0 && !is_pipelined {
             return committed();
         }
-        access.warp == id || self.tmem.fence_snapshots[id][access.warp] >= access.fences || committed()
+        access.warp == id || self.tmem.fence_snapshots[id][access.warp] >= access.ordering_fence || committed()
     }
 
     /// Checks an access by a warp, or by an MMA that it issued, to columns of some lane groups.
@@ -163,7 +167,11 @@ impl HappensBefore {
             line: actor.line,
             // A load ends with its `tcgen05.wait::ld`. NVIDIA's compiler sometimes omits this wait, so the lenient analysis ignores
             // it.
-            fences: if access_kind == TmemAccessKind::Load && !self.lenient { u32::MAX } else { self.tmem.fence_counts[id] + 1 },
+            ordering_fence: if access_kind == TmemAccessKind::Load && !self.lenient {
+                u32::MAX
+            } else {
+                self.tmem.fence_counts[id] + 1
+            },
             commits: if is_mma_access { self.tmem.commit_counts[id] + 1 } else { 0 },
         };
         let mut loads = Vec::new();
@@ -205,7 +213,7 @@ impl HappensBefore {
             TmemAccessKind::MmaWrite => "has an MMA or copy write",
         };
         let (id, other) = (self.warp_id(actor), self.describe_warp(access.warp));
-        let missing_order = match (access.commits > 0, access.fences) {
+        let missing_order = match (access.commits > 0, access.ordering_fence) {
             (true, _) => "a wait for a barrier of tcgen05.commit and tcgen05.fence::after_thread_sync",
             (_, u32::MAX) => "a preceding tcgen05.wait::ld",
             _ => "tcgen05.fence::before_thread_sync, a barrier and tcgen05.fence::after_thread_sync",

@@ -2,7 +2,7 @@
 //! breakpoints and watches.
 
 use super::wire::Request;
-use super::{Editor, Handle};
+use super::{Editor, ExpandableObject};
 use crate::engine::Control;
 use crate::expression::{self, Datum, elements_as_f64};
 use crate::scene::{Scene, StopReason};
@@ -18,9 +18,9 @@ impl Editor<'_> {
         match command {
             "stackTrace" => Ok(self.stack_trace(request, scene)),
             "scopes" => Ok(json!({"scopes": [
-                {"name": "Variables", "presentationHint": "locals", "variablesReference": self.add_handle(Handle::Variables), "expensive": false},
-                {"name": "Values", "presentationHint": "registers", "variablesReference": self.add_handle(Handle::Values), "expensive": false},
-                {"name": "Memory", "variablesReference": self.add_handle(Handle::Memory), "expensive": true},
+                {"name": "Variables", "presentationHint": "locals", "variablesReference": self.add_handle(ExpandableObject::Variables), "expensive": false},
+                {"name": "Values", "presentationHint": "registers", "variablesReference": self.add_handle(ExpandableObject::Values), "expensive": false},
+                {"name": "Memory", "variablesReference": self.add_handle(ExpandableObject::Memory), "expensive": true},
             ]})),
             "variables" => self.variables(request, scene),
             "evaluate" => {
@@ -45,7 +45,7 @@ impl Editor<'_> {
     }
 
     /// Stores an object that the editor may expand later, and returns its `variablesReference`.
-    fn add_handle(&mut self, handle: Handle) -> usize {
+    fn add_handle(&mut self, handle: ExpandableObject) -> usize {
         self.handles.push(handle);
         self.handles.len()
     }
@@ -96,16 +96,18 @@ impl Editor<'_> {
         let number = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
         let handle = number.checked_sub(1).and_then(|index| self.handles.get(index));
         let named_values: Vec<(String, Datum)> = match handle.ok_or("the handle belongs to an earlier stop")? {
-            Handle::Variables => {
+            ExpandableObject::Variables => {
                 let variables = scene.variables().into_iter();
                 variables.filter_map(|(name, id)| Some((name, expression::from_value(scene.value(id).ok()?)))).collect()
             }
-            Handle::Values => {
+            ExpandableObject::Values => {
                 let values = scene.visible_values().into_iter();
                 values.filter_map(|id| Some((id.to_string(), expression::from_value(scene.value(id).ok()?)))).collect()
             }
-            Handle::Memory => self.debuggee.arrays.iter().map(|array| (array.name.clone(), Datum::Array(array.clone()))).collect(),
-            Handle::Elements(datum) => {
+            ExpandableObject::Memory => {
+                self.debuggee.arrays.iter().map(|array| (array.name.clone(), Datum::Array(array.clone()))).collect()
+            }
+            ExpandableObject::Elements(datum) => {
                 let (filter, datum) = (request.arguments["filter"].as_str().unwrap_or(""), datum.clone());
                 let start = request.arguments["start"].as_u64().unwrap_or(0) as usize;
                 let count =
@@ -149,7 +151,7 @@ impl Editor<'_> {
                 variable["namedVariables"] = json!(1);
             }
             variable["indexedVariables"] = json!(extent);
-            variable["variablesReference"] = json!(self.add_handle(Handle::Elements(datum)));
+            variable["variablesReference"] = json!(self.add_handle(ExpandableObject::Elements(datum)));
         }
         variable
     }
@@ -210,7 +212,7 @@ impl Editor<'_> {
         let name = request.arguments["name"].as_str().unwrap_or_default();
         let container = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
         let container_handle = container.checked_sub(1).and_then(|index| self.handles.get(index));
-        if matches!(container_handle, Some(Handle::Elements(_))) {
+        if matches!(container_handle, Some(ExpandableObject::Elements(_))) {
             let description = "watch the element as an expression, such as x[3, 0]";
             return Ok(json!({"dataId": null, "description": description}));
         }

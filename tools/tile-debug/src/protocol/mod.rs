@@ -140,7 +140,7 @@ fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, r
 }
 
 /// An object that an editor can expand. Its `variablesReference` in the protocol is its index in [`Editor::handles`] plus one.
-enum Handle {
+enum ExpandableObject {
     /// The source variables.
     Variables,
     /// The values in scope, by number.
@@ -157,7 +157,7 @@ struct Editor<'a> {
     wire: &'a mut Wire,
     requests: &'a Receiver<Request>,
     /// The handles of the current stop.
-    handles: Vec<Handle>,
+    handles: Vec<ExpandableObject>,
     /// The linear index of the tile block that the editor shows as a thread.
     thread: Option<u64>,
     /// Whether the debugger stops at the end of the kernel, so that the editor can step back.

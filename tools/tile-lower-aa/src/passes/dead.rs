@@ -9,7 +9,7 @@ use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::MemoryOrdering;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::rules::OpParents;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};

@@ -7,7 +7,7 @@ use super::edit::Edit;
 use base::Value;
 use base::ir::Op as OpId;
 use core_dialect::core_ops::Core;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};

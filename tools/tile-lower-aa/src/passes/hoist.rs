@@ -7,7 +7,7 @@
 
 use base::ir::{Block, Op as OpId, Operation};
 use core_dialect::core_ops::Core;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use numerics::arith::Binary;
 use tileaa::{Function, Op, Type};
 

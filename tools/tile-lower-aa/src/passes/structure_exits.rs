@@ -18,7 +18,7 @@
 use base::ir::{Block, Def, Op as OpId, Operation, ValueNode};
 use core_dialect::core_ops::Core;
 use core_dialect::region_nesting::RegionNesting;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use tileaa::{Function, Op};
 
 pub(super) fn run(function: &mut Function) -> usize {

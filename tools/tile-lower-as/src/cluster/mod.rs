@@ -16,7 +16,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
 use common::options;
 use core_dialect::core_ops::{CLUSTER_SIZES, Core, Effect};
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::element_count;
 pub(crate) use rewrite::{PartAssignment, run as rewrite};
 use std::collections::BTreeMap;
@@ -263,7 +263,7 @@ impl WorkEstimator {
             return Some("each CTA would repeat most of the work");
         }
         let in_quarters = forms.parts > CLUSTER_SIZES[0];
-        let parts_are_wide = self.are_wide(forms, if in_quarters { self.min_rows } else { FULL_RATE_EXTENT });
+        let parts_are_wide = self.parts_keep_full_rate(forms, if in_quarters { self.min_rows } else { FULL_RATE_EXTENT });
         if in_quarters && undivided_work[0] > 0 && !parts_are_wide {
             return Some("MMAs of a part are too narrow for full rate");
         }
@@ -289,7 +289,7 @@ impl WorkEstimator {
     }
 
     /// Whether TMA multicast is available and the MMAs of a part keep full rate, with at least `rows` rows.
-    fn are_wide(&self, forms: &Forms<'_>, rows: u128) -> bool {
+    fn parts_keep_full_rate(&self, forms: &Forms<'_>, rows: u128) -> bool {
         let body = &forms.function.body;
         let by_tma = self.target.has(Feature::TmaMulticast);
         let is_wide = |accumulators: Value| {

@@ -7,7 +7,7 @@ use crate::tile_slicing::{PartBuilder, index_limit};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Region, Value};
 use core_dialect::core_ops::{Core, Fact};
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::Shape;
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Overflow, Signedness};

@@ -8,7 +8,7 @@ use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::MemoryOrdering;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::{Dense, Shape, ViewKind};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@ use base::diag::Result;
 use base::ir::{Op as OpId, OpNode, Operation};
 use base::{Region, Value};
 use core_dialect::core_ops::Core;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::structured_ops::LoopOp;
 use tileas::Type;
 

@@ -14,7 +14,7 @@ use tileas::{Buffer, CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
     /// Emits the `cp.async` instructions of a copy from a view to a shared-memory buffer.
-    pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+    pub(super) fn emit_copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, versioned, .. } = program else {
             unreachable!("called for copies only")
         };
@@ -25,7 +25,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let layout = &self.module.layouts[*layout];
         let elem = Elem::Scalar(ty.memref.elem);
-        let window = self.window_of(op, *view, index, in_bounds, layout)?.in_versions(*versioned);
+        let window = self.window_of(op, *view, index, in_bounds, layout)?.with_versioned_path(*versioned);
         let (start, thread_offset) = (self.buffer_start(*buffer), self.shared_thread_offset(layout, *buffer));
         let elements_per_copy = bytes / elem.bytes();
         // The dimension along which the elements of one copy are contiguous.
@@ -54,7 +54,7 @@ impl<'c> Emitter<'c, '_> {
             }
             Vec::new()
         };
-        self.emit_guarded(self.is_representative(layout), &[], |e| e.in_window(&window, emit_copies));
+        self.emit_guarded(self.is_representative(layout), &[], |e| e.emit_window_access(&window, emit_copies));
         self.set_token(result);
         Ok(())
     }

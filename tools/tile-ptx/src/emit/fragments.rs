@@ -176,8 +176,8 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (changed_bits, constant_offset) = self.register_offset_parts(&rows.address_layout, rows.buffer, instruction);
         let bytes = rows.elem.bytes();
-        let own_address = || ir.mul(ir.xor(rows.thread_offset, ir.const32(changed_bits)), ir.const32(bytes));
-        let at = rows.row_addresses.get(&changed_bits).copied().unwrap_or_else(|| ir.add(own_address(), rows.stage_address));
+        let row_byte_offset = || ir.mul(ir.xor(rows.thread_offset, ir.const32(changed_bits)), ir.const32(bytes));
+        let at = rows.row_addresses.get(&changed_bits).copied().unwrap_or_else(|| ir.add(row_byte_offset(), rows.stage_address));
         (at, constant_offset * bytes + self.function.attrs.placements[rows.buffer].offset)
     }
 

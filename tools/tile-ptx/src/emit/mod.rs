@@ -332,7 +332,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.set(results[0], vec![rank]);
             }
             Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
-                self.view_value(core, results);
+                self.emit_view_op(core, results);
             }
             Core::GlobalAddress { name } => {
                 let global = self.ir.module.get_global(name);
@@ -349,7 +349,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
             }
             Core::GridWait { .. } | Core::GridLaunch { .. } => {
                 let wait = matches!(core, Core::GridWait { .. });
-                self.dependent_grid(if wait { "griddepcontrol.wait;" } else { "griddepcontrol.launch_dependents;" });
+                self.emit_dependent_grid_instruction(if wait {
+                    "griddepcontrol.wait;"
+                } else {
+                    "griddepcontrol.launch_dependents;"
+                });
                 results.iter().for_each(|result| self.set_token(*result));
             }
             Core::Assert { cond, message } => self.emit_assert(op, *cond, message),
@@ -368,18 +372,18 @@ impl<'c, 'a> Emitter<'c, 'a> {
         match program {
             Op::Core(core) => self.emit_core_op(op, core, results),
             Op::ConvertLayout { x, route } => self.convert_layout(op, *x, *route, results[0]),
-            Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, program, results),
+            Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.emit_view_access(op, program, results),
             Op::MulticastLoad { .. } | Op::MulticastStore { .. } => self.emit_multicast(op, program, results),
             Op::Load { .. } | Op::Store { .. } => {
-                self.pointer_access(program, results);
+                self.emit_pointer_access(program, results);
                 Ok(())
             }
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.emit_atomic(op, program, results),
-            Op::CopyView { .. } => self.copy_view(op, program, results[0]),
-            Op::TmaLoad { .. } => self.tma_load(op, program, results[0]),
+            Op::CopyView { .. } => self.emit_copy_view(op, program, results[0]),
+            Op::TmaLoad { .. } => self.emit_tma_load(op, program, results[0]),
             Op::TmaStore { .. } => self.tma_store(op, program, results[0]),
             Op::Copy { .. } => self.copy_pointers(op, program, results[0]),
-            Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
+            Op::SharedStore { .. } | Op::SharedLoad { .. } => self.emit_shared_access(op, program, results),
             Op::Mma { .. } => self.emit_mma(op, program, results),
             Op::TmemLoad { buffer, from, atom, .. } => {
                 self.tmem_load(*buffer, *from, atom.0, results[0]);

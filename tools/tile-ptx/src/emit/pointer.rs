@@ -36,7 +36,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Emits a load or a store through a tile of pointers.
-    pub(super) fn pointer_access(&mut self, program: &tileas::Op, results: &[Value]) {
+    pub(super) fn emit_pointer_access(&mut self, program: &tileas::Op, results: &[Value]) {
         match program {
             tileas::Op::Load { ptr, mask, other, order, atom, .. } => {
                 let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));

@@ -12,7 +12,7 @@ use tileas::{Buffer, CopyAtom, Layout};
 
 impl<'c> Emitter<'c, '_> {
     /// Emits a load from or a store to a shared-memory buffer, according to its atom.
-    pub(super) fn shared_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
+    pub(super) fn emit_shared_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::SharedStore { x, buffer, atom: CopyAtom::Vector { vector_bits }, .. } => {
                 self.shared_store(*x, *buffer, *vector_bits);

@@ -28,7 +28,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Emits an instruction that orders dependent grids. Targets without it start a grid only after its predecessor has ended, so
     /// they need no such instruction.
-    pub(super) fn dependent_grid(&self, text: &str) {
+    pub(super) fn emit_dependent_grid_instruction(&self, text: &str) {
         if self.target.has(Feature::Clusters) {
             self.emit_instruction(text);
         }

@@ -48,7 +48,7 @@ pub(super) fn operand_names(first: usize, count: usize) -> String {
 
 impl<'c> Emitter<'c, '_> {
     /// Emits the TMA copies of a tile from global memory to a buffer of a pipeline. One lane of one warp issues them.
-    pub(super) fn tma_load(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+    pub(super) fn emit_tma_load(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else { unreachable!("called for TMA loads only") };
         let Some((pipeline, info)) = self.function.attrs.pipeline_of(*buffer) else { return Err(self.unsupported(op)) };
         let Some(mut tile) = self.tma_copy(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };

@@ -17,7 +17,7 @@ use tileas::{CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
     /// Emits an op that creates a memref or a view, or reads its shape. A memref or view is a pointer with sizes and strides.
-    pub(super) fn view_value(&mut self, core: &Core, results: &[Value]) {
+    pub(super) fn emit_view_op(&mut self, core: &Core, results: &[Value]) {
         let ir = self.ir;
         match core {
             Core::MakeMemRef { base, sizes, strides } => {
@@ -72,10 +72,10 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Emits a load, a store or a reduction through a view.
-    pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
+    pub(super) fn emit_view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
             tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, versioned, .. } => {
-                let window = self.window_of(op, *view, index, in_bounds, &self.layout(results[0]))?.in_versions(*versioned);
+                let window = self.window_of(op, *view, index, in_bounds, &self.layout(results[0]))?.with_versioned_path(*versioned);
                 let window = Window { stepwise: self.is_in_loop(), ..window };
                 let registers = self.load_window(&window, results[0], 1 << vector_bits, *order);
                 self.set(results[0], registers);
@@ -91,12 +91,12 @@ impl<'c> Emitter<'c, '_> {
                 versioned,
                 ..
             } => {
-                let window = self.window_of(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
+                let window = self.window_of(op, *view, index, in_bounds, &self.layout(*tile))?.with_versioned_path(*versioned);
                 self.store_window(&window, *tile, 1 << vector_bits, *order);
                 self.set_token(results[0]);
             }
             tileas::Op::ReduceView { tile, view, index, order, in_bounds, mode, versioned, .. } => {
-                let window = self.window_of(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
+                let window = self.window_of(op, *view, index, in_bounds, &self.layout(*tile))?.with_versioned_path(*versioned);
                 self.reduce_window(op, &window, *tile, *order, *mode)?;
                 self.set_token(results[0]);
             }
@@ -114,7 +114,7 @@ impl<'c> Emitter<'c, '_> {
         // that hold it.
         let is_representative = if is_ordered { self.is_representative(layout) } else { None };
         let piece_count = layout.registers() / width;
-        let loaded_words = self.in_window(window, |e, window| {
+        let loaded_words = self.emit_window_access(window, |e, window| {
             let load_piece = |piece| {
                 let (ptr, inside) = e.element_place(window, layout, piece * width);
                 e.load_where(e.conjunction(inside, is_representative), &otherwise, tile, ptr, order)
@@ -129,7 +129,7 @@ impl<'c> Emitter<'c, '_> {
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let is_representative = self.is_representative(&layout);
-        self.in_window(window, |e, window| {
+        self.emit_window_access(window, |e, window| {
             for first in (0..layout.registers()).step_by(width) {
                 let (ptr, inside) = e.element_place(window, &layout, first);
                 e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
@@ -146,7 +146,7 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
         let is_representative = self.is_representative(&layout).filter(|_| !common::fault_injected("ptx.once"));
-        self.in_window(window, |e, window| {
+        self.emit_window_access(window, |e, window| {
             for register in 0..layout.registers() {
                 let (ptr, inside) = e.element_place(window, &layout, register);
                 e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
@@ -161,7 +161,11 @@ impl<'c> Emitter<'c, '_> {
 
     /// Emits the accesses of a window with bounds checks. A versioned access also has a path without checks, for tiles inside all
     /// bounds.
-    pub(super) fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
+    pub(super) fn emit_window_access(
+        &self,
+        window: &Window<'c>,
+        access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>,
+    ) -> Vec<Val<'c>> {
         let ir = self.ir;
         let Some(is_inside) = Some(window).filter(|window| window.versioned).and_then(|window| self.is_tile_inside(window)) else {
             return access(self, window);
@@ -362,7 +366,7 @@ pub(super) struct Window<'c> {
 
 impl<'c> Window<'c> {
     /// Sets whether the access has a second path without bounds checks.
-    pub(super) fn in_versions(self, versioned: bool) -> Self {
+    pub(super) fn with_versioned_path(self, versioned: bool) -> Self {
         Window { versioned, ..self }
     }
 

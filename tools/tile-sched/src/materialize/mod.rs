@@ -6,7 +6,7 @@
 //! See also: Triton's software `PipelineExpander`, LLVM's `ModuloScheduleExpander`.
 //!
 //! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as long as
-//! every copy has an iteration to fetch, so its copies need no condition. If the trip count is below `d`, the steady loop does not
+//! every copy has an iteration to fetch, so its copies need no condition. If the trip count is at most `d`, the steady loop does not
 //! run. An epilogue loop without the copies of the largest distance runs the remaining iterations. A long body is emitted only once
 //! instead, with a condition around each copy.
 //!
@@ -19,7 +19,7 @@
 //!
 //! Inner loops are rewritten first, so that the rewritten inner loop is part of an iteration of the outer loop.
 
-use crate::buffer_accesses::{Touch, touches};
+use crate::buffer_accesses::{BufferTouch, touches};
 use crate::graph::{address_slice, loops, region_of};
 use crate::tma_pipelines::{self, CopyGroup, TmaCopy};
 use crate::{tmem_pipelines, wgmma_in_flight};
@@ -175,7 +175,7 @@ impl PipelinePlan {
         let block = body.block_of(region_of(function, for_op));
         let in_flight = if may_run_ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
         let (mut tma_copies, copies): (Vec<Copy>, Vec<Copy>) =
-            all_copies.into_iter().partition(|copy| tma_pipelines::filled(&body.ops[copy.op].kind).is_some());
+            all_copies.into_iter().partition(|copy| tma_pipelines::buffer_filled_by_tma(&body.ops[copy.op].kind).is_some());
         // A copy that depends on more than the loop counter stays where it is, and the hazard checker reports it.
         tma_copies.retain(|copy| copy.slice.is_some());
         // With TMA, only one thread tests whether there is a copy to issue. This costs less than emitting the code twice.
@@ -514,7 +514,7 @@ impl LoopRewriter<'_> {
                 }
                 continue;
             }
-            let read: Vec<Buffer> = self.touches_of(op).into_iter().map(Touch::buffer).collect();
+            let read: Vec<Buffer> = self.touches_of(op).into_iter().map(BufferTouch::buffer).collect();
             self.wait_for_stages(&read, positions, &filled_groups, &mut waited_groups);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
@@ -534,7 +534,7 @@ impl LoopRewriter<'_> {
                 let mma = self.set_in_flight();
                 self.emit_fills_ahead(frame, counter, positions, &mut filled_groups, map);
                 let wait = self.append_op(Op::GroupWait { pending: 0, accumulators: vec![mapped(map, self.body.result(op))] }, []);
-                let reads = touches(&self.body.ops[mma].kind).into_iter().map(Touch::buffer);
+                let reads = touches(&self.body.ops[mma].kind).into_iter().map(BufferTouch::buffer);
                 self.pipelined_loops.freed_operands.insert(wait, reads.collect());
                 self.pipelined_loops.iterations.insert(wait, 0);
             }
@@ -711,7 +711,7 @@ impl LoopRewriter<'_> {
     }
 
     /// The buffer accesses of an op and of the ops in its regions.
-    fn touches_of(&self, op: OpId) -> Vec<Touch> {
+    fn touches_of(&self, op: OpId) -> Vec<BufferTouch> {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region)).collect::<Vec<_>>();
         std::iter::once(op).chain(inner).flat_map(|op| touches(&self.body.ops[op].kind)).collect()
     }

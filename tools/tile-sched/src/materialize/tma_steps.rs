@@ -17,7 +17,7 @@ use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use core_dialect::core_ops::Core;
 use core_dialect::region_nesting::RegionNesting;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Predicate, Signedness};
 use sched::{Drain, Op, Pipeline};

@@ -81,7 +81,7 @@ impl RoleChoices {
 
 /// Returns whether the function has TMA copies, which a producer warp could issue.
 pub(crate) fn has_copies(function: &Function) -> bool {
-    function.body.walk(function.region).iter().any(|op| tma_pipelines::filled(&function.body.ops[*op].kind).is_some())
+    function.body.walk(function.region).iter().any(|op| tma_pipelines::buffer_filled_by_tma(&function.body.ops[*op].kind).is_some())
 }
 
 /// Checks that a function can be split, as far as is known before its loops are materialized.
@@ -124,7 +124,8 @@ pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) 
         let (ops, last) = (&function.body.blocks[block].ops, schedule.last_stage());
         let alternating = tma_pipelines::filled_alternately(function, block);
         let by_tma = |entry: &ScheduleEntry| {
-            let filled = ops.get(entry.op as usize).and_then(|op| tma_pipelines::filled(&function.body.ops[*op].kind));
+            let filled =
+                ops.get(entry.op as usize).and_then(|op| tma_pipelines::buffer_filled_by_tma(&function.body.ops[*op].kind));
             filled.is_some_and(|buffer| !alternating.contains(&buffer))
         };
         if !schedule.entries.iter().any(by_tma) {

@@ -91,7 +91,10 @@ impl<'a> Roles<'a> {
         let mut compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2] = Default::default();
         for &op in &ops {
             let kind = &body.ops[op].kind;
-            if tmem_pipelines::is_mma(kind) || tma_pipelines::filled(kind).is_some() || is_store_from_pipeline(function, kind) {
+            if tmem_pipelines::is_mma(kind)
+                || tma_pipelines::buffer_filled_by_tma(kind).is_some()
+                || is_store_from_pipeline(function, kind)
+            {
                 continue;
             }
             for access in kind.effects().buffers {
@@ -130,7 +133,7 @@ impl<'a> Roles<'a> {
         match kind {
             Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => self.filling_roles(*pipeline),
             Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => self.draining_roles(*pipeline),
-            _ if tma_pipelines::filled(kind).is_some() => vec![RoleKind::Load],
+            _ if tma_pipelines::buffer_filled_by_tma(kind).is_some() => vec![RoleKind::Load],
             _ if tmem_pipelines::is_mma(kind) => vec![RoleKind::Mma(self.mma_warps.warp_of_mma(kind))],
             _ if is_store_from_pipeline(self.function, kind) => vec![RoleKind::Store],
             Op::AsyncFence {} if self.fenced_pipeline_ops.contains_key(&op) => self.owners(self.fenced_pipeline_ops[&op]),
@@ -195,7 +198,8 @@ fn is_store_from_pipeline(function: &Function, op: &Op) -> bool {
 pub(super) fn check(function: &Function) -> Result<(), Reason> {
     let body = &function.body;
     let ops = body.walk(function.region);
-    let copies: Vec<OpId> = ops.iter().copied().filter(|op| tma_pipelines::filled(&body.ops[*op].kind).is_some()).collect();
+    let copies: Vec<OpId> =
+        ops.iter().copied().filter(|op| tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind).is_some()).collect();
     if copies.is_empty() {
         return Err("the function has no TMA copies".into());
     }
@@ -210,7 +214,7 @@ pub(super) fn check(function: &Function) -> Result<(), Reason> {
     }
     for op in copies {
         let token = body.ops[op].kind.effects().global.and_then(|access| access.token);
-        if token.is_some_and(|token| !TokenSources::are_loads(function, token)) {
+        if token.is_some_and(|token| !TokenSources::orders_after_loads_only(function, token)) {
             return Err("a copy is ordered after an op that is not a load".into());
         }
     }
@@ -244,7 +248,7 @@ impl<'a> TokenSources<'a> {
     }
 
     /// Returns whether a token orders its users only after loads.
-    pub(crate) fn are_loads(function: &'a Function, token: Value) -> bool {
+    pub(crate) fn orders_after_loads_only(function: &'a Function, token: Value) -> bool {
         let mut sources = TokenSources::new(function);
         sources.follow(token);
         !sources.has_other_accesses && !sources.is_incomplete

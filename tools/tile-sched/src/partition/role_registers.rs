@@ -137,7 +137,7 @@ pub(super) fn has_registers_without_helpers(function: &Function, ctas: u32, targ
 fn min_registers_without_accumulator(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);
     let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
-        kind @ Op::Core(tileas::Op::Mma { .. }) => Some(wgmma_in_flight::is_by_groups(kind)),
+        kind @ Op::Core(tileas::Op::Mma { .. }) => Some(wgmma_in_flight::is_wgmma(kind)),
         _ => None,
     });
     let is_wgmma: Vec<bool> = atoms.collect();

@@ -77,7 +77,7 @@ fn is_loop(function: &Function, op: OpId) -> bool {
 fn tma_copies(function: &Function, for_op: OpId) -> Vec<(OpId, Buffer)> {
     let body = &function.body;
     let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
-    ops.iter().filter_map(|op| Some((*op, tma_pipelines::filled(&body.ops[*op].kind)?))).collect()
+    ops.iter().filter_map(|op| Some((*op, tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind)?))).collect()
 }
 
 impl FillingLoop {

@@ -141,7 +141,7 @@ impl Run<'_> {
                 }
             }
             Op::WgmmaCommit => self.warps[index].mmas.commit(),
-            Op::TensorMma(op) => {
+            Op::Tcgen05Mma(op) => {
                 for event in events {
                     let Event::Mma { m, n, a_in_tensor_memory } = *event else { continue };
                     let columns = f64::from(n);
@@ -171,7 +171,7 @@ impl Run<'_> {
                     self.record_span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
-            Op::TensorCopy { shape, .. } => {
+            Op::Tcgen05Copy { shape, .. } => {
                 let bytes = match shape {
                     CopyShape::S128x256 => 4096.0,
                     CopyShape::S128x128 => 2048.0,
@@ -209,11 +209,11 @@ impl Run<'_> {
                 }
                 warp.tensor_stores = warp.tensor_stores.max(done);
             }
-            Op::TensorWait { .. } => {
+            Op::Tcgen05Wait { .. } => {
                 self.warps[index].free += tcgen05.wait;
                 self.warps[index].stall = StallReason::Fence;
             }
-            Op::TensorAllocate { .. } => {
+            Op::Tcgen05Allocate { .. } => {
                 self.warps[index].free += tcgen05.allocate;
                 self.warps[index].stall = StallReason::Fence;
             }

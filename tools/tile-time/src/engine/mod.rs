@@ -323,7 +323,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Issues instructions of a warp until an earlier event is due.
+    /// Issues instructions of a warp until the warp ends or stops, or an event is due before its next instruction is ready.
     fn advance_warp(&mut self, warp: usize) {
         loop {
             if self.warps[warp].next >= self.warps[warp].stream.records.len() {
@@ -434,8 +434,8 @@ impl<'a> Run<'a> {
             Op::BulkWait { max_open, read } => delay_until(warp.stores.wait_end(Some(*max_open), *read), StallReason::Stores),
             Op::Bulk(_) => delay_until(warp.next_bulk_copy, StallReason::Tma),
             Op::WgmmaWait { max_open } => delay_until(warp.mmas.wait_end(Some(*max_open), false), StallReason::Mmas),
-            Op::TensorWait { loads: true } => delay_until(warp.tensor_loads, StallReason::TmemLoad),
-            Op::TensorWait { loads: false } => delay_until(warp.tensor_stores, StallReason::TmemLoad),
+            Op::Tcgen05Wait { loads: true } => delay_until(warp.tensor_loads, StallReason::TmemLoad),
+            Op::Tcgen05Wait { loads: false } => delay_until(warp.tensor_stores, StallReason::TmemLoad),
             Op::Load { space, .. } | Op::Store { space, .. } if *space != Space::Param => {
                 delay_until(sm.port - PORT_QUEUE, StallReason::Port);
                 delay_until(sm.memory.backlog_end(), StallReason::Memory);
@@ -572,13 +572,13 @@ impl<'a> Run<'a> {
             }
             Op::Wgmma(_)
             | Op::WgmmaCommit
-            | Op::TensorMma(_)
+            | Op::Tcgen05Mma(_)
             | Op::TensorCommit { .. }
-            | Op::TensorCopy { .. }
+            | Op::Tcgen05Copy { .. }
             | Op::TmemLoad { .. }
             | Op::TmemStore { .. }
-            | Op::TensorAllocate { .. }
-            | Op::TensorWait { .. } => self.execute_tensor(index, events, op, ready),
+            | Op::Tcgen05Allocate { .. }
+            | Op::Tcgen05Wait { .. } => self.execute_tensor(index, events, op, ready),
             Op::Mbarrier { .. } | Op::CancelLaunch { .. } => self.execute_mbarrier(index, events, op, ready),
             Op::Nop | Op::ProxyFence => {
                 let name = &setup.program.opcodes[setup.program.code[stream.records[record].pc as usize].opcode as usize];

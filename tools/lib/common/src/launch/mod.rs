@@ -171,7 +171,7 @@ impl Launch {
         launch.check_buffers()?;
         launch.load_contents(folder)?;
         launch.assign_addresses()?;
-        launch.fill_pointers()?;
+        launch.write_pointer_addresses()?;
         Ok(launch)
     }
 
@@ -187,7 +187,7 @@ impl Launch {
         for (buffer, address) in self.buffers.iter_mut().zip(addresses) {
             buffer.address = *address;
         }
-        self.fill_pointers()
+        self.write_pointer_addresses()
     }
 
     /// The buffer with a name.
@@ -266,7 +266,7 @@ impl Launch {
     }
 
     /// Writes the addresses that the pointers describe into the contents of the buffers.
-    fn fill_pointers(&mut self) -> Result<()> {
+    fn write_pointer_addresses(&mut self) -> Result<()> {
         for index in 0..self.buffers.len() {
             for pointer in self.buffers[index].pointers.clone() {
                 let address = self.address(&pointer.to)?;

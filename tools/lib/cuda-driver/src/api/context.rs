@@ -1,6 +1,6 @@
 //! Entry points for contexts. All contexts share the memory and the modules of the device.
 
-use super::{entry_points, put, put_optional};
+use super::{entry_points, put_optional, write_to_client};
 use crate::driver::{CONTEXTS, current_context, driver};
 use crate::handles::{Handle, Object};
 use crate::status::{Result, Status};
@@ -27,7 +27,7 @@ fn create_context(context: *mut Handle, device: c_int) -> Result<()> {
     }
     let handle = driver()?.tables().handles.add(Object::Context { created_by_client: true });
     CONTEXTS.with_borrow_mut(|stack| stack.push(handle));
-    put(context, handle)
+    write_to_client(context, handle)
 }
 
 /// The results of `cuCtxGetLimit` in bytes: stack size, size of the printf buffer, size of the heap.
@@ -72,20 +72,20 @@ entry_points! {
     }
     fn cuCtxGetCurrent(context: *mut Handle) {
         driver()?;
-        put(context, current_context().unwrap_or(0))
+        write_to_client(context, current_context().unwrap_or(0))
     }
     fn cuCtxGetDevice(device: *mut c_int) {
         require_current()?;
-        put(device, 0)
+        write_to_client(device, 0)
     }
     fn cuCtxGetDevice_v2(device: *mut c_int, context: Handle) {
         check_context(if context == 0 { require_current()? } else { context })?;
-        put(device, 0)
+        write_to_client(device, 0)
     }
     fn cuCtxGetId(context: Handle, id: *mut u64) {
         let context = if context == 0 { require_current()? } else { context };
         check_context(context)?;
-        put(id, context as u64)
+        write_to_client(id, context as u64)
     }
     fn cuCtxSynchronize() {
         require_current().map(drop)
@@ -95,11 +95,11 @@ entry_points! {
     }
     fn cuCtxGetApiVersion(_context: Handle, version: *mut c_uint) {
         driver()?;
-        put(version, 3020)
+        write_to_client(version, 3020)
     }
     fn cuCtxGetFlags(flags: *mut c_uint) {
         require_current()?;
-        put(flags, 0)
+        write_to_client(flags, 0)
     }
     fn cuCtxSetFlags(_flags: c_uint) {
         require_current().map(drop)
@@ -107,14 +107,14 @@ entry_points! {
     fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
         require_current()?;
         let value_of = usize::try_from(limit).ok().and_then(|limit| LIMITS.get(limit));
-        put(value, *value_of.ok_or(Status::InvalidValue)?)
+        write_to_client(value, *value_of.ok_or(Status::InvalidValue)?)
     }
     fn cuCtxSetLimit(_limit: c_int, _value: usize) {
         require_current().map(drop)
     }
     fn cuCtxGetCacheConfig(config: *mut c_int) {
         require_current()?;
-        put(config, 0)
+        write_to_client(config, 0)
     }
     fn cuCtxSetCacheConfig(_config: c_int) {
         require_current().map(drop)

@@ -1,6 +1,6 @@
 //! Entry points for devices. There is one device, which imitates a GPU.
 
-use super::{entry_points, put, put_optional, text};
+use super::{entry_points, put_optional, text, write_to_client};
 use crate::driver::driver;
 use crate::status::{Result, Status};
 use std::ffi::{c_char, c_int, c_uint};
@@ -31,11 +31,11 @@ entry_points! {
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
         driver()?;
         check_ordinal(ordinal)?;
-        put(device, 0)
+        write_to_client(device, 0)
     }
     fn cuDeviceGetCount(count: *mut c_int) {
         driver()?;
-        put(count, 1)
+        write_to_client(count, 1)
     }
     fn cuDeviceGetName(name: *mut c_char, size: c_int, device: c_int) {
         check_ordinal(device)?;
@@ -43,43 +43,43 @@ entry_points! {
     }
     fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
         check_ordinal(device)?;
-        put(uuid, UUID)
+        write_to_client(uuid, UUID)
     }
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
         check_ordinal(device)?;
-        put(uuid, UUID)
+        write_to_client(uuid, UUID)
     }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {
         check_ordinal(device)?;
-        put(bytes, driver()?.device.memory_bytes as usize)
+        write_to_client(bytes, driver()?.device.memory_bytes as usize)
     }
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
         check_ordinal(device)?;
-        put(value, driver()?.device.attribute(attribute).ok_or(Status::InvalidValue)?)
+        write_to_client(value, driver()?.device.attribute(attribute).ok_or(Status::InvalidValue)?)
     }
     fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) {
         check_ordinal(device)?;
         let capability = driver()?.device.capability();
-        put(major, capability.0)?;
-        put(minor, capability.1)
+        write_to_client(major, capability.0)?;
+        write_to_client(minor, capability.1)
     }
     fn cuDeviceGetPCIBusId(id: *mut c_char, size: c_int, device: c_int) {
         check_ordinal(device)?;
         put_text(id, size, BUS_ID.as_bytes())
     }
     fn cuDeviceGetByPCIBusId(device: *mut c_int, id: *const c_char) {
-        if text(id)? == BUS_ID { put(device, 0) } else { Err(Status::InvalidDevice.into()) }
+        if text(id)? == BUS_ID { write_to_client(device, 0) } else { Err(Status::InvalidDevice.into()) }
     }
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
         check_ordinal(device)?;
         check_ordinal(peer)?;
-        put(can, 0)
+        write_to_client(can, 0)
     }
     fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
         check_ordinal(device)?;
         let driver = driver()?;
         driver.tables().primary_users += 1;
-        put(context, driver.primary_context)
+        write_to_client(context, driver.primary_context)
     }
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
         check_ordinal(device)?;
@@ -96,15 +96,15 @@ entry_points! {
     fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
         check_ordinal(device)?;
         put_optional(flags, 0);
-        put(active, c_int::from(driver()?.tables().primary_users > 0))
+        write_to_client(active, c_int::from(driver()?.tables().primary_users > 0))
     }
     fn cuDeviceGetDefaultMemPool(pool: *mut usize, device: c_int) {
         check_ordinal(device)?;
-        put(pool, driver()?.default_pool)
+        write_to_client(pool, driver()?.default_pool)
     }
     fn cuDeviceGetMemPool(pool: *mut usize, device: c_int) {
         check_ordinal(device)?;
-        put(pool, driver()?.default_pool)
+        write_to_client(pool, driver()?.default_pool)
     }
     fn cuDeviceSetMemPool(device: c_int, pool: usize) {
         check_ordinal(device)?;

@@ -1,6 +1,6 @@
 //! Entry points for events. An event records the time of the CPU.
 
-use super::{entry_points, put};
+use super::{entry_points, write_to_client};
 use crate::driver::driver;
 use crate::handles::{Event, Handle, Object};
 use crate::status::{Result, Status};
@@ -21,13 +21,13 @@ fn write_elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<(
     }
     let (Some(start), Some(end)) = (start.recorded_at, end.recorded_at) else { return Err(Status::InvalidHandle.into()) };
     let signed_seconds = end.saturating_duration_since(start).as_secs_f64() - start.saturating_duration_since(end).as_secs_f64();
-    put(milliseconds, (signed_seconds * 1e3) as f32)
+    write_to_client(milliseconds, (signed_seconds * 1e3) as f32)
 }
 
 entry_points! {
     fn cuEventCreate(event: *mut Handle, flags: c_uint) {
         let new = Event { has_timing: flags & DISABLE_TIMING == 0, ..Event::default() };
-        put(event, driver()?.tables().handles.add(Object::Event(new)))
+        write_to_client(event, driver()?.tables().handles.add(Object::Event(new)))
     }
     fn cuEventDestroy_v2(event: Handle) {
         driver()?.tables().handles.remove(event, |object| matches!(object, Object::Event(_))).map(drop)

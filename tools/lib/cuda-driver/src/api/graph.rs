@@ -2,7 +2,7 @@
 
 use super::launch::{Shape, prepare};
 use super::memory::allocate;
-use super::{entry_points, get, list, put, put_optional};
+use super::{entry_points, get, list, put_optional, write_to_client};
 use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
 use crate::graph::{Graph, GraphExec, Node};
@@ -93,14 +93,14 @@ fn add_node(node: *mut Handle, graph: Handle, dependencies: *const Handle, count
     let index = tables.handles.graph(graph)?.nodes.len();
     let handle = tables.handles.add(Object::GraphNode { graph, index });
     tables.handles.graph_mut(graph)?.nodes.push(Node { work, dependencies: indices, handle, removed: false });
-    put(node, handle)
+    write_to_client(node, handle)
 }
 
 /// Creates an executable graph from a graph.
 fn instantiate(exec: *mut Handle, graph: Handle) -> Result<()> {
     let mut tables = driver()?.tables();
     let new = tables.handles.graph(graph)?.instantiate()?;
-    put(exec, tables.handles.add(Object::GraphExec(new)))
+    write_to_client(exec, tables.handles.add(Object::GraphExec(new)))
 }
 
 /// Adds dependencies (`present`) between nodes of a graph, or removes them.
@@ -172,10 +172,10 @@ fn write_handles(handles: Vec<Handle>, places: *mut Handle, count: *mut usize) -
     let capacity = get(count.cast_const())?;
     if !places.is_null() {
         for (index, handle) in handles.iter().take(capacity).enumerate() {
-            put(places.wrapping_add(index), *handle)?;
+            write_to_client(places.wrapping_add(index), *handle)?;
         }
     }
-    put(count, if places.is_null() { handles.len() } else { handles.len().min(capacity) })
+    write_to_client(count, if places.is_null() { handles.len() } else { handles.len().min(capacity) })
 }
 
 /// The handles of the selected nodes that the client has not destroyed.
@@ -185,7 +185,7 @@ fn live_handles(graph: &Graph, is_selected: impl Fn(&Node) -> bool) -> Vec<Handl
 
 entry_points! {
     fn cuGraphCreate(graph: *mut Handle, _flags: c_uint) {
-        put(graph, driver()?.tables().handles.add(Object::Graph(Graph::default())))
+        write_to_client(graph, driver()?.tables().handles.add(Object::Graph(Graph::default())))
     }
     fn cuGraphDestroy(graph: Handle) {
         let mut tables = driver()?.tables();
@@ -224,7 +224,7 @@ entry_points! {
         let mut alloc = get(params.cast::<AllocParams>().cast_const())?;
         alloc.pointer = allocate(alloc.bytes, MemoryKind::Device)?;
         add_node(node, graph, dependencies, count, Work::Allocate)?;
-        put(params.cast(), alloc)
+        write_to_client(params.cast(), alloc)
     }
     fn cuGraphAddMemFreeNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, pointer: u64) {
         add_node(node, graph, dependencies, count, Work::Free { address: pointer })
@@ -253,7 +253,7 @@ entry_points! {
         write_handles(roots, places, count)
     }
     fn cuGraphNodeGetType(node: Handle, ty: *mut c_int) {
-        put(ty, node_type(&driver()?.tables().handles.node(node)?.2.work))
+        write_to_client(ty, node_type(&driver()?.tables().handles.node(node)?.2.work))
     }
     fn cuGraphInstantiateWithFlags(exec: *mut Handle, graph: Handle, _flags: u64) {
         instantiate(exec, graph)

@@ -1,6 +1,6 @@
 //! Initialisation, errors, and the addresses of entry points.
 
-use super::{entry_points, put, put_optional, text, unsupported};
+use super::{entry_points, put_optional, text, unsupported, write_to_client};
 use crate::driver::{error_text, initialise};
 use crate::status::{Status, name_and_description};
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -33,24 +33,24 @@ entry_points! {
         initialise().map(drop)
     }
     fn cuDriverGetVersion(version: *mut c_int) {
-        put(version, VERSION)
+        write_to_client(version, VERSION)
     }
     fn cuGetErrorName(code: c_int, name: *mut *const c_char) {
         let known = name_and_description(code).map(|(name, _)| name.as_ptr());
-        put(name, known.unwrap_or(std::ptr::null()))?;
+        write_to_client(name, known.unwrap_or(std::ptr::null()))?;
         if known.is_some() { Ok(()) } else { Err(Status::InvalidValue.into()) }
     }
     fn cuGetErrorString(code: c_int, string: *mut *const c_char) {
         let known = error_text(code);
-        put(string, known.unwrap_or(std::ptr::null()))?;
+        write_to_client(string, known.unwrap_or(std::ptr::null()))?;
         if known.is_some() { Ok(()) } else { Err(Status::InvalidValue.into()) }
     }
     fn cuGetProcAddress(symbol: *const c_char, address: *mut *const c_void, version: c_int, _flags: u64) {
         let symbol = text(symbol)?;
         match address_of(&symbol, version) {
-            Some(found) => put(address, found),
+            Some(found) => write_to_client(address, found),
             None => {
-                put(address, std::ptr::null())?;
+                write_to_client(address, std::ptr::null())?;
                 Err(Status::NotFound.into())
             }
         }
@@ -59,12 +59,12 @@ entry_points! {
         let symbol = text(symbol)?;
         let found = address_of(&symbol, version);
         put_optional(status, if found.is_some() { 0 } else { SYMBOL_NOT_FOUND });
-        put(address, found.unwrap_or(std::ptr::null()))?;
+        write_to_client(address, found.unwrap_or(std::ptr::null()))?;
         if found.is_some() { Ok(()) } else { Err(Status::NotFound.into()) }
     }
     /// NVIDIA's runtime libraries request private tables of functions here. This library has none of these tables.
     fn cuGetExportTable(table: *mut *const c_void, _id: *const c_void) {
-        put(table, std::ptr::null())?;
+        write_to_client(table, std::ptr::null())?;
         Err(Status::NotFound.into())
     }
 }

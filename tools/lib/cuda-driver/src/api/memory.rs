@@ -1,6 +1,6 @@
 //! Entry points for device and managed memory, and for the attributes of pointers.
 
-use super::{entry_points, list, put, put_optional};
+use super::{entry_points, list, put_optional, write_to_client};
 use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
 use crate::handles::Handle;
@@ -71,7 +71,7 @@ fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<
 
 /// Writes the value of an attribute with its size in bytes.
 fn write_attribute(place: *mut c_void, (value, bytes): (u64, usize)) -> Result<()> {
-    if bytes == 8 { put(place.cast(), value) } else { put(place.cast(), value as u32) }
+    if bytes == 8 { write_to_client(place.cast(), value) } else { write_to_client(place.cast(), value as u32) }
 }
 
 /// Allocates memory within the capacity of the device.
@@ -90,15 +90,15 @@ entry_points! {
         Ok(())
     }
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) {
-        put(pointer, allocate(bytes, MemoryKind::Device)?)
+        write_to_client(pointer, allocate(bytes, MemoryKind::Device)?)
     }
     fn cuMemAllocPitch_v2(pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, _element: c_uint) {
         let row = width.checked_next_multiple_of(512).ok_or(Status::OutOfMemory)?;
-        put(pointer, allocate(row.checked_mul(height).ok_or(Status::OutOfMemory)?, MemoryKind::Device)?)?;
-        put(pitch, row)
+        write_to_client(pointer, allocate(row.checked_mul(height).ok_or(Status::OutOfMemory)?, MemoryKind::Device)?)?;
+        write_to_client(pitch, row)
     }
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, _flags: c_uint) {
-        put(pointer, allocate(bytes, MemoryKind::Managed)?)
+        write_to_client(pointer, allocate(bytes, MemoryKind::Managed)?)
     }
     fn cuMemFree_v2(pointer: u64) {
         if pointer == 0 { Ok(()) } else { driver()?.free(pointer, &[MemoryKind::Device, MemoryKind::Managed]) }
@@ -143,7 +143,7 @@ entry_points! {
             // query, `cuPointerGetAttribute`, returns an error instead.
             match pointer_attribute(driver, attribute, pointer) {
                 Ok(value) => write_attribute(place, value)?,
-                Err(_) if matches!(attribute, attribute::DEVICE_ORDINAL) => put(place.cast(), -2i32)?,
+                Err(_) if matches!(attribute, attribute::DEVICE_ORDINAL) => write_to_client(place.cast(), -2i32)?,
                 Err(_) => write_attribute(place, (0, if matches!(attribute, 2 | 6 | 8 | 10 | 13 | 15 | 16) { 4 } else { 8 }))?,
             }
         }
@@ -160,5 +160,5 @@ fn allocate_async(pointer: *mut u64, bytes: usize, stream: Handle) -> Result<()>
     driver.stream(stream)?;
     let address = allocate(bytes, MemoryKind::Device)?;
     issue(driver, stream, Work::Allocate)?;
-    put(pointer, address)
+    write_to_client(pointer, address)
 }

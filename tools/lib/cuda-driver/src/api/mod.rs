@@ -70,7 +70,7 @@ fn supported_entries() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Writes a result of an entry point to memory of the client.
-fn put<T>(place: *mut T, value: T) -> Result<()> {
+fn write_to_client<T>(place: *mut T, value: T) -> Result<()> {
     if place.is_null() {
         return Err(Status::InvalidValue.into());
     }

@@ -1,6 +1,6 @@
 //! Entry points for modules and libraries, and for their kernels and the attributes of kernels.
 
-use super::{entry_points, put, put_optional, text};
+use super::{entry_points, put_optional, text, write_to_client};
 use crate::driver::{Driver, driver};
 use crate::handles::{Handle, Object};
 use crate::module::{Function, Library, read_image};
@@ -26,7 +26,7 @@ mod attribute {
 fn load_image(handle: *mut Handle, image: &[u8], name: &str) -> Result<()> {
     let driver = driver()?;
     let library = Library::load(image, name, driver.config.stage)?;
-    put(handle, driver.tables().handles.add(Object::Library(Arc::new(library))))
+    write_to_client(handle, driver.tables().handles.add(Object::Library(Arc::new(library))))
 }
 
 fn load_file(handle: *mut Handle, path: *const c_char) -> Result<()> {
@@ -64,7 +64,7 @@ fn function_of(handle: Handle) -> Result<Arc<Function>> {
 fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()> {
     let (driver, function) = (driver()?, function_of(handle)?);
     let version = driver.device.capability().0 * 10 + driver.device.capability().1;
-    put(
+    write_to_client(
         value,
         match number {
             attribute::MAX_THREADS => function.block.map_or(1024, |block| block.iter().product::<u32>() as c_int),
@@ -98,14 +98,14 @@ fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
 fn write_param_info(handle: Handle, index: usize, offset: *mut usize, size: *mut usize) -> Result<()> {
     let function = function_of(handle)?;
     let param = function.params.get(index).ok_or(Status::InvalidValue)?;
-    put(offset, param.offset as usize)?;
+    write_to_client(offset, param.offset as usize)?;
     put_optional(size, param.bytes as usize);
     Ok(())
 }
 
 fn write_name(name: *mut *const c_char, handle: Handle) -> Result<()> {
     let function = function_of(handle)?;
-    put(name, function.c_name.as_ptr())
+    write_to_client(name, function.c_name.as_ptr())
 }
 
 /// Returns the handle of the library to which a kernel belongs.
@@ -117,14 +117,14 @@ fn library_of(handle: Handle) -> Result<Handle> {
 }
 
 fn write_kernel_count(count: *mut c_uint, library: Handle) -> Result<()> {
-    put(count, driver()?.tables().handles.library(library)?.kernels.len() as c_uint)
+    write_to_client(count, driver()?.tables().handles.library(library)?.kernels.len() as c_uint)
 }
 
 fn write_kernels(kernels: *mut Handle, count: c_uint, library: Handle) -> Result<()> {
     let driver = driver()?;
     let names = driver.tables().handles.library(library)?.kernels.clone();
     for (index, name) in names.iter().take(count as usize).enumerate() {
-        put(kernels.wrapping_add(index), kernel_handle(driver, library, name)?)?;
+        write_to_client(kernels.wrapping_add(index), kernel_handle(driver, library, name)?)?;
     }
     Ok(())
 }
@@ -149,7 +149,7 @@ fn write_occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_s
     let by_threads =
         limit(MAX_THREADS) / usize::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::InvalidValue)?;
     let by_shared = limit(SHARED) / (function.shared_bytes as usize + dynamic_shared_bytes + RESERVED);
-    put(blocks, limit(MAX_BLOCKS).min(by_threads).min(by_shared) as c_int)
+    write_to_client(blocks, limit(MAX_BLOCKS).min(by_threads).min(by_shared) as c_int)
 }
 
 entry_points! {
@@ -169,7 +169,7 @@ entry_points! {
         unload(module)
     }
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
-        put(function, kernel_handle(driver()?, module, &text(name)?)?)
+        write_to_client(function, kernel_handle(driver()?, module, &text(name)?)?)
     }
     fn cuModuleGetFunctionCount(number: *mut c_uint, module: Handle) {
         write_kernel_count(number, module)
@@ -182,7 +182,7 @@ entry_points! {
     }
     fn cuModuleGetLoadingMode(mode: *mut c_int) {
         const EAGER: c_int = 1;
-        put(mode, EAGER)
+        write_to_client(mode, EAGER)
     }
     fn cuLibraryLoadData(library: *mut Handle, image: *const c_void, _jit: *const c_int, _jit_values: *const *const c_void, _jit_count: c_uint, _options: *const c_int, _values: *const *const c_void, _count: c_uint) {
         load_image(library, &read_image(image)?, "the library")
@@ -194,11 +194,11 @@ entry_points! {
         unload(library)
     }
     fn cuLibraryGetKernel(handle: *mut Handle, library: Handle, name: *const c_char) {
-        put(handle, kernel_handle(driver()?, library, &text(name)?)?)
+        write_to_client(handle, kernel_handle(driver()?, library, &text(name)?)?)
     }
     fn cuLibraryGetModule(module: *mut Handle, library: Handle) {
         driver()?.tables().handles.library(library)?;
-        put(module, library)
+        write_to_client(module, library)
     }
     fn cuLibraryGetGlobal(_pointer: *mut u64, _bytes: *mut usize, library: Handle, name: *const c_char) {
         refuse_variable(library, name)
@@ -214,10 +214,10 @@ entry_points! {
     }
     fn cuKernelGetFunction(handle: *mut Handle, kernel: Handle) {
         function_of(kernel)?;
-        put(handle, kernel)
+        write_to_client(handle, kernel)
     }
     fn cuKernelGetLibrary(library: *mut Handle, kernel: Handle) {
-        put(library, library_of(kernel)?)
+        write_to_client(library, library_of(kernel)?)
     }
     fn cuKernelGetAttribute(value: *mut c_int, number: c_int, kernel: Handle, _device: c_int) {
         get_attribute(value, number, kernel)
@@ -235,7 +235,7 @@ entry_points! {
         write_param_info(kernel, index, offset, size)
     }
     fn cuFuncGetModule(module: *mut Handle, kernel: Handle) {
-        put(module, library_of(kernel)?)
+        write_to_client(module, library_of(kernel)?)
     }
     fn cuFuncGetAttribute(value: *mut c_int, number: c_int, kernel: Handle) {
         get_attribute(value, number, kernel)
@@ -257,7 +257,7 @@ entry_points! {
     }
     fn cuFuncIsLoaded(state: *mut c_int, kernel: Handle) {
         function_of(kernel)?;
-        put(state, 1)
+        write_to_client(state, 1)
     }
     fn cuFuncLoad(kernel: Handle) {
         function_of(kernel).map(drop)

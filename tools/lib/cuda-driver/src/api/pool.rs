@@ -1,7 +1,7 @@
 //! Entry points for memory pools. The attributes of a pool are stored without an effect, because all allocations come directly from
 //! the device.
 
-use super::{entry_points, put};
+use super::{entry_points, write_to_client};
 use crate::driver::driver;
 use crate::handles::{Handle, Object, Pool};
 use crate::status::{Result, Status};
@@ -24,7 +24,7 @@ fn check_exists(pool: Handle) -> Result<()> {
 
 entry_points! {
     fn cuMemPoolCreate(pool: *mut Handle, _properties: *const c_void) {
-        put(pool, driver()?.tables().handles.add(Object::Pool(Pool::default())))
+        write_to_client(pool, driver()?.tables().handles.add(Object::Pool(Pool::default())))
     }
     fn cuMemPoolDestroy(pool: Handle) {
         let driver = driver()?;
@@ -49,9 +49,9 @@ entry_points! {
         let tables = driver()?.tables();
         let stored = tables.handles.pool(pool)?.attributes.get(&attribute).copied();
         match attribute {
-            1..RELEASE_THRESHOLD => put(value.cast(), stored.unwrap_or(1) as u32),
-            USED_CURRENT => put(value.cast(), tables.allocations.used()),
-            RELEASE_THRESHOLD..=LAST => put(value.cast(), stored.unwrap_or(0)),
+            1..RELEASE_THRESHOLD => write_to_client(value.cast(), stored.unwrap_or(1) as u32),
+            USED_CURRENT => write_to_client(value.cast(), tables.allocations.used()),
+            RELEASE_THRESHOLD..=LAST => write_to_client(value.cast(), stored.unwrap_or(0)),
             _ => Err(Status::InvalidValue.into()),
         }
     }
@@ -60,6 +60,6 @@ entry_points! {
     }
     fn cuMemPoolGetAccess(flags: *mut c_int, pool: Handle, _location: *const c_void) {
         check_exists(pool)?;
-        put(flags, READ_WRITE)
+        write_to_client(flags, READ_WRITE)
     }
 }

@@ -1,6 +1,6 @@
 //! Entry points for streams and their capture into graphs.
 
-use super::{entry_points, put, put_optional};
+use super::{entry_points, put_optional, write_to_client};
 use crate::driver::{CAPTURE_MODE, Driver, driver};
 use crate::graph::Graph;
 use crate::handles::{Capture, Handle, Object, Stream};
@@ -33,7 +33,7 @@ fn create_stream(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<
     if flags > 1 {
         return Err(Status::InvalidValue.into());
     }
-    put(stream, driver()?.tables().handles.add(Object::Stream(Stream { flags, priority, capture: None })))
+    write_to_client(stream, driver()?.tables().handles.add(Object::Stream(Stream { flags, priority, capture: None })))
 }
 
 /// Checks that a stream exists and is not captured. Reason: a client cannot wait for a captured stream.
@@ -53,7 +53,7 @@ fn write_capture_info(
     graph: *mut Handle,
 ) -> Result<Option<Handle>> {
     let capture = driver.stream(stream)?.capture.map(|capture| capture.graph);
-    put(status, if capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })?;
+    write_to_client(status, if capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })?;
     if let Some(captured) = capture {
         put_optional(id, captured as u64);
         put_optional(graph, captured);
@@ -72,23 +72,23 @@ entry_points! {
         driver()?.tables().handles.remove(stream, |object| matches!(object, Object::Stream(_))).map(drop)
     }
     fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) {
-        put(priority, driver()?.stream(stream)?.priority)
+        write_to_client(priority, driver()?.stream(stream)?.priority)
     }
     fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) {
-        put(flags, driver()?.stream(stream)?.flags)
+        write_to_client(flags, driver()?.stream(stream)?.flags)
     }
     fn cuStreamGetId(stream: Handle, id: *mut u64) {
         driver()?.stream(stream)?;
-        put(id, stream as u64)
+        write_to_client(id, stream as u64)
     }
     fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
         let driver = driver()?;
         driver.stream(stream)?;
-        put(context, driver.primary_context)
+        write_to_client(context, driver.primary_context)
     }
     fn cuStreamGetDevice(stream: Handle, device: *mut c_int) {
         driver()?.stream(stream)?;
-        put(device, 0)
+        write_to_client(device, 0)
     }
     fn cuStreamQuery(stream: Handle) {
         check_not_capturing(driver()?, stream)
@@ -133,7 +133,7 @@ entry_points! {
     }
     fn cuStreamGetAttribute(stream: Handle, _attribute: c_int, value: *mut [u64; 8]) {
         driver()?.stream(stream)?;
-        put(value, [0; 8])
+        write_to_client(value, [0; 8])
     }
     fn cuStreamSetAttribute(stream: Handle, _attribute: c_int, _value: *const c_void) {
         driver()?.stream(stream).map(drop)
@@ -152,13 +152,13 @@ entry_points! {
         match driver.stream(stream)?.capture {
             Some(Capture { graph: captured, is_origin: true }) => {
                 driver.end_captures(captured);
-                put(graph, captured)
+                write_to_client(graph, captured)
             }
             _ => Err(Status::StreamCaptureUnmatched.into()),
         }
     }
     fn cuStreamIsCapturing(stream: Handle, status: *mut c_int) {
-        put(status, if driver()?.stream(stream)?.capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })
+        write_to_client(status, if driver()?.stream(stream)?.capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })
     }
     fn cuStreamGetCaptureInfo_v2(stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle, dependencies: *mut *const Handle, count: *mut usize) {
         write_capture_info(driver()?, stream, status, id, graph)?;
@@ -175,6 +175,6 @@ entry_points! {
     }
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) {
         let old = CAPTURE_MODE.replace(super::get(mode)?);
-        put(mode, old)
+        write_to_client(mode, old)
     }
 }

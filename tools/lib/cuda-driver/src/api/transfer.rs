@@ -12,19 +12,19 @@ const DEFAULT_STREAM: Handle = 0;
 
 /// The source or the destination of a copy.
 #[derive(Clone, Copy)]
-enum Side {
+enum CopyEnd {
     Device(u64),
     /// Memory of the client, or of the device.
     Any(u64),
 }
 
-impl Side {
+impl CopyEnd {
     /// The address, after a check that `bytes` bytes from it are inside one allocation if the memory is the device's.
     fn checked_address(self, driver: &Driver, bytes: u64) -> Result<u64> {
         match self {
-            Side::Device(address) => driver.tables().allocations.check_range(address, bytes).map(|()| address),
+            CopyEnd::Device(address) => driver.tables().allocations.check_range(address, bytes).map(|()| address),
             // A range that starts in an allocation must end in it. Any other range is memory of the client, which no check covers.
-            Side::Any(address) => {
+            CopyEnd::Any(address) => {
                 let tables = driver.tables();
                 match tables.allocations.find(address) {
                     Some(_) => tables.allocations.check_range(address, bytes)?,
@@ -38,7 +38,7 @@ impl Side {
 }
 
 /// Copies bytes in a stream.
-fn copy(to: Side, from: Side, bytes: usize, stream: Handle) -> Result<()> {
+fn copy(to: CopyEnd, from: CopyEnd, bytes: usize, stream: Handle) -> Result<()> {
     let driver = driver()?;
     let bytes = bytes as u64;
     let (to, from) = (to.checked_address(driver, bytes)?, from.checked_address(driver, bytes)?);
@@ -46,8 +46,8 @@ fn copy(to: Side, from: Side, bytes: usize, stream: Handle) -> Result<()> {
 }
 
 /// Memory at a host pointer of the client, which may also point to device memory.
-fn host(pointer: *const c_void) -> Side {
-    Side::Any(pointer as u64)
+fn host(pointer: *const c_void) -> CopyEnd {
+    CopyEnd::Any(pointer as u64)
 }
 
 /// Fills rows of `count` elements with a value, in a stream.
@@ -118,34 +118,34 @@ fn copy_2d(parameters: *const c_void, stream: Handle) -> Result<()> {
 
 entry_points! {
     fn cuMemcpy(to: u64, from: u64, bytes: usize) {
-        copy(Side::Any(to), Side::Any(from), bytes, DEFAULT_STREAM)
+        copy(CopyEnd::Any(to), CopyEnd::Any(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: Handle) {
-        copy(Side::Any(to), Side::Any(from), bytes, stream)
+        copy(CopyEnd::Any(to), CopyEnd::Any(from), bytes, stream)
     }
     fn cuMemcpyPeer(to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize) {
-        copy(Side::Device(to), Side::Device(from), bytes, DEFAULT_STREAM)
+        copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyPeerAsync(to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize, stream: Handle) {
-        copy(Side::Device(to), Side::Device(from), bytes, stream)
+        copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, stream)
     }
     fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) {
-        copy(Side::Device(to), host(from), bytes, DEFAULT_STREAM)
+        copy(CopyEnd::Device(to), host(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: Handle) {
-        copy(Side::Device(to), host(from), bytes, stream)
+        copy(CopyEnd::Device(to), host(from), bytes, stream)
     }
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) {
-        copy(host(to), Side::Device(from), bytes, DEFAULT_STREAM)
+        copy(host(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
-        copy(host(to), Side::Device(from), bytes, stream)
+        copy(host(to), CopyEnd::Device(from), bytes, stream)
     }
     fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) {
-        copy(Side::Device(to), Side::Device(from), bytes, DEFAULT_STREAM)
+        copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) {
-        copy(Side::Device(to), Side::Device(from), bytes, stream)
+        copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, stream)
     }
     fn cuMemcpy2D_v2(copy: *const c_void) {
         copy_2d(copy, DEFAULT_STREAM)

@@ -200,7 +200,7 @@ impl CheckedWorld {
                 (true, false) => "writes bytes that another access reads",
                 (false, _) => "reads bytes that another access writes",
             };
-            let (check, problem) = match self.access_order.relation(earlier, current) {
+            let (check, problem) = match self.access_order.order_of_accesses(earlier, current) {
                 Relation::Ordered => continue,
                 Relation::Unordered => (Check::Token, "and no token orders them"),
                 Relation::Racing => (Check::Race, "in another block, and nothing orders them"),

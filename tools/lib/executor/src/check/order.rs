@@ -91,7 +91,7 @@ impl AccessOrder {
     }
 
     /// Returns the relation of an earlier access to a later one. Two atomic accesses need no order.
-    pub(crate) fn relation(&mut self, earlier: Event, later: Event) -> Relation {
+    pub(crate) fn order_of_accesses(&mut self, earlier: Event, later: Event) -> Relation {
         let ((first_block, first), (second_block, second)) = (self.access(earlier), self.access(later));
         if earlier == later || first.is_atomic() && second.is_atomic() {
             return Relation::Ordered;

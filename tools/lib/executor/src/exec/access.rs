@@ -244,7 +244,7 @@ fn atomic_mode(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
 }
 
 /// Returns the value that an atomic stores, from the old value in memory and the operand.
-fn new_value(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
+fn atomic_result(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     let op = match mode {
         AtomicMode::And => Binary::And,
         AtomicMode::Or => Binary::Or,
@@ -273,7 +273,7 @@ pub(crate) fn read_modify_write(
     for (i, address) in pointer_addresses(pointers).into_iter().enumerate().filter(|(i, _)| is_enabled(mask, *i)) {
         let current = env.read_element(address, ty)?;
         old.set(i, current);
-        env.write_element(address, ty, new_value(mode, ty, current, operand.lanes().get(i)))?;
+        env.write_element(address, ty, atomic_result(mode, ty, current, operand.lanes().get(i)))?;
     }
     Ok(Tile::new(operand.shape.clone(), operand.elem, old))
 }
@@ -467,7 +467,7 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
 /// Combines an element in memory with an operand, as an atomic does.
 pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, operand: u64, env: &mut Env<'_>) -> Result<()> {
     let old = env.read_element(address, ty)?;
-    env.write_element(address, ty, new_value(mode, ty, old, operand))
+    env.write_element(address, ty, atomic_result(mode, ty, old, operand))
 }
 
 /// Reports indices outside the index space, and dimensions with an `inbounds` promise along which the tile leaves the tensor.

@@ -125,7 +125,7 @@ pub(crate) enum AccessFault {
 
 /// The happens-before state of a CTA: barriers order all warps of a role, and pipelines order roles.
 #[derive(Debug, Default)]
-pub(crate) struct HazardClock {
+pub(crate) struct HappensBefore {
     /// The current op execution.
     current: WarpAccess,
     /// The index of the current warp role.
@@ -139,8 +139,8 @@ pub(crate) struct HazardClock {
     role_of_warp: Vec<usize>,
 }
 
-impl HazardClock {
-    fn new(warp_roles: &[WarpRole]) -> HazardClock {
+impl HappensBefore {
+    fn new(warp_roles: &[WarpRole]) -> HappensBefore {
         let count = warp_roles.len().max(1);
         let warps_with_role = warp_roles.iter().enumerate().flat_map(|(role, warp_role)| {
             (warp_role.first_warp..warp_role.first_warp + warp_role.warps).map(move |warp| (warp, role))
@@ -150,7 +150,7 @@ impl HazardClock {
             role_of_warp.resize(role_of_warp.len().max(warp + 1), 0);
             role_of_warp[warp] = role;
         }
-        HazardClock { vector_clocks: vec![vec![0; 2 * count]; count], role_of_warp, ..HazardClock::default() }
+        HappensBefore { vector_clocks: vec![vec![0; 2 * count]; count], role_of_warp, ..HappensBefore::default() }
     }
 
     pub(super) fn warp_role(&self) -> usize {
@@ -238,7 +238,7 @@ impl HazardClock {
 /// The hazard state of a CTA: shared memory, copies and MMAs in flight, and its warps' accesses to global memory.
 pub(crate) struct Hazards {
     pub(crate) shared: SharedMemory,
-    clock: HazardClock,
+    clock: HappensBefore,
     /// Whether the checker looks for races. If not, copies arrive immediately.
     checks_races: bool,
     /// The buffer accesses that the effects of the current op declare.
@@ -267,7 +267,7 @@ impl Hazards {
     ) -> Hazards {
         Hazards {
             shared: SharedMemory::new(placements, checks_races),
-            clock: HazardClock::new(warp_roles),
+            clock: HappensBefore::new(warp_roles),
             pipelines: Pipelines::new(pipelines),
             first_warps: warp_roles.iter().map(|warp_role| warp_role.first_warp).collect(),
             checks_races,
@@ -570,10 +570,10 @@ mod tests {
         let mut table = HistoryTable::default();
         let mut bytes = [0; 4];
         for event in 1..10 {
-            let clock = HazardClock {
+            let clock = HappensBefore {
                 current: WarpAccess { event, op: event, warp: 0 },
                 vector_clocks: vec![vec![event, event]],
-                ..HazardClock::new(&[])
+                ..HappensBefore::new(&[])
             };
             clock.check_accesses(&mut table, &mut bytes[..2], 0, true).unwrap();
         }

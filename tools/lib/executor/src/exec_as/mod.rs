@@ -32,7 +32,7 @@ use access_runs::AccessRuns;
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
 use core_dialect::core_ops::Core;
-use core_dialect::rules::MiddleOp;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::{Elem, Shape};
 use distribution::Distribution;
 use reduction_plans::{LaneExchange, RegisterGroups, ScanLines};
@@ -43,7 +43,7 @@ use tileas::effects::{AccessKind, BufferAccess, Effects, GlobalAccess};
 use tileas::{FunctionAttrs, Layout, LayoutId, Op, Type};
 
 /// An op of `.as` or `.sched`.
-pub(crate) trait DistributedOp: MiddleOp + Sync {
+pub(crate) trait DistributedOp: CoreDialectOp + Sync {
     /// Returns the behaviour of the op in this interpreter.
     fn op_class(&self) -> OpClass<'_>;
 }

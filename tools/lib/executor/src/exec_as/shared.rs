@@ -2,7 +2,7 @@
 
 use super::access_runs::AccessRuns;
 use super::distribution::Distribution;
-use super::hazards::{AccessFault, HazardClock, HistoryIndex, HistoryTable};
+use super::hazards::{AccessFault, HappensBefore, HistoryIndex, HistoryTable};
 use super::in_flight::CopyChunk;
 use super::{DistributedOp, DistributedProgram};
 use crate::exec::{Env, Results};
@@ -163,7 +163,7 @@ impl SharedMemory {
         length: usize,
         warp: usize,
         writes: bool,
-        clock: &HazardClock,
+        clock: &HappensBefore,
     ) -> Result<(), AccessFault> {
         if self.histories.is_empty() {
             return Ok(());
@@ -189,7 +189,7 @@ impl SharedMemory {
         byte: usize,
         out: &mut [u8],
         warp: usize,
-        clock: &HazardClock,
+        clock: &HappensBefore,
     ) -> Result<(), AccessFault> {
         let start = self.address(buffer, byte, out.len())?;
         self.record_access(start, out.len(), warp, false, clock)?;
@@ -210,7 +210,7 @@ impl SharedMemory {
 
     /// Writes the data of a copy that completes, and records the write again. The hazard checker checked the write when the copy
     /// was issued.
-    pub(super) fn complete_copy(&mut self, chunk: &CopyChunk, clock: &HazardClock) {
+    pub(super) fn complete_copy(&mut self, chunk: &CopyChunk, clock: &HappensBefore) {
         let (start, length) = (chunk.start, chunk.data.len());
         let _ = self.record_access(start, length, chunk.warp, true, clock);
         self.data[start..start + length].copy_from_slice(&chunk.data);
@@ -227,7 +227,7 @@ impl SharedMemory {
         byte: usize,
         data: &[u8],
         warp: usize,
-        clock: &HazardClock,
+        clock: &HappensBefore,
     ) -> Result<(), AccessFault> {
         let start = self.address(buffer, byte, data.len())?;
         self.record_access(start, data.len(), warp, true, clock)?;
@@ -238,7 +238,7 @@ impl SharedMemory {
     }
 
     /// Records that the current warp role wrote bytes without a proxy fence since.
-    fn record_unfenced_write(&mut self, start: usize, length: usize, clock: &HazardClock) {
+    fn record_unfenced_write(&mut self, start: usize, length: usize, clock: &HappensBefore) {
         if !self.unfenced_roles.is_empty() {
             self.unfenced_roles[start..start + length].fill(clock.warp_role() as u8 + 1);
         }

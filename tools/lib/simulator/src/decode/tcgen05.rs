@@ -30,7 +30,7 @@ impl Builder<'_> {
         }
         Ok(Some(if has("alloc") {
             check_words(&["alloc"])?;
-            Op::TensorAllocate { address: self.address_operand(instruction, 0)?, columns: self.source_slot(instruction, 1, 32)? }
+            Op::Tcgen05Allocate { address: self.address_operand(instruction, 0)?, columns: self.source_slot(instruction, 1, 32)? }
         } else if has("dealloc") {
             check_words(&["dealloc"])?;
             Op::TensorFree { address: self.source_slot(instruction, 0, 32)?, columns: self.source_slot(instruction, 1, 32)? }
@@ -39,7 +39,7 @@ impl Builder<'_> {
             Op::TensorRelinquish
         } else if has("wait::ld") || has("wait::st") {
             check_words(&["wait::ld", "wait::st"])?;
-            Op::TensorWait { loads: has("wait::ld") }
+            Op::Tcgen05Wait { loads: has("wait::ld") }
         } else if has("fence::before_thread_sync") || has("fence::after_thread_sync") {
             check_words(&["fence::before_thread_sync", "fence::after_thread_sync"])?;
             Op::TensorFence { before: has("fence::before_thread_sync") }
@@ -52,7 +52,7 @@ impl Builder<'_> {
         } else if has("cp") {
             self.decode_tmem_copy(instruction)?
         } else if has("mma") {
-            Op::TensorMma(Box::new(self.decode_tcgen05_mma(instruction)?))
+            Op::Tcgen05Mma(Box::new(self.decode_tcgen05_mma(instruction)?))
         } else {
             return Ok(None);
         }))
@@ -126,7 +126,7 @@ impl Builder<'_> {
         }
         let shape = shapes.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, shape)| shape);
         let Some(shape) = shape else { return Err(unsupported(instruction, "this shape")) };
-        Ok(Op::TensorCopy {
+        Ok(Op::Tcgen05Copy {
             shape,
             cta_pair: instruction.has("cta_group::2"),
             to: self.address_operand(instruction, 0)?,
@@ -135,7 +135,7 @@ impl Builder<'_> {
     }
 
     /// Decodes `tcgen05.mma`.
-    fn decode_tcgen05_mma(&mut self, instruction: &Instruction) -> Result<TensorMma> {
+    fn decode_tcgen05_mma(&mut self, instruction: &Instruction) -> Result<Tcgen05Mma> {
         let kinds = [
             ("kind::f16", TensorKind::F16),
             ("kind::tf32", TensorKind::Tf32),
@@ -190,7 +190,7 @@ impl Builder<'_> {
             Some(Operand::Integer(value @ 0..=15)) => *value as u32,
             _ => return Err(unsupported(instruction, "these operands")),
         };
-        Ok(TensorMma {
+        Ok(Tcgen05Mma {
             kind,
             cta_pair: instruction.has("cta_group::2"),
             scale_block,

@@ -165,16 +165,16 @@ impl Machine<'_> {
             Op::WgmmaFence => warp.fence_registers(),
             Op::WgmmaCommit => self.wgmma_commit(warp),
             Op::WgmmaWait { max_open } => return self.wgmma_wait(cluster, cta, warp, *max_open),
-            Op::TensorAllocate { .. }
+            Op::Tcgen05Allocate { .. }
             | Op::TensorFree { .. }
             | Op::TensorRelinquish
             | Op::TmemLoad { .. }
             | Op::TmemStore { .. }
-            | Op::TensorWait { .. }
+            | Op::Tcgen05Wait { .. }
             | Op::TensorFence { .. }
-            | Op::TensorCopy { .. }
+            | Op::Tcgen05Copy { .. }
             | Op::TensorCommit { .. }
-            | Op::TensorMma(_) => {
+            | Op::Tcgen05Mma(_) => {
                 let pc = warp.splits[split].pc;
                 return self.execute_tcgen05(cluster, cta, warp, mask, pc, &instr.op);
             }

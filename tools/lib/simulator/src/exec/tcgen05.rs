@@ -52,7 +52,7 @@ impl Machine<'_> {
         op: &Op,
     ) -> Result<Flow> {
         match op {
-            Op::TensorAllocate { address, columns } => return self.tensor_allocate(cluster, cta, warp, mask, *address, *columns),
+            Op::Tcgen05Allocate { address, columns } => return self.tensor_allocate(cluster, cta, warp, mask, *address, *columns),
             Op::TensorFree { address, columns } => {
                 if let Some(flow) = require_whole_warp(warp, mask)? {
                     return Ok(flow);
@@ -62,18 +62,18 @@ impl Machine<'_> {
             }
             Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
             Op::TmemLoad { .. } | Op::TmemStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, op),
-            Op::TensorWait { loads: false } => self.complete_stores(cluster, cta, warp)?,
-            Op::TensorWait { loads: true } => {
+            Op::Tcgen05Wait { loads: false } => self.complete_stores(cluster, cta, warp)?,
+            Op::Tcgen05Wait { loads: true } => {
                 warp.tensor_loads.clear();
                 cluster.happens_before.complete_tmem_loads(self.actor(cta, warp));
             }
             Op::TensorFence { before } => cluster.happens_before.tensor_fence(self.actor(cta, warp), *before),
-            Op::TensorMma(op) => {
+            Op::Tcgen05Mma(op) => {
                 for lane in lanes_of(mask) {
                     self.issue_tensor_mma(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
                 }
             }
-            Op::TensorCopy { shape, cta_pair, to, from } => {
+            Op::Tcgen05Copy { shape, cta_pair, to, from } => {
                 check_defined(warp, to.base, mask, "an address")?;
                 check_defined(warp, *from, mask, "a matrix descriptor")?;
                 for lane in lanes_of(mask) {

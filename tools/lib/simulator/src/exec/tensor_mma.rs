@@ -9,7 +9,7 @@ use crate::happens_before::{Actor, HappensBefore};
 use crate::machine::{Cluster, Cta, Delivery, ExecutionMode, Machine};
 use crate::mma_arith::{AccumulatorType, MmaElement, multiply_accumulate};
 use crate::pending::{Action, Pending};
-use crate::program::{Address, RegSlot, TensorKind, TensorMma};
+use crate::program::{Address, RegSlot, Tcgen05Mma, TensorKind};
 use crate::record::Event;
 use crate::tmem::TMEM_LANES;
 use crate::tmem_happens_before::{ALL_LANE_GROUPS, TmemAccessKind};
@@ -172,7 +172,7 @@ impl Machine<'_> {
         cta: usize,
         warp: &mut Warp,
         lane: usize,
-        op: &TensorMma,
+        op: &Tcgen05Mma,
     ) -> Result<()> {
         let value = |warp: &Warp, slot: RegSlot| -> Result<u64> {
             check_defined(warp, slot, 1 << lane, "an operand of an MMA")?;
