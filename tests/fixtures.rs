@@ -85,8 +85,19 @@ fn check_fixture(path: &Path) -> CaseResult {
     let file = path.file_name().expect("a file has a name").to_string_lossy();
     std::fs::write(folder.path().join(&*file), &text).map_err(|error| error.to_string())?;
     let got = render_output(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &file))));
-    if text.contains(CHECK_PREFIX) {
-        return check_lines(rest, &got).map_err(|message| format!("{command}\n{message}\nthe output is\n{got}"));
+    let directives: Vec<&str> = rest.lines().filter(|line| line.contains("// CHECK")).collect();
+    let is_directive = |line: &&&str| line.starts_with(CHECK_PREFIX) || line.starts_with(CHECK_NOT_PREFIX);
+    if let Some(line) = directives.iter().find(|line| !is_directive(line)) {
+        return Err(format!("'{line}' is not a directive: a line starts with '{CHECK_PREFIX}' or '{CHECK_NOT_PREFIX}'"));
+    }
+    if !directives.is_empty() {
+        let expects_failure = directives.iter().any(|line| line.contains("--- exit"));
+        let result = if got.contains("\n--- exit ") && !expects_failure {
+            Err("the command failed".into())
+        } else {
+            check_lines(rest, &got)
+        };
+        return result.map_err(|message| format!("{command}\n{message}\nthe output is\n{got}"));
     }
     let expected_path = path.with_extension("expect");
     let expected = std::fs::read_to_string(&expected_path).unwrap_or_default();

@@ -134,7 +134,7 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// Each pair of kernel and target uses every eighth override, which limits the sweep to six minutes with debug tools on two cores.
+/// Each pair of kernel and target uses every `SAMPLE_STRIDE`th override, which limits the sweep to six minutes with debug tools on two cores.
 /// Neighbouring pairs use different overrides, so every option is tested on every target many times. The variable
 /// `TILEWORKS_OPTION_STRIDE` sets another stride; with 1, each pair uses every override and every level.
 const SAMPLE_STRIDE: usize = 8;

@@ -42,7 +42,8 @@ pub fn components<O: CoreDialectOp, T>(
     let memory_objects: BTreeSet<u32> = effects.values().flat_map(|effects| effects.memory_objects.iter().copied()).collect();
     let edges = region_edges(body, region);
     let component_values = component_values(body, &effects, &edges);
-    if ops.iter().any(|op| control_operands(body, *op).iter().any(|value| component_values.contains(value))) {
+    let conditions = |op: &Op| body.ops[*op].kind.core().map(Core::conditions).unwrap_or_default();
+    if ops.iter().flat_map(conditions).any(|value| component_values.contains(&value)) {
         // A value of one component decides which ops execute, also in other components. All ops are then one component.
         return Components(effects.into_keys().map(|op| (op, 0)).collect());
     }
@@ -76,16 +77,7 @@ pub fn components<O: CoreDialectOp, T>(
 /// Returns whether an op only selects which ops execute, and forwards their results.
 fn is_control<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> bool {
     let kind = &body.ops[op].kind;
-    kind.is_terminator() || matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. } | Core::If { .. }))
-}
-
-/// The values that decide whether, and how often, the ops inside an op execute.
-fn control_operands<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
-    match body.ops[op].kind.core() {
-        Some(Core::For { lower, upper, step, .. }) => vec![*lower, *upper, *step],
-        Some(Core::If { cond, .. }) => vec![*cond],
-        _ => Vec::new(),
-    }
+    kind.is_terminator() || kind.core().is_some_and(Core::is_structured)
 }
 
 /// The values that an op uses. For a reduction or scan, also the values that the ops of its body use.

@@ -77,7 +77,7 @@ impl<'a> LoopEnds<'a> {
                     Some(Core::Continue { values }) => ends.continue_values.push(values),
                     Some(Core::Break { values }) => ends.break_values.push(values),
                     // A `continue` or `break` inside a nested loop belongs to that loop.
-                    Some(Core::For { .. } | Core::Loop { .. }) => {}
+                    Some(core) if core.is_loop() => {}
                     _ => worklist.extend(body.ops[op].kind.regions()),
                 }
             }

@@ -1,7 +1,8 @@
 //! The phase of a `.sched` file: the last pass of `tile-sched` that has run on it.
 //!
 //! The file header names the phase. Each pass of `tile-sched` establishes one phase, and requires the phase before it. The verifier
-//! refuses what a later phase adds: for example, no op names a stage of a buffer before `pipeline-loops`.
+//! refuses stages, pipelines and synchronisation before `pipeline-loops`, warp roles before `warp-roles`, and marked ops before the
+//! pass that marks them.
 
 use base::Envelope;
 

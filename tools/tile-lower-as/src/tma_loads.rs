@@ -1,6 +1,6 @@
 //! Purpose: select the loads that TMA executes, in `for` loops and before them, or record why not.
 //! Requires: facts: an address and strides that are multiples of 16 bytes; strides that are parameters and fit the map. The address
-//! and one extent may depend on loaded scalars ([`Window`]); other extents are parameters.
+//! and one extent may depend on loaded scalars ([`ArrayWindow`]); other extents are parameters.
 //! Establishes: *uniform phases*: no iteration of the loop ends early or leaves the loop. An mbarrier counts the bytes of each
 //! copy, and its phase advances once per iteration. The loops and conditions around the loop forward the phase.
 //! Preserves: the program; this is an analysis.
@@ -19,7 +19,7 @@ use target_info::Feature;
 use tileaa::facts::Facts;
 use tileaa::ops::AccessHint;
 use tileaa::{Op, Type};
-use tileas::tma_windows::{self, Window};
+use tileas::tma_windows::{self, ArrayWindow};
 use tileas::{tma_tiles, wgmma_atoms};
 
 /// The alignment of a tensor map's address and strides in bytes.
@@ -152,7 +152,7 @@ impl CopyPlanner<'_> {
     }
 
     /// Checks by facts that the address, extents and strides of a tensor map fit its fields.
-    pub(crate) fn check_map_limits(&self, ty: &View, view: Value, window: Option<Window>) -> Result<(), &'static str> {
+    pub(crate) fn check_map_limits(&self, ty: &View, view: Value, window: Option<ArrayWindow>) -> Result<(), &'static str> {
         let all_facts = self.facts.get_or_init(|| Facts::of(self.function));
         let facts = all_facts.memref(view).ok_or("no facts are known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
@@ -163,19 +163,22 @@ impl CopyPlanner<'_> {
         let order = tma_tiles::dims_in_map_order(ty).ok_or("no dimension is contiguous in memory")?;
         let memory_dim = |dim: usize| ty.dim_map[order[dim]] as usize;
         let (inner, ragged) = (Some(memory_dim(0)), window.and_then(|window| window.ragged_dim).map(memory_dim));
-        let max_stride = if window.is_some() { tma_windows::PERIOD } else { MAX_STRIDE };
         for dim in (0..facts.size_divisors.len()).filter(|dim| Some(*dim) != inner) {
             if !facts.stride_divisors[dim].saturating_mul(bytes).is_multiple_of(MAP_ALIGNMENT) {
                 return Err("its strides are not known to be multiples of 16 bytes");
             }
+            let (max_stride, reason) = match Some(dim) == ragged {
+                true => (tma_windows::PERIOD, "the stride of its rows is not known to be less than 16 GiB"),
+                false => (MAX_STRIDE, "its strides are not known to fit a map"),
+            };
             let (low, high) = facts.stride_ranges[dim];
             if low < 0 || high.saturating_mul(bytes as i64) >= max_stride {
-                return Err("its strides are not known to fit a map");
+                return Err(reason);
             }
         }
-        let fits_map = |(low, high): &(i64, i64)| (0..=MAX_EXTENT).contains(low) && *high <= MAX_EXTENT;
-        let mut fixed_sizes = (0..).zip(&facts.size_ranges).filter(|(dim, _)| Some(*dim) != ragged);
-        if !fixed_sizes.all(|(_, range)| fits_map(range)) {
+        // The difference of two loaded row numbers may be negative; the window is then empty.
+        let fits_map = |dim: usize, (low, high): &(i64, i64)| (*low >= 0 || Some(dim) == ragged) && *high <= MAX_EXTENT;
+        if !(0..).zip(&facts.size_ranges).all(|(dim, range)| fits_map(dim, range)) {
             return Err("its extents are not known to fit a map");
         }
         Ok(())

@@ -217,7 +217,8 @@ fn schedule_to_fit(function: &Function, mut planned: Vec<Planned>, target: Targe
             if threads_copy(function, &planned) {
                 return shorten_to_fit(true, has_registers.then_some(share)?).filter(far_enough).filter(runs_ahead);
             }
-            // A second CTA then hides more latency than a producer warp, for which registers may not suffice.
+            // A second CTA hides more latency than a producer warp. If registers do not suffice for both, the function gets no
+            // producer warp.
             let pays = planned.iter().all(Planned::is_latency_bound)
                 && (has_registers || partition::has_registers_without_roles(function, 2, target));
             shorten_to_fit(false, pays.then_some(share)?).filter(runs_ahead)
@@ -287,8 +288,8 @@ fn smem_share_if_latency_bound(function: &Function, planned: &[Planned], target:
 
 /// Returns the number of co-resident CTAs for which registers suffice, in a `wgmma` function with a producer warp. Returns 0 if
 /// the prefetch distance should not be reduced for more CTAs. More CTAs hide more latency than longer prefetch distances or MMAs
-/// in flight. Measured on an H200: three CTAs beat one CTA that has all the shared memory, and so do two if the computing threads
-/// also copy. Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has
+/// in flight. Measured on an H200: three CTAs beat one CTA that has all the shared memory. Two CTAs beat it if the computing threads
+/// also copy, or if all loops wait for latencies ([`Planned::is_latency_bound`]). Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has
 /// only as many CTAs as run at a time. Clusters are excluded: their CTAs wait for each other.
 fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choice: FeatureChoice) -> u32 {
     let is_eligible = |planned: &Planned| {

@@ -1,6 +1,6 @@
 //! The command line of the tool.
 
-use crate::{DECIDING_PASSES, PASSES, Scheduling, check, start, trace};
+use crate::{PASSES, PASSES_BEFORE_PIPELINING, Scheduling, check, start, trace};
 use base::envelope::{Form, Sniffed, sniff};
 use common::{About, Session, options};
 
@@ -48,9 +48,9 @@ pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
         return check(&file);
     }
     // The trace needs the scheduled loops, which the later passes replace.
-    let (deciding, rewriting) = PASSES.split_at(DECIDING_PASSES);
+    let (scheduling, rewriting) = PASSES.split_at(PASSES_BEFORE_PIPELINING);
     let mut state = Scheduling::new(file);
-    session.run(deciding, &mut state)?;
+    session.run(scheduling, &mut state)?;
     if let Some(path) = &options.schedule_trace {
         common::write_file(Some(path), trace(&state.file)?.as_bytes())?;
     }

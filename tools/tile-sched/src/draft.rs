@@ -12,20 +12,20 @@ use crate::partition::{self, FeatureChoice, Overlap, Reason, RoleChoices};
 use crate::{barriers, heap_and_print, hoisted_tma_loads, proxy_fences, softmax_critical_path, tma_pipelines, tmem_pipelines};
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Envelope};
-use sched::{Function, LoopSchedule};
+use sched::{Function, LoopSchedule, Phase};
 use tileas::layout::{Layout, LayoutId};
 
 /// A pass on a function and its draft.
 pub(crate) type DraftPass = fn(&mut Draft, &mut Function, &Arena<LayoutId, Layout>);
 
 /// The passes between `pipeline-loops` and `warp-roles`, in order.
-const PASSES: &[DraftPass] = &[
-    Draft::add_tmem_pipelines,
-    Draft::add_pipelines_of_hoisted_copies,
-    Draft::order_softmax,
-    Draft::place_barriers,
-    Draft::free_heap_and_stage_prints,
-    Draft::place_proxy_fences,
+pub(crate) const PASSES: &[(Phase, DraftPass)] = &[
+    (Phase::TmemPipelines, Draft::add_tmem_pipelines),
+    (Phase::HoistedCopies, Draft::add_pipelines_of_hoisted_copies),
+    (Phase::SoftmaxOrder, Draft::order_softmax),
+    (Phase::Barriers, Draft::place_barriers),
+    (Phase::HeapAndPrint, Draft::free_heap_and_stage_prints),
+    (Phase::ProxyFences, Draft::place_proxy_fences),
 ];
 
 /// The warp roles for which a draft is written.
@@ -133,7 +133,7 @@ impl Draft {
         check_requested_overlap(function, choices, &split, envelope)?;
         if let Err(reason) = split {
             let mut draft = Draft::write_loops(function, schedules, Roles::Declined(reason), choices);
-            PASSES.iter().for_each(|pass| pass(&mut draft, function, layouts));
+            PASSES.iter().for_each(|(_, pass)| pass(&mut draft, function, layouts));
         }
         Ok(())
     }

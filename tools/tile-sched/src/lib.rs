@@ -72,12 +72,12 @@ pub const PASSES: &[Pass<Scheduling>] = &[
     pass!("alloc", |state| check_schedule::check_schedules(&state.file).and_then(|()| alloc::run(&mut state.file))),
     pass!("occupancy", |state| occupancy::run(&mut state.file)),
     pass!("pipeline-loops", |state| check_schedule::check_schedules(&state.file).and_then(|()| state.start_drafts())),
-    pass!("tmem-pipelines", |state| state.run_on_drafts(Draft::add_tmem_pipelines)),
-    pass!("hoisted-copies", |state| state.run_on_drafts(Draft::add_pipelines_of_hoisted_copies)),
-    pass!("softmax-order", |state| state.run_on_drafts(Draft::order_softmax)),
-    pass!("barriers", |state| state.run_on_drafts(Draft::place_barriers)),
-    pass!("heap-and-print", |state| state.run_on_drafts(Draft::free_heap_and_stage_prints)),
-    pass!("proxy-fences", |state| state.run_on_drafts(Draft::place_proxy_fences)),
+    pass!("tmem-pipelines", |state| state.run_on_drafts(Phase::TmemPipelines)),
+    pass!("hoisted-copies", |state| state.run_on_drafts(Phase::HoistedCopies)),
+    pass!("softmax-order", |state| state.run_on_drafts(Phase::SoftmaxOrder)),
+    pass!("barriers", |state| state.run_on_drafts(Phase::Barriers)),
+    pass!("heap-and-print", |state| state.run_on_drafts(Phase::HeapAndPrint)),
+    pass!("proxy-fences", |state| state.run_on_drafts(Phase::ProxyFences)),
     pass!("warp-roles", Scheduling::split_into_warp_roles),
     pass!("pair-tails", |state| state.run_on_functions(|function, context| pair_ctas::finish(function, context.envelope))),
     pass!("multicast", |state| {
@@ -94,8 +94,8 @@ pub const PASSES: &[Pass<Scheduling>] = &[
     pass!("materialize", |_| Ok(())),
 ];
 
-/// The number of passes that only decide. Until then a file has its scheduled loops.
-pub const DECIDING_PASSES: usize = Phase::PipelineLoops as usize;
+/// The number of passes before `pipeline-loops`, which replaces the scheduled loops.
+const PASSES_BEFORE_PIPELINING: usize = Phase::PipelineLoops as usize;
 
 /// The state that the passes share.
 pub struct Scheduling {
@@ -158,8 +158,9 @@ impl Scheduling {
         Ok(())
     }
 
-    /// Runs a pass on each function and its draft.
-    fn run_on_drafts(&mut self, run: draft::DraftPass) -> Result<()> {
+    /// Runs the pass that establishes this phase on each function and its draft.
+    fn run_on_drafts(&mut self, phase: Phase) -> Result<()> {
+        let (_, run) = draft::PASSES.iter().find(|(establishes, _)| *establishes == phase).expect("a pass of drafts");
         let Module { functions, layouts, .. } = &mut self.file.payload;
         functions.iter_mut().zip(self.drafts.iter_mut().flatten()).for_each(|(function, draft)| run(draft, function, layouts));
         Ok(())

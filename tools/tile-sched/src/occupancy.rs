@@ -39,7 +39,7 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
     let File { envelope, payload: Module { functions, layouts, .. } } = file;
     for function in functions {
         if let Some(resident_ctas) = one_more_cta(function, layouts, target) {
-            set_occupancy(function, resident_ctas, "alloc", target, envelope);
+            set_occupancy(function, resident_ctas, "occupancy", target, envelope);
         }
     }
     Ok(())
@@ -54,7 +54,7 @@ pub(crate) fn in_loops(file: &mut File<Module>) -> base::diag::Result<()> {
     let target = envelope.target()?;
     for function in functions {
         if let Some(resident_ctas) = ctas_for_loops(function, layouts, target) {
-            set_occupancy(function, resident_ctas, "analysis", target, envelope);
+            set_occupancy(function, resident_ctas, "loop-occupancy", target, envelope);
         }
     }
     Ok(())

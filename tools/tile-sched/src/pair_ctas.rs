@@ -52,7 +52,7 @@ pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(File<Module>) ->
 
 fn log(file: &mut File<Module>, index: usize, outcome: Outcome, message: String) {
     let function = &file.payload.functions[index];
-    let (pass, name, category) = ("analysis".into(), "Pair".into(), Category::Other);
+    let (pass, name, category) = ("pair-ctas".into(), "Pair".into(), Category::Other);
     let entry = LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc };
     file.envelope.log.push(entry);
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         }
         for (loc, registers) in prefetch_loads(function, layouts, target, option == Some("on")) {
             let message = format!("loads are issued an iteration ahead, in {registers} registers per thread");
-            let (pass, outcome, name) = ("analysis".into(), Outcome::Passed, "Pipelined".into());
+            let (pass, outcome, name) = ("prefetch-loads".into(), Outcome::Passed, "Pipelined".into());
             let (category, function) = (Category::Other, function.name.clone());
             envelope.log.push(LogEntry { pass, outcome, name, category, message, function, loc });
         }

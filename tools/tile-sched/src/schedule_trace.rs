@@ -8,7 +8,7 @@ use crate::resource_model::{Machine, Resource};
 use base::File;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use sched::Module;
+use sched::{Module, Phase};
 use std::fmt::Write;
 
 /// Number of iterations in the trace, enough for the overlap to reach its steady state.
@@ -16,6 +16,9 @@ const TRACED_ITERATIONS: i64 = 6;
 
 /// Returns the trace of a file whose loops are scheduled and not written out yet.
 pub fn trace(file: &File<Module>) -> Result<String> {
+    if Phase::of(&file.envelope).is_some_and(Phase::has_pipelined_loops) {
+        return Err(Diagnostic::invalid("SC121", "no trace: the schedules of the file are already applied"));
+    }
     let machine = Machine::of(file.envelope.target()?);
     let mut events = Vec::new();
     for (process, schedule) in file.payload.schedules.iter().enumerate() {

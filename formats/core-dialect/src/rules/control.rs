@@ -34,7 +34,7 @@ pub fn check_regions<O: CoreDialectOp, T: CoreDialectType>(body: &Body<O, T>, ro
 
 /// Returns whether the body of a reduction or scan may contain an op: a pure op, or structured control flow.
 fn is_allowed_in_combiner(kind: &impl CoreDialectOp) -> bool {
-    let is_structured = matches!(kind.core(), Some(Core::If { .. } | Core::For { .. } | Core::Loop { .. }));
+    let is_structured = kind.core().is_some_and(Core::is_structured);
     kind.is_pure() || is_structured || kind.is_terminator()
 }
 

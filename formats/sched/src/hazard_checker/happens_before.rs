@@ -703,7 +703,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// The stage of an access. Before phase materialize, accesses name no stage, so the result covers all stages.
+    /// The stage of an access. Before phase `pipeline-loops`, accesses name no stage, so the result covers all stages.
     fn accessed_stage(&self, at: usize, buffer: Buffer, number: u32) -> BufferStage {
         let stage = if self.rules.synchronised {
             BufferStage::of(self.attrs, buffer, number)

@@ -155,7 +155,7 @@ fn check_marked_ops(
             _ => continue,
         };
         let in_phase = require(phase >= marking_phase, || {
-            format!("there are no packed, versioned or prefetched ops in phase {}", phase.name())
+            format!("this form is allowed from phase {} on, and the file is at phase {}", marking_phase.name(), phase.name())
         });
         rule.and(in_phase).map_err(|why| (op.loc, format!("{}: {why}", op.kind.mnemonic())))?;
     }

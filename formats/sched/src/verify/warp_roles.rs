@@ -46,11 +46,9 @@ pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
 /// Checks the table of warp roles: names, warps and registers.
 pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> Rule {
     let FunctionAttrs { warp_roles, pipelines, program, .. } = &function.attrs;
-    let has_roles_too_early = phase < Phase::WarpRoles && !warp_roles.is_empty();
-    let has_pipelines_too_early = !phase.has_pipelined_loops() && !pipelines.is_empty();
-    require(!has_roles_too_early && !has_pipelines_too_early, || {
-        format!("there are no warp roles and no pipelines in phase {}", phase.name())
-    })?;
+    let too_early = |what: &str| format!("there are no {what} in phase {}", phase.name());
+    require(phase >= Phase::WarpRoles || warp_roles.is_empty(), || too_early("warp roles"))?;
+    require(phase.has_pipelined_loops() || pipelines.is_empty(), || too_early("pipelines"))?;
     require((warp_roles.len() as u32) < NAMED_BARRIERS, || {
         format!("each warp role has a barrier, and there are {NAMED_BARRIERS} with the CTA's")
     })?;

@@ -5,7 +5,7 @@
 //! the tile is larger than a TMA tile, TMA tiles with further rows come next. TMA tiles further along the contiguous dimension come
 //! last.
 
-use super::tma_windows::{self, Window};
+use super::tma_windows::{self, ArrayWindow};
 use crate::layout::Strides;
 use crate::{BufferInfo, Space};
 use base::{Body, Value};
@@ -162,13 +162,13 @@ fn data_type(scalar: Scalar) -> Option<DataType> {
     })
 }
 
-/// The tensor map of a view, from its type and the ops that define it, or why it has none. With a [`Window`], the map is that of
+/// The tensor map of a view, from its type and the ops that define it, or why it has none. With a [`ArrayWindow`], the map is that of
 /// the array which contains the view. The caller must prove the launch-time requirements on addresses, extents and strides.
 pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
     body: &Body<O, T>,
     params: &[Value],
     value: Value,
-) -> Result<(Map, Option<Window>), &'static str> {
+) -> Result<(Map, Option<ArrayWindow>), &'static str> {
     let CoreType::View(view) = body.ty(value).core_type() else { return Err("it is not a view") };
     if matches!(view.kind, ViewKind::Gather { .. }) {
         return Err("it gathers rows by index");
@@ -196,7 +196,7 @@ pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
     let array = exprs.array_of(*base);
     let window = match array == *base && dims.iter().all(Option::is_some) {
         true => None,
-        false => Some(Window::of(array, &dims)?),
+        false => Some(ArrayWindow::of(array, &dims)?),
     };
     let mut map = Map {
         base: exprs.address_expr(array).ok_or("its address is not computed from parameters")?,

@@ -7,11 +7,11 @@
 //!
 //! | dimension | stride | coordinate |
 //! |---|---|---|
-//! | of unknown extent, here [`END`] | `s` | `x = END - (end - row)` |
+//! | ragged (its extent in the map is [`END`]) | `s` | `x = END - (end - row)` |
 //! | fine | [`FINE_STRIDE`] | `y = (T mod PERIOD + h s) / FINE_STRIDE` |
 //! | coarse | `PERIOD - s` | `z = END + h` |
 //!
-//! where `end` is the extent of the window, `T` the distance from the array to the end of the window, and `h = T / PERIOD`. Rows
+//! where `end` is the extent of the window, or the end of the tile if that is smaller, `T` the distance from the array to the end of the window, and `h = T / PERIOD`. Rows
 //! of the window have `x < END`, so TMA fills other rows with zero, and does not store them. The sum of the offsets is
 //! `T - (end - row) s`, the row's distance from the array, because `END * PERIOD` is 2^64 and addresses wrap.
 //! See also: Triton's `ragged_tma`, which has the same three dimensions with the stride `s` for the second one.
@@ -25,25 +25,25 @@ pub const END: i64 = 1 << 30;
 pub const PERIOD: i64 = 1 << 34;
 /// Bytes from one element of the fine dimension to the next, the smallest stride of a map.
 pub const FINE_STRIDE: i64 = 16;
-/// Elements of the coarse dimension. The last ones reach 64 TiB.
-const COARSE_EXTENT: i64 = END + (1 << 12) + 1;
+/// Elements of the coarse dimension. The last ones reach 2^58 bytes, more than the address space.
+const COARSE_EXTENT: i64 = END + (1 << 24) + 1;
 /// Elements of the fine dimension. They reach twice the period.
 const FINE_EXTENT: i64 = i32::MAX as i64;
 /// Maximum dimensions of a tensor map.
 const MAX_RANK: usize = 5;
 
-/// How the tiles of a view are found in a tensor map of an array.
+/// The position of a view in the tensor map of the array that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct ArrayWindow {
     /// The pointer at which the map starts.
     pub array: Value,
     /// The dimension of unknown extent, in the map's order.
     pub ragged_dim: Option<usize>,
 }
 
-impl Window {
+impl ArrayWindow {
     /// The window of a view whose extents are `dims`, in the map's order. `None`: an extent is unknown.
-    pub(super) fn of(array: Value, dims: &[Option<Expr>]) -> Result<Window, &'static str> {
+    pub(super) fn of(array: Value, dims: &[Option<Expr>]) -> Result<ArrayWindow, &'static str> {
         let mut unknown = (0..dims.len()).filter(|dim| dims[*dim].is_none());
         let ragged_dim = unknown.next();
         if unknown.next().is_some() {
@@ -55,7 +55,7 @@ impl Window {
         if dims.len() + 2 > MAX_RANK {
             return Err("its address or extents are not computed from parameters, and it has more than three dimensions");
         }
-        Ok(Window { array, ragged_dim })
+        Ok(ArrayWindow { array, ragged_dim })
     }
 
     /// Adds the dimensions of the window to the map of a view.

@@ -14,7 +14,7 @@ use base::ir::Op as OpId;
 use core_dialect::memory::AtomicMode;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use tileas::tma_windows::{self, Window};
+use tileas::tma_windows::{self, ArrayWindow};
 use tileas::{Buffer, MapId, Type, tma_tiles};
 
 /// Suffix in the name of a copy from global to shared memory; an mbarrier counts the bytes. The destination state space precedes
@@ -143,8 +143,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let mut tile_origin: Vec<IntValue<'c>> = order.iter().enumerate().map(origin).collect();
         if let Some(window) = window {
-            let memory_dim = |dim: usize| ty.dim_map[order[dim]] as usize;
-            self.move_into_window(window, &memory, memory_dim, ty.memref.elem.bits() / 8, &mut tile_origin);
+            self.move_into_window(window, &memory, ty, &order, &mut tile_origin);
         }
         let mut tile: Vec<u32> =
             order.iter().map(|t| if halved_dim == Some(*t) { buffer_shape[*t] } else { ty.tile[*t] }).collect();
@@ -164,10 +163,10 @@ impl<'c> Emitter<'c, '_> {
     /// dimensions that only the map has. [`tma_windows`] explains the arithmetic.
     fn move_into_window(
         &self,
-        window: Window,
+        window: ArrayWindow,
         memory: &StridedMemory<'c>,
-        memory_dim: impl Fn(usize) -> usize,
-        bytes: u32,
+        view: &View,
+        order: &[usize],
         tile_origin: &mut Vec<IntValue<'c>>,
     ) {
         let ir = self.ir;
@@ -176,13 +175,15 @@ impl<'c> Emitter<'c, '_> {
         let mut distance = ir.sub(ir.ptr_to_int(memory.base), ir.ptr_to_int(array));
         let mut row_stride = ir.const64(0);
         if let Some(dim) = window.ragged_dim {
-            let size = ir.resize(memory.sizes[memory_dim(dim)], ir.i64(), true);
-            row_stride = ir.mul(ir.resize(memory.strides[memory_dim(dim)], ir.i64(), true), ir.const64(bytes.into()));
-            // No TMA tile has more than `END` rows, so rows after that many need no bound.
-            let furthest = ir.add(tile_origin[dim], end_coordinate);
-            let is_near = ir.icmp(IntPredicate::SLT, size, furthest);
-            let end = ir.select(is_near, size.into(), furthest.into()).into_int_value();
-            tile_origin[dim] = ir.sub(furthest, end);
+            let memory_dim = view.dim_map[order[dim]] as usize;
+            let bytes = view.memref.elem.bits() / 8;
+            let size = ir.resize(memory.sizes[memory_dim], ir.i64(), true);
+            row_stride = ir.mul(ir.resize(memory.strides[memory_dim], ir.i64(), true), ir.const64(bytes.into()));
+            // Rows after the tile need no bound. An end at the tile keeps `distance` near the addresses that the tile accesses.
+            let tile_end = ir.add(tile_origin[dim], ir.const64(view.tile[order[dim]].into()));
+            let is_partial = ir.icmp(IntPredicate::SLT, size, tile_end);
+            let end = ir.select(is_partial, size.into(), tile_end.into()).into_int_value();
+            tile_origin[dim] = ir.add(end_coordinate, ir.sub(tile_origin[dim], end));
             distance = ir.add(distance, ir.mul(end, row_stride));
         }
         let period_bits = ir.const64(tma_windows::PERIOD.trailing_zeros().into());

@@ -56,7 +56,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
 }
 
 fn log_entry(function: &Function, outcome: Outcome, message: String) -> LogEntry {
-    let (pass, name, category) = ("materialize".into(), "Multicast".into(), Category::Other);
+    let (pass, name, category) = ("multicast".into(), "Multicast".into(), Category::Other);
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
 

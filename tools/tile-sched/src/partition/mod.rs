@@ -111,7 +111,7 @@ pub(crate) fn remark(function: &Function, split: Result<&Overlap, &Reason>) -> L
         Ok(_) => (Outcome::Passed, format!("TMA copies have a warp role of their own{stores}{mmas}")),
         Err(reason) => (Outcome::Declined, format!("TMA copies have no warp role of their own: {reason}")),
     };
-    let (pass, name, category) = ("materialize".into(), "Specialised".into(), Category::Other);
+    let (pass, name, category) = ("warp-roles".into(), "Specialised".into(), Category::Other);
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
 
