@@ -3,13 +3,12 @@
 use crate::compile;
 use crate::failure::{DriverError, exit, style};
 use crate::pipeline::{Pipeline, is_cpu_module};
-use crate::targets::Plan;
+use crate::targets::{Plan, requested_workers, run_in_parallel};
 use base::diag::Style;
-use common::cl::{Parsed, dashed, parse_integer};
+use common::cl::{Parsed, dashed};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One compilation of a batch.
@@ -98,40 +97,26 @@ pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverErr
     if !parsed.flag("dry-run") {
         compile::make_folder(folder)?;
     }
-    let workers = parsed.get("jobs").and_then(parse_integer).map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        |jobs| usize::try_from(jobs).unwrap_or(1).max(1),
-    );
-    let (next_job, finished_jobs) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let failures: Mutex<BTreeMap<usize, u8>> = Mutex::new(BTreeMap::new());
+    let finished_jobs = AtomicUsize::new(0);
     let style = style(parsed);
     let is_terminal = style != Style::Json && std::io::stderr().is_terminal();
     let progress = Progress { total: jobs.len(), style, is_terminal };
-    std::thread::scope(|scope| {
-        for _ in 0..workers.min(jobs.len()) {
-            scope.spawn(|| {
-                loop {
-                    let index = next_job.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { break };
-                    let (text, code) = match compile::compile(&job.parsed, &job.input, &job.output) {
-                        Ok(text) => (text, exit::OK),
-                        Err(driver_error) => (driver_error.render(style), driver_error.code),
-                    };
-                    if code != exit::OK {
-                        failures.lock().expect("no worker panics").insert(index, code);
-                    }
-                    progress.report(finished_jobs.fetch_add(1, Ordering::Relaxed) + 1, job, &text, code);
-                }
-            });
-        }
-    });
+    let run_job = |job: &Job| {
+        let (text, code) = match compile::compile(&job.parsed, &job.input, &job.output) {
+            Ok(text) => (text, exit::OK),
+            Err(driver_error) => (driver_error.render(style), driver_error.code),
+        };
+        progress.report(finished_jobs.fetch_add(1, Ordering::Relaxed) + 1, job, &text, code);
+        code
+    };
+    let codes = run_in_parallel(&jobs, requested_workers(parsed), &run_job);
     if progress.is_terminal {
         crate::print(&mut std::io::stderr(), "\n");
     }
-    let failures = failures.into_inner().expect("no worker panics");
-    match failures.first_key_value() {
+    let failures: Vec<u8> = codes.into_iter().filter(|code| *code != exit::OK).collect();
+    match failures.first() {
         None => Ok(String::new()),
-        Some((_, code)) => Err(DriverError::new(*code, format!("{} of {} failed", failures.len(), jobs.len()))),
+        Some(code) => Err(DriverError::new(*code, format!("{} of {} failed", failures.len(), jobs.len()))),
     }
 }
 

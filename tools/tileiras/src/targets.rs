@@ -62,10 +62,12 @@ impl Plan {
         self.targets.len() > 1
     }
 
-    /// The number of leading commands that are equal for all targets.
+    /// The number of leading commands that are equal for all targets. The command that writes PTX is never among them, because a
+    /// fatbin has the PTX of a target.
     fn shared_steps(&self) -> usize {
+        let end = self.steps().iter().position(|step| step.writes == "ptx").unwrap_or(0);
         let is_shared = |index: &usize| self.targets.iter().all(|target| target.steps.get(*index) == self.steps().get(*index));
-        (0..self.steps().len()).take_while(is_shared).count()
+        (0..end).take_while(is_shared).count()
     }
 }
 
@@ -89,26 +91,30 @@ pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, r
         let steps: Vec<Step> = target.steps[shared..].iter().map(|step| step.on_input(&program_file.path())).collect();
         let name = target.target.map_or("", |target| target.name);
         let stem = stem.as_ref().map(|stem| stem.with_added_extension(name));
-        let input = StageInput { bytes: &shared_outcome.output, name: None };
+        let input = match shared {
+            0 => StageInput::of(source),
+            _ => StageInput { bytes: &shared_outcome.output, name: None },
+        };
         let mut outcome = compile::run_in_groups(&steps, input, stem.as_deref().map(Path::new), None, runner)?;
         outcome.failed = outcome.failed.map(|failure| Failure { index: shared + failure.index, ..failure });
         Ok(outcome)
     };
-    let outcomes = run_in_parallel(&plan.targets, worker_count(parsed), &run_target);
+    // With `--out-dir`, the batch already uses all cores.
+    let workers = if parsed.get("out-dir").is_some() { 1 } else { requested_workers(parsed) };
+    let outcomes = run_in_parallel(&plan.targets, workers, &run_target);
     collect(parsed, plan, source, shared_outcome, outcomes)
 }
 
-/// The number of targets to compile at a time. With `--out-dir`, the batch already uses all cores.
-fn worker_count(parsed: &Parsed) -> usize {
-    if parsed.get("out-dir").is_some() {
-        return 1;
+/// The number of compilations at a time: the value of `--jobs`, at least one, or the number of cores.
+pub(crate) fn requested_workers(parsed: &Parsed) -> usize {
+    match parsed.get("jobs").and_then(parse_integer) {
+        Some(jobs) => usize::try_from(jobs).unwrap_or(1).max(1),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
     }
-    let requested = parsed.get("jobs").and_then(parse_integer).and_then(|jobs| usize::try_from(jobs).ok());
-    requested.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }
 
 /// Calls `run` for each item on `workers` threads. Returns the results in the order of the items.
-fn run_in_parallel<T: Sync, R: Send>(items: &[T], workers: usize, run: &(impl Fn(&T) -> R + Sync)) -> Vec<R> {
+pub(crate) fn run_in_parallel<T: Sync, R: Send>(items: &[T], workers: usize, run: &(impl Fn(&T) -> R + Sync)) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
