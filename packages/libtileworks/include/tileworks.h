@@ -1,7 +1,8 @@
 /* The Tile IR compiler as a C library. Link with -ltileworks, or `pkg-config --cflags --libs tileworks`.
  *
  * A compilation has an input in memory and options, which are those of tileiras. Several threads can run compilations at a time, also
- * the same one. The library has no global state, writes to no standard stream, and never ends the process.
+ * the same one. The library has no global state, writes to no standard stream, and never ends the process. Exception: the Rust
+ * runtime prints the message of an internal error to standard error.
  *
  *     tileworks_compilation *compilation = tileworks_compilation_create(bytes, size, "k.tileirbc");
  *     tileworks_set_option(compilation, "gpu-name", "sm_90");
@@ -32,12 +33,12 @@ typedef struct tileworks_result tileworks_result;
 
 enum tileworks_status {
     TILEWORKS_OK = 0,
-    TILEWORKS_USAGE = 1,         /* an option is unknown or has an invalid value */
+    TILEWORKS_USAGE = 1,         /* an option is unknown or has an invalid value, or an argument is NULL or not UTF-8 */
     TILEWORKS_CONFIGURATION = 2, /* the options do not fit each other, or a tool is missing */
     TILEWORKS_INPUT = 3,         /* the input is invalid */
     TILEWORKS_COMPILE = 5,       /* a stage rejects the program */
     TILEWORKS_CANCELLED = 6,     /* the compilation was cancelled, or its time is over */
-    TILEWORKS_INTERNAL = 101     /* the library has a bug, or an argument is NULL */
+    TILEWORKS_INTERNAL = 101     /* the library or a stage has a bug; also the status of a NULL result */
 };
 
 /* A diagnostic. The strings belong to the result. A string is NULL, and a number 0, if the diagnostic has no such value. */

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The options are those of `tileiras`, and the output has the bytes that `tileiras` writes. A compilation uses no global state, so
-//! any number of threads can compile at a time. The first four stages run in this process. `tile-ptx`, which contains LLVM, and
+//! any number of threads can compile at a time. It writes to no standard stream, but Rust's default panic hook prints the message
+//! of an internal error to standard error. The first four stages run in this process. `tile-ptx`, which contains LLVM, and
 //! `tile-link` with `ptxas` run as processes: they can crash or exhaust memory, and the host may have another LLVM.
 //!
 //! [`c_api`] has the functions of `include/tileworks.h`.
@@ -19,19 +20,17 @@ mod stages;
 mod tools_folder;
 
 pub use base::Diagnostic;
-use common::Control;
+use common::cl::parse_integer;
+use common::{Control, DEFAULT_TIME_SECONDS};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The default of the option `max-time`, in seconds.
-const DEFAULT_TIME_SECONDS: u64 = 1800;
 
 /// How a compilation ended. The numbers are the exit codes of `tileiras`, and two more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok = 0,
-    /// An option is unknown or has an invalid value.
+    /// An option is unknown or has an invalid value. In C, also: an argument is NULL or not UTF-8.
     Usage = 1,
     /// The options do not fit each other, or a tool is missing.
     Configuration = 2,
@@ -41,7 +40,7 @@ pub enum Status {
     Compile = 5,
     /// The compilation was cancelled, or its time is over.
     Cancelled = 6,
-    /// The library has a bug.
+    /// The library or a stage has a bug. In C, also: the status of a NULL result.
     Internal = 101,
 }
 
@@ -108,8 +107,8 @@ impl Compilation {
         self.options.push((name.into(), value.into()));
         self
     }
-    /// The folder with the executables `tile-ptx` and `tile-link`. By default, it is the folder of this library, `bin` next to it, or
-    /// in `PATH`.
+    /// The folder with the executables `tile-ptx` and `tile-link`. By default, it is the first folder with `tile-ptx` of these:
+    /// `$TILEWORKS_TOOLS`, the folder of this library, `../bin` from there, and the folders of `PATH`.
     #[must_use]
     pub fn tools(mut self, folder: impl Into<PathBuf>) -> Compilation {
         self.tools = Some(folder.into());
@@ -130,17 +129,19 @@ impl Compilation {
         let control = Arc::new(self.canceller.0.with_deadline(deadline));
         let host = tileiras::Host { stages: &stages::InProcess, tools: &tools, control: control.clone() };
         let result = tileiras::compile_in_host(&host, &self.options, &self.name, self.input.clone());
+        let diagnostics: Vec<Diagnostic> = result.messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let status = match Status::of(result.status) {
+            Status::Compile if diagnostics.iter().any(|diagnostic| diagnostic.code == "BUG001") => Status::Internal,
             Status::Compile if control.is_cancelled() => Status::Cancelled,
             status => status,
         };
-        let diagnostics = result.messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         Compiled { status, output: result.output, diagnostics, json: result.messages }
     }
 
-    /// The value of the option `max-time`; zero is no limit.
+    /// The last value of the option `max-time`; zero is no limit.
     fn time_limit(&self) -> Option<Duration> {
-        let requested = self.options.iter().rev().find(|(name, _)| name == "max-time").and_then(|(_, value)| value.parse().ok());
+        let last = self.options.iter().rfind(|(name, _)| name == "max-time");
+        let requested = last.and_then(|(_, value)| parse_integer(value)).and_then(|seconds| u64::try_from(seconds).ok());
         Some(requested.unwrap_or(DEFAULT_TIME_SECONDS)).filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 }

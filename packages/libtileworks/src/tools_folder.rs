@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The executable that the library runs.
 const TOOL: &str = "tile-ptx";
 
-/// Returns the folder of `tile-ptx`: `$TILEWORKS_TOOLS`, the folder of this library, `bin` next to it, or a folder in `PATH`.
+/// Returns the folder of `tile-ptx`: `$TILEWORKS_TOOLS`, the folder of this library, `../bin` from there, or a folder in `PATH`.
 pub(crate) fn find() -> Result<PathBuf> {
     let requested = std::env::var_os("TILEWORKS_TOOLS").map(PathBuf::from);
     let library = library_path().and_then(|path| path.parent().map(Path::to_path_buf));

@@ -92,20 +92,24 @@ pub fn run_cancellable(
         // Standard output ends when the command does.
         let stdout = loop {
             match receiver.recv_timeout(CANCELLATION_INTERVAL) {
-                Ok(stdout) => break stdout?,
+                Ok(stdout) => break stdout,
                 Err(_) if control.is_cancelled() => {
                     let _ = child.kill();
-                    break Vec::new();
+                    break Ok(Vec::new());
                 }
                 Err(_) => {}
             }
         };
-        if stdout.len() as u64 > max_output_bytes {
+        let stdout = stdout.and_then(|stdout| match stdout.len() as u64 > max_output_bytes {
+            true => Err(io::Error::other(format!("its output is larger than {max_output_bytes} bytes"))),
+            false => Ok(stdout),
+        });
+        if stdout.is_err() {
             let _ = child.kill();
-            return Err(io::Error::other(format!("its output is larger than {max_output_bytes} bytes")));
         }
+        // A child that nobody waits for stays in the process table.
         let status = child.wait()?;
-        Ok(Output { status, stdout, stderr: stderr.join().unwrap_or_default() })
+        Ok(Output { status, stdout: stdout?, stderr: stderr.join().unwrap_or_default() })
     })
 }
 

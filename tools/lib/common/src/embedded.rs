@@ -1,5 +1,5 @@
-//! Runs of stages inside a host process. A run reads its input from memory, and returns its output and its messages. It uses no
-//! standard stream, never ends the process, and can be cancelled.
+//! Runs of stages inside a host process. A run reads its input from memory, and returns its output and its messages. It never
+//! ends the process, can be cancelled, and uses no standard stream. Exception: the panic hook of the host prints an internal error.
 
 use crate::files::Input;
 use crate::session::{CommonOptions, OutputOptions, Session, is_silent};

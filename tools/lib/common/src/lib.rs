@@ -50,7 +50,7 @@ pub use difference::{Colour, difference};
 pub use embedded::{Control, EmbeddedRun, run_embedded};
 pub use fault_injection::fault_injected;
 pub use files::{Input, os_error_text, read_at_most, read_file, write_file};
-pub use limits::Limits;
+pub use limits::{DEFAULT_TIME_SECONDS, Limits};
 pub use passes::{Pass, Show, pass_names};
 pub use report::{ErrorFormat, Reporter, write_stderr};
 pub use session::{Format, Session};

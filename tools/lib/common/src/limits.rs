@@ -16,8 +16,8 @@ pub struct Limits {
     pub max_time: Option<u64>,
 }
 
-/// The default of `--max-time`.
-const DEFAULT_TIME_SECONDS: u64 = 1800;
+/// The default of `--max-time`, in seconds.
+pub const DEFAULT_TIME_SECONDS: u64 = 1800;
 /// The interval at which the limits are checked. Most runs end before the first check.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
