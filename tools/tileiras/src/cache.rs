@@ -50,8 +50,8 @@ impl Cache {
             return Ok(None);
         }
         let folder_error = |message: String| DriverError::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
-        let megabytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
-        let limit_bytes = u64::try_from(megabytes).map_err(|_| folder_error("its size cannot be negative".into()))? << 20;
+        let mebibytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
+        let limit_bytes = u64::try_from(mebibytes).map_err(|_| folder_error("its size cannot be negative".into()))? << 20;
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -92,7 +92,7 @@ impl Cache {
     pub(crate) fn summary(&self) -> String {
         let entries = self.entries();
         let total_bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
-        format!("{} entries, {:.1} of {} MB", entries.len(), total_bytes as f64 / 1e6, self.limit_bytes >> 20)
+        format!("{} entries, {:.1} of {} MiB", entries.len(), total_bytes as f64 / f64::from(1 << 20), self.limit_bytes >> 20)
     }
 
     /// The text of `--cache-stats`.

@@ -102,18 +102,13 @@ pub(crate) fn compile_in_host(
 ) -> Result<(Vec<u8>, String), DriverError> {
     let plan = plan_targets(pipeline, parsed)?;
     check_input(parsed, source, pipeline.needs_target(plan.steps()))?;
-    let tuned = tuned_options::add_tuned_options(parsed, source, &plan)?;
-    let (parsed, plan, tuning_text) = match &tuned {
-        Some(Tuned { parsed, text }) => (parsed, plan_targets(pipeline, parsed)?, text.as_str()),
-        None => (parsed, plan, ""),
-    };
     check_outputs(parsed, &plan, false)?;
     let symbol = container::symbol(parsed, source.path)?;
     let compiled = match plan.has_several_targets() {
         true => targets::run(parsed, &plan, source, "", Runner::Host(host))?,
         false => run_steps(parsed, plan.steps(), source, "", None, Runner::Host(host))?,
     };
-    Ok((output_bytes(parsed, &plan, compiled.output, &symbol)?, tuning_text.to_string() + &compiled.text))
+    Ok((output_bytes(parsed, &plan, compiled.output, &symbol)?, compiled.text))
 }
 
 /// The output in the form that `--emit` requests.
@@ -228,12 +223,9 @@ pub(crate) struct Source<'a> {
 impl<'a> Source<'a> {
     /// Bytecode, or the text of a program, in memory.
     pub(crate) fn from_memory(name: &'a str, bytes: Vec<u8>) -> Result<Source<'a>, DriverError> {
-        let version =
-            bytes.strip_prefix(b"\x7fTileIR\0").map(|rest| (rest.first().copied().unwrap_or(0), rest.get(1).copied().unwrap_or(0)));
+        let version = bytecode_version(&bytes);
         if version.is_none() && sniff(&bytes) != Sniffed::Text {
-            let hint = describe_other_format(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
-            let message = format!("input does not correspond to Tile IR bytecode{hint}");
-            return Err(DriverError::new(exit::INPUT, message).in_input(name));
+            return Err(no_bytecode_error(&bytes, name));
         }
         Ok(Source { path: name, bytes, version: version.unwrap_or_default() })
     }
@@ -245,19 +237,25 @@ impl<'a> Source<'a> {
         let mut file = std::fs::File::open(path).map_err(read_error)?;
         let mut bytes = Vec::new();
         file.by_ref().take(HEADER_BYTES).read_to_end(&mut bytes).map_err(read_error)?;
-        let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
-            // A missing byte counts as zero, as in the reader.
-            Some(version) => (version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)),
-            None => {
-                let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
-                let hint = describe_other_format(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
-                let message = format!("input does not correspond to Tile IR bytecode{hint}");
-                return Err(DriverError::new(exit::INPUT, message).in_input(path));
-            }
+        let Some(version) = bytecode_version(&bytes) else {
+            let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
+            return Err(no_bytecode_error(&bytes, path));
         };
         bytes.extend(common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64).map_err(|error| unreadable(error.message))?);
         Ok(Source { path, bytes, version })
     }
+}
+
+/// The version in the header of bytecode. `None` if the bytes are not bytecode. A missing byte counts as zero, as in the reader.
+fn bytecode_version(bytes: &[u8]) -> Option<(u8, u8)> {
+    let version = bytes.strip_prefix(b"\x7fTileIR\0")?;
+    Some((version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)))
+}
+
+/// The error of an input that is not bytecode.
+fn no_bytecode_error(bytes: &[u8], path: &str) -> DriverError {
+    let hint = describe_other_format(bytes).map_or(String::new(), |kind| format!(" ({kind})"));
+    DriverError::new(exit::INPUT, format!("input does not correspond to Tile IR bytecode{hint}")).in_input(path)
 }
 
 /// Describes the detected format of a file that is not bytecode, and names the tool that reads it. None if the format is uncertain.

@@ -12,6 +12,7 @@ use base::codec::SIZE_LIMIT;
 use base::diag::Style;
 use common::child;
 use common::cl;
+use common::plan_file::DECISION_OPTIONS;
 use common::{Control, EmbeddedRun};
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub struct HostOutput {
     pub messages: String,
 }
 
-/// The options that a host process can set. The other options name files, or print text.
+/// The options that a host process can set, besides [`DECISION_OPTIONS`]. The other options name files, or print text.
 const HOST_OPTIONS: &[&str] = &[
     "gpu-name",
     "opt-level",
@@ -62,19 +63,6 @@ const HOST_OPTIONS: &[&str] = &[
     "host-os",
     "preview",
     "check-bounds",
-    "warps",
-    "cluster",
-    "clc",
-    "occupancy",
-    "split-m",
-    "mma",
-    "tma",
-    "prefetch",
-    "roles",
-    "overlap",
-    "multicast",
-    "cta-pairs",
-    "stages",
     "embed-program",
     "ptxas-options",
     "stop-after",
@@ -83,6 +71,11 @@ const HOST_OPTIONS: &[&str] = &[
     "max-time",
     "jobs",
 ];
+
+/// All options that a host process can set.
+fn host_options() -> impl Iterator<Item = &'static str> {
+    HOST_OPTIONS.iter().chain(DECISION_OPTIONS).copied()
+}
 
 /// Compiles a program. `options` are pairs of a name and a value, as on the command line of the driver.
 pub fn compile(host: &Host, options: &[(String, String)], name: &str, input: Vec<u8>) -> HostOutput {
@@ -93,8 +86,9 @@ pub fn compile(host: &Host, options: &[(String, String)], name: &str, input: Vec
 }
 
 fn try_compile(host: &Host, options: &[(String, String)], name: &str, input: Vec<u8>) -> Result<(Vec<u8>, String), DriverError> {
-    if let Some((option, _)) = options.iter().find(|(option, _)| !HOST_OPTIONS.contains(&option.as_str())) {
-        let message = format!("there is no option '{option}' in a host process; the options are {}", HOST_OPTIONS.join(", "));
+    if let Some((option, _)) = options.iter().find(|(option, _)| host_options().all(|known| known != option)) {
+        let known: Vec<&str> = host_options().collect();
+        let message = format!("there is no option '{option}' in a host process; the options are {}", known.join(", "));
         return Err(DriverError::new(exit::USAGE, message));
     }
     let arguments: Vec<String> = options.iter().map(|(option, value)| format!("--{option}={value}")).collect();

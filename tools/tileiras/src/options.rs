@@ -374,7 +374,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
     ),
     option("print-cache-key", Extension, Bool, "", "Print the key of the output in a cache, for all targets, and do not compile"),
     option("cache-stats", Extension, Bool, "", "Print the size, hits and misses of the cache of --cache, and exit"),
-    option("cache-size", Extension, Integer, "MB", "Maximum size of the cache [default: 1024]"),
+    option("cache-size", Extension, Integer, "MiB", "Maximum size of the cache [default: 1024]"),
     option("MD", Extension, Bool, "", "Write a depfile for make and ninja next to the output"),
     option("MF", Extension, Text, "file", "Write the depfile to this file"),
     option("MT", Extension, Text, "target", "Name of the target in the depfile"),

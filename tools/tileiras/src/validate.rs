@@ -6,7 +6,7 @@ use crate::run::JSON_MESSAGES;
 use crate::targets::Plan;
 use base::diag::{Diagnostic, Severity};
 use common::child::{self, MemoryFile};
-use common::cl::{Parsed, parse_integer};
+use common::cl::Parsed;
 use common::plan_file::DECISION_OPTIONS;
 
 /// Runs `tile-validate` for each target if `--validate` requests it.
@@ -25,7 +25,7 @@ fn validate(parsed: &Parsed, source: &Source, target: &str) -> Result<String, Dr
     };
     let input = MemoryFile::new("input", &source.bytes).map_err(spawn_error)?;
     let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
-    command.arg(JSON_MESSAGES).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
+    command.arg(JSON_MESSAGES).arg(format!("-O{}", crate::tuned_options::level(parsed)));
     command.arg(format!("--gpu-name={target}")).arg(input.path());
     let overrides = DECISION_OPTIONS.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
     command.args(overrides);
