@@ -88,7 +88,7 @@ int main(void) {
     for (unsigned i = 0; i < kernel->code_count; i++) {
         const struct tileworks_code *code = &kernel->code[i];
         if (code->threads < 32 || code->registers == 0 || code->cluster[0] < 1 || code->shared_bytes == 0) return 2;
-        if (code->target[3] == '8' ? code->tensor_maps != 0 : code->parameter_bytes != code[0].parameter_bytes && code->tensor_maps == 0) return 3;
+        if (code->target[3] == '8' ? code->tensor_maps != 0 : code->parameter_bytes != kernel->code[0].parameter_bytes && code->tensor_maps == 0) return 3;
     }
     return fwrite(gemm, gemm_size, 1, stdout) != 1;
 }
@@ -200,7 +200,7 @@ fn processes_share_a_small_cache() {
     let statistics = run_driver(folder.path(), &["--cache=cache", "--cache-size=1", "--cache-stats"]).ok("statistics");
     let statistics = String::from_utf8(statistics).unwrap();
     let counts: Vec<usize> = statistics.lines().nth(1).unwrap().split(' ').filter_map(|word| word.parse().ok()).collect();
-    assert!(statistics.starts_with("1 entries, 0.6 of 1 MB\n") && counts[0] + counts[1] == 18 && counts[1] >= 3, "{statistics}");
+    assert!(statistics.starts_with("1 entries, 0.6 of 1 MiB\n") && counts[0] + counts[1] == 18 && counts[1] >= 3, "{statistics}");
 }
 
 fn options_that_do_not_fit_the_output_are_refused() {

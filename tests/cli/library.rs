@@ -1,6 +1,7 @@
 //! libtileworks: programs in C and Python compile in eight threads, and get the bytes of the command line.
 
 use crate::check_stages_are_current;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -54,16 +55,19 @@ fn a_python_program_gets_the_bytes_of_the_command_line() {
     run_to_end(python, b"").ok("the program");
 }
 
-/// The library needs no other library than the C library and the unwinder.
+/// The library exports the functions that its header declares, and nothing else.
 fn the_library_exports_only_its_interface() {
     let library = tool("libtileworks.so");
     let mut nm = Command::new("nm");
     nm.args(["--dynamic", "--defined-only", "--format=posix"]).arg(library);
     let symbols = String::from_utf8(run_to_end(nm, b"").ok("nm")).unwrap();
     let header = fs::read_to_string(root().join("packages/libtileworks/include/tileworks.h")).unwrap();
-    for symbol in symbols.lines().filter_map(|line| line.split(' ').next()) {
-        assert!(header.contains(&format!("{symbol}(")), "the header does not declare {symbol}");
-    }
+    let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.split(' ').next()).collect();
+    // A name stands before each parenthesis, except in comments.
+    let is_name_character = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names = header.split('(').filter_map(|text| text.rsplit(|c: char| !is_name_character(c)).next());
+    let declared: BTreeSet<&str> = names.filter(|name| name.starts_with("tileworks_")).collect();
+    assert_eq!(exported, declared);
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![

@@ -117,7 +117,7 @@ static void *cancel_soon(void *compilation) {
     return NULL;
 }
 
-/* A cancelled compilation ends, wherever it is. */
+/* A cancelled compilation ends, wherever it is, and so does each later one of the object. */
 static void cancellation_ends_a_compilation(void) {
     pthread_t thread;
     tileworks_compilation *compilation = compilation_of(input.bytes, input.size);
@@ -128,6 +128,7 @@ static void cancellation_ends_a_compilation(void) {
     CHECK(status == TILEWORKS_CANCELLED || status == TILEWORKS_OK);
     tileworks_result_destroy(result);
     pthread_join(thread, NULL);
+    CHECK(status_of(compilation, "cancelled") == TILEWORKS_CANCELLED);
     tileworks_compilation_destroy(compilation);
 }
 
