@@ -12,6 +12,7 @@ use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use core_dialect::memory::AtomicMode;
+use core_dialect::tile::View;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::tma_windows::{self, ArrayWindow};
