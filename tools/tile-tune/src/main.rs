@@ -51,8 +51,8 @@ struct Options {
     /// Launch description: kernel, grid, buffers and arguments
     #[arg(long, value_name = "FILE")]
     launch: PathBuf,
-    /// Values of an option of tileiras to try; repeat for more options [default: the options that override decisions of the
-    /// compiler]
+    /// Values of an option of tileiras to try; repeat for more options [default: warps, occupancy, stages, tma, prefetch, roles,
+    /// split-m, overlap and mma]
     #[arg(long, value_name = "OPTION=VALUE,..", value_parser = Dimension::parse)]
     space: Vec<Dimension>,
     /// Which combinations to try: `guided` varies one option after the other and keeps the best value, until no change helps;
@@ -81,7 +81,7 @@ struct Options {
     /// GPU to model [default: the default GPU of the target]
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
-    /// Time limit in seconds of one step of a candidate: compilation, prediction or measurement
+    /// Time limit in seconds of each stage of a compilation, and of each prediction
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     step_time: u64,
     /// Measure the N candidates with the best predictions on a GPU, and rank them by the measured times
@@ -105,6 +105,8 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let Some(target) = options.target.gpu_name else { return Err(common::options::no_target()) };
     let launch = common::read_file(Some(&options.launch))?;
     let space = Space::new(&options.space, &options.fixed)?;
+    let plan_path = options.plan.as_deref().filter(|path| *path != Path::new("-") && path.exists());
+    let plans = plan_path.map_or_else(|| Ok(PlanFile::default()), PlanFile::read)?;
     if options.search == search::Strategy::Exhaustive && space.combinations() > u64::from(options.limit) {
         let message = format!("the space has {} combinations, --limit allows {}", space.combinations(), options.limit);
         return Err(Diagnostic::usage("TUN002", message).note("raise --limit, or give fewer values with --space"));
@@ -140,11 +142,12 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         search::Strategy::Guided => search.run_guided(&space)?,
         search::Strategy::Exhaustive => search.run_exhaustive(&space)?,
     }
-    report_results(&search, &evaluator, options, identity.kernel())
+    report_results(&search, &evaluator, options, identity.kernel(), plans)
 }
 
 /// Prints the ranking, after measuring its first candidates if `--measure` requests it, and writes the fastest candidate's options.
-fn report_results(search: &Search, evaluator: &Evaluator, options: &Options, kernel: &str) -> Result<()> {
+/// `plans` is the content of the plan file before the search.
+fn report_results(search: &Search, evaluator: &Evaluator, options: &Options, kernel: &str, mut plans: PlanFile) -> Result<()> {
     let mut ranking = search.records.ranking();
     let Some(fastest) = ranking.first() else { return Err(report::no_candidate(&search.records)) };
     let mut best = (fastest.options.clone(), fastest.seconds);
@@ -168,7 +171,6 @@ fn report_results(search: &Search, evaluator: &Evaluator, options: &Options, ker
     let Some(path) = &options.plan else { return Ok(()) };
     // Options that change no decision belong to the command line, not to a plan.
     let decisions = all_options.into_iter().filter(|option| plan_file::decision(option).is_some()).collect();
-    let mut plans = if !prints_plan && path.exists() { PlanFile::read(path)? } else { PlanFile::default() };
     plans.set(TunedKernel {
         kernel: kernel.into(),
         target: evaluator.target.name.into(),

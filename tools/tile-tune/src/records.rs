@@ -6,6 +6,7 @@
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
+use common::plan_file::kernel_digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -30,11 +31,10 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new(kernel: &[u8], launch: &[u8], target: Target, gpu: Option<&str>, fixed: &[String]) -> Identity {
-        let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex()[..16].to_string();
         Identity {
             version: env!("CARGO_PKG_VERSION").into(),
-            kernel: digest(kernel),
-            launch: digest(launch),
+            kernel: kernel_digest(kernel),
+            launch: blake3::hash(launch).to_hex()[..16].to_string(),
             target: target.name.into(),
             gpu: gpu.map(String::from),
             fixed: fixed.to_vec(),

@@ -5,7 +5,7 @@ use base::diag::{Diagnostic, Result};
 /// The value with which an option is not passed, so that the compiler decides.
 const DEFAULT_VALUE: &str = "default";
 
-/// The space without `--space`: the options that override decisions of the compiler.
+/// The space without `--space`: options that override decisions of the compiler, and apply to most kernels.
 const DECISIONS: &[(&str, &[&str])] = &[
     ("warps", &["4", "8", "16"]),
     ("occupancy", &["1", "2", "3"]),
@@ -75,6 +75,13 @@ impl Space {
     /// The space of `--space`, or else that of all decisions without those that `fixed` takes.
     pub(crate) fn new(requested: &[Dimension], fixed: &[String]) -> Result<Space> {
         let is_fixed = |option: &str| fixed.iter().any(|argument| argument.starts_with(&format!("--{option}=")));
+        let name = |argument: &str| argument.split_once('=').map_or(argument, |(name, _)| name).to_string();
+        for (index, argument) in fixed.iter().enumerate() {
+            if fixed[..index].iter().any(|other| name(other) == name(argument)) {
+                let message = format!("--with has the option '{}' twice", name(argument).trim_start_matches('-'));
+                return Err(Diagnostic::usage("TUN003", message));
+            }
+        }
         for (index, dimension) in requested.iter().enumerate() {
             if requested[..index].iter().any(|other| other.option == dimension.option) {
                 return Err(Diagnostic::usage("TUN003", format!("--space has the option '{}' twice", dimension.option)));
@@ -140,6 +147,7 @@ mod tests {
         assert_eq!((all.len(), &all[0], &all[5]), (6, &strings(&[]), &strings(&["--warps=8", "--tma=off"])));
         assert!(Space::new(&[Dimension::parse("warps=4").unwrap(), Dimension::parse("warps=8").unwrap()], &[]).is_err());
         assert!(Space::new(&[Dimension::parse("warps=4").unwrap()], &strings(&["--warps=8"])).is_err());
+        assert!(Space::new(&[], &strings(&["--warps=8", "--tma=on", "--warps=4"])).is_err());
         let others = Space::new(&[], &strings(&["--warps=8"])).unwrap();
         assert!(others.dimensions.iter().all(|dimension| dimension.option != "warps"));
     }

@@ -8,7 +8,7 @@ use crate::pipeline::tools_folder;
 use crate::targets::Plan;
 use common::child::{self, MemoryFile};
 use common::cl::{Parsed, parse_integer};
-use common::plan_file::{DECISION_OPTIONS, PlanFile, TunedKernel, decision};
+use common::plan_file::{DECISION_OPTIONS, PlanFile, TunedKernel, decision, kernel_digest};
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +18,8 @@ pub(crate) const SEARCH_LEVEL: i32 = 4;
 const COMPILE_LEVEL: &str = "3";
 /// Maximum number of candidates of `-O4`. One pass of a guided search over all decisions has 24 candidates.
 const MAX_CANDIDATES: u32 = 32;
+/// The default of `--max-time`, as of all tools.
+const DEFAULT_STAGE_SECONDS: i32 = 1800;
 /// A command line with the options that a search found, and text for standard error.
 pub(crate) struct Tuned {
     pub(crate) parsed: Parsed,
@@ -32,7 +34,7 @@ pub(crate) fn add_tuned_options(parsed: &Parsed, source: &Source, plan: &Plan) -
         return Err(DriverError::new(exit::CONFIGURATION, message));
     }
     let target = parsed.get("gpu-name").unwrap_or_default();
-    let kernel = bytecode_digest(&source.bytes);
+    let kernel = kernel_digest(&source.bytes);
     let mut text = String::new();
     let mut options = Vec::new();
     let mut has_plan = false;
@@ -79,8 +81,16 @@ fn search(parsed: &Parsed, source: &Source, kernel: &str, target: &str) -> Resul
     let mut command = Command::new(tools_folder().join("tile-tune"));
     command.args([crate::run::JSON_MESSAGES.to_string(), format!("--gpu-name={target}"), format!("--limit={MAX_CANDIDATES}")]);
     command.arg("--launch").arg(parsed.get("launch").unwrap_or_default()).arg("--plan=-");
-    let seconds = parsed.get("max-time").and_then(parse_integer).filter(|seconds| *seconds > 0);
-    command.args(seconds.map(|seconds| format!("--step-time={seconds}")));
+    // The options limit each stage, and not the search.
+    let step_seconds = match parsed.get("max-time").and_then(parse_integer) {
+        Some(seconds @ 1..) => seconds,
+        Some(_) => i32::MAX,
+        None => DEFAULT_STAGE_SECONDS,
+    };
+    command.args(["--max-time=0".to_string(), format!("--step-time={step_seconds}")]);
+    if let Some(mebibytes) = parsed.get("max-memory").and_then(parse_integer) {
+        command.args([format!("--max-memory={mebibytes}"), format!("--with=max-memory={mebibytes}")]);
+    }
     for name in DECISION_OPTIONS {
         command.args(parsed.get(name).map(|value| format!("--with={name}={value}")));
     }
@@ -94,9 +104,4 @@ fn search(parsed: &Parsed, source: &Source, kernel: &str, target: &str) -> Resul
     }
     let plans = PlanFile::parse(&output.stdout, "tile-tune").map_err(|error| failed(error.message.clone()))?;
     plans.find(kernel, target).cloned().ok_or_else(|| failed("tile-tune found no plan".into()))
-}
-
-/// The digest by which plan files name a kernel.
-fn bytecode_digest(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex()[..16].to_string()
 }

@@ -33,7 +33,7 @@ pub const DECISION_OPTIONS: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunedKernel {
-    /// Digest of the bytecode, as `tile-tune` and `tileiras` compute it.
+    /// The digest of the bytecode ([`kernel_digest`]).
     pub kernel: String,
     pub target: String,
     pub options: Vec<String>,
@@ -84,6 +84,11 @@ impl PlanFile {
         let lines: Vec<String> = self.plans.iter().map(line).collect();
         format!("{{\"plans\": [\n{}\n]}}\n", lines.join(",\n"))
     }
+}
+
+/// The digest by which plan files name a kernel.
+pub fn kernel_digest(bytecode: &[u8]) -> String {
+    blake3::hash(bytecode).to_hex()[..16].to_string()
 }
 
 /// The name and the value of an option that overrides a decision: of `--warps=8`, `warps` and `8`.
