@@ -10,14 +10,19 @@ fn predicted_cycles(folder: &Path, tiles: &str, target: &str, options: &[&str]) 
     prediction(folder, 2048, tiles, target, options)["cycles"].as_f64().unwrap()
 }
 
-/// The prediction of `tile-time` for a square matmul.
-fn prediction(folder: &Path, size: u32, tiles: &str, target: &str, options: &[&str]) -> serde_json::Value {
+/// Compiles a square matmul to `k.ptx`.
+fn compile(folder: &Path, size: u32, tiles: &str, target: &str, options: &[&str]) {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");
     std::fs::copy(root().join("examples/matmul/matmul.py"), folder.join("matmul.py")).unwrap();
     shell(folder, &format!("MATMUL_SIZE={size} '{}' matmul.py {tiles}", python.display())).ok(tiles);
     let arguments = [&["matmul.tileirbc", "--gpu-name", target, "--emit=ptx", "-o", "k.ptx"], options].concat();
     run_in(folder, "tileiras", &arguments, b"").ok(tiles);
+}
+
+/// The prediction of `tile-time` for a square matmul.
+fn prediction(folder: &Path, size: u32, tiles: &str, target: &str, options: &[&str]) -> serde_json::Value {
+    compile(folder, size, tiles, target, options);
     let report = run_in(folder, "tile-time", &["k.ptx", "--launch", "matmul.json", "--no-advice", "--json", "-"], b"").ok(tiles);
     serde_json::from_slice(&report).unwrap()
 }
@@ -40,15 +45,17 @@ fn known_optimisations_are_predicted_to_save_cycles() {
     assert!(two_groups < 0.9 * one_group, "256 columns by two groups of warps: {two_groups} cycles, by one: {one_group}");
 }
 
-/// Threads copy small tiles. Reason: on an H200, a matmul of size 1024 with these tiles takes 0.85 of the time with TMA
-/// (`docs/measured/h200-plans.json`).
+/// Threads copy small tiles. Reason: on an H200, the matmul of size 1024 with these tiles takes 83.4 us if threads copy, and 97.9 us
+/// if TMA copies (`docs/measured/h200-plans.json`).
 fn small_tiles_are_copied_by_threads() {
     check_stages_are_current();
-    tool("tile-time");
     let folder = temporary_folder();
-    let cycles = |options: &[&str]| prediction(folder.path(), 512, "16 16 16", "sm_90", options)["cycles"].as_f64().unwrap();
-    let (default, by_threads) = (cycles(&[]), cycles(&["--tma=off"]));
-    assert!(default <= 1.05 * by_threads, "default: {default} cycles, copies by threads: {by_threads}");
+    let has_tma_copies = |options: &[&str]| {
+        compile(folder.path(), 1024, "16 16 16", "sm_90", options);
+        std::fs::read_to_string(folder.path().join("k.ptx")).unwrap().contains("cp.async.bulk.tensor")
+    };
+    assert!(has_tma_copies(&["--tma=on"]));
+    assert!(!has_tma_copies(&[]));
 }
 
 /// On an H200, the matmul of size 4096 with tiles of 16 x 16 x 16 and TMA copies takes 4.16 ms (`docs/measured/h200-plans.json`).

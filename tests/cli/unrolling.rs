@@ -44,7 +44,7 @@ fn ptxas_unrolls_the_loops_that_the_model_takes_as_unrolled() {
     }
     let unknown = MAX_BODY_INSTRUCTIONS as u32 - OTHER_INSTRUCTIONS;
     let cases = [
-        (4, None),
+        (30, None),
         (unknown, None),
         (unknown + 8, None),
         (100, None),
@@ -57,8 +57,9 @@ fn ptxas_unrolls_the_loops_that_the_model_takes_as_unrolled() {
         let body = count + OTHER_INSTRUCTIONS;
         let unrolled = unrolled_iterations(f64::from(body), trips.map(f64::from)) as u64;
         let found = assembled_instructions(count, trips) / u64::from(count);
-        // The code before and after a loop is shorter than another iteration of these loops. With an unknown trip count, `ptxas` adds
-        // loops for the remaining iterations.
+        // Without unrolling, the kernel has about 32 instructions besides its multiply-adds. They count as less than one copy in the
+        // loops that should not be unrolled. In the other loops they count as at most two, fewer than the expected copies. With an
+        // unknown trip count, `ptxas` adds loops for the remaining iterations.
         assert_eq!(
             found >= unrolled.max(2),
             unrolled > 1,

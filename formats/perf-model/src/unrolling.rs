@@ -6,12 +6,12 @@
 //! See also: LLVM's `LoopUnrollPass`, with its full, partial and runtime unrolling.
 
 /// Iterations that `ptxas` unrolls if the trip count is unknown.
-pub const UNKNOWN_TRIPS_FACTOR: u32 = 4;
+const UNKNOWN_TRIPS_FACTOR: u32 = 4;
 /// Maximum machine instructions of a loop body that `ptxas` unrolls although the trip count is unknown.
 pub const MAX_BODY_INSTRUCTIONS: f64 = 47.0;
 /// Maximum machine instructions of all iterations of a loop that `ptxas` unrolls completely. This is a lower bound: `ptxas` accepts
 /// up to 1,400 instructions if there are many iterations.
-pub const MAX_UNROLLED_INSTRUCTIONS: f64 = 500.0;
+const MAX_UNROLLED_INSTRUCTIONS: f64 = 500.0;
 
 /// The number of iterations of a loop that `ptxas` unrolls: 1 if none. `trips` is the trip count, if it is constant.
 pub fn unrolled_iterations(body_instructions: f64, trips: Option<f64>) -> f64 {

@@ -4,17 +4,19 @@
 //! for several loads. No load moves across a barrier, a wait, an asynchronous copy or a store of an earlier iteration, so a loop
 //! with any of them gains nothing.
 //!
-//! The limits are those of `perf_model::unrolling`.
+//! `perf_model::unrolling` decides how many iterations are unrolled.
 
 use crate::code::{Code, Loop};
 use crate::order::{OrderKind, order_kind};
-use perf_model::unrolling::{MAX_BODY_INSTRUCTIONS, MAX_UNROLLED_INSTRUCTIONS, UNKNOWN_TRIPS_FACTOR};
+use perf_model::unrolling::unrolled_iterations;
 use simulator::Record;
 use simulator::program::{Op, Program, RegSlot, Space};
 use std::collections::BTreeSet;
 
 /// Maximum moves from a constant to the counter of a loop.
 const MAX_MOVES: u32 = 4;
+/// Maximum temporary registers between two values of a loop's counter.
+const MAX_TEMPORARIES: u32 = 1;
 
 /// How the assembler unrolls a loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,8 +25,21 @@ pub(crate) enum Unrolling {
     No,
     /// Groups of this many iterations.
     Factor(u32),
-    /// All iterations, if they are at most this many.
-    Complete { max_trips: u32 },
+    /// All iterations, if they are few enough. `instructions` are the machine instructions of an iteration.
+    Complete { instructions: f64 },
+}
+
+impl Unrolling {
+    /// The number of iterations whose loads issue together. `trips` returns the trip count, if it is known.
+    fn group(self, trips: impl FnOnce() -> Option<u32>) -> u32 {
+        match self {
+            Unrolling::No => 1,
+            Unrolling::Factor(factor) => factor,
+            Unrolling::Complete { instructions } => {
+                trips().map_or(1, |trips| unrolled_iterations(instructions, Some(f64::from(trips))) as u32)
+            }
+        }
+    }
 }
 
 /// Returns how the assembler unrolls each loop of a program.
@@ -45,17 +60,20 @@ fn of_innermost_loop(program: &Program, code: &Code, l: &Loop) -> Unrolling {
         return Unrolling::No;
     }
     let instructions = code.costs[body].iter().map(|cost| cost.issue_slots).sum::<f64>().max(1.0);
-    let unrolling = match has_known_trip_count(program, code, l) {
-        true if 2.0 * instructions <= MAX_UNROLLED_INSTRUCTIONS => {
-            Unrolling::Complete { max_trips: (MAX_UNROLLED_INSTRUCTIONS / instructions) as u32 }
-        }
-        false if instructions <= MAX_BODY_INSTRUCTIONS => Unrolling::Factor(UNKNOWN_TRIPS_FACTOR),
-        _ => return Unrolling::No,
-    };
-    if has_loaded_address(program, code, l) { Unrolling::No } else { unrolling }
+    let is_known = has_known_trip_count(program, code, l);
+    // A known trip count is at least two, or there is nothing to unroll.
+    let factor = unrolled_iterations(instructions, is_known.then_some(2.0)) as u32;
+    if factor == 1 || has_loaded_address(program, code, l) {
+        Unrolling::No
+    } else if is_known {
+        Unrolling::Complete { instructions }
+    } else {
+        Unrolling::Factor(factor)
+    }
 }
 
-/// Whether an exit of the loop compares a counter with a constant, and the counter starts at a constant.
+/// Whether an exit of the loop compares a counter with a constant, the counter starts at a constant, and the loop computes each of
+/// its values from the previous one.
 fn has_known_trip_count(program: &Program, code: &Code, l: &Loop) -> bool {
     let body = l.first..=l.last;
     let is_exit = |pc: u32| match program.code[pc as usize].op {
@@ -66,8 +84,10 @@ fn has_known_trip_count(program: &Program, code: &Code, l: &Loop) -> bool {
         body.clone().filter(|&pc| is_exit(pc)).filter_map(|pc| Some(program.code[pc as usize].guard?.0)).collect();
     body.clone().any(|pc| {
         let (reads, writes) = &code.operands[pc as usize];
-        matches!(reads[..], [counter] if is_constant(program, code, l.first, counter, MAX_MOVES))
-            && writes.iter().any(|slot| guards.contains(slot))
+        let is_counter = |slot| {
+            is_constant(program, code, l.first, slot, MAX_MOVES) && is_computed_from(slot, slot, program, code, l, MAX_TEMPORARIES)
+        };
+        matches!(reads[..], [slot] if is_counter(slot)) && writes.iter().any(|slot| guards.contains(slot))
     })
 }
 
@@ -80,6 +100,21 @@ fn is_constant(program: &Program, code: &Code, end: u32, slot: RegSlot, moves: u
         let mut sources = code.operands[pc as usize].0.iter();
         is_move && moves > 0 && sources.all(|&source| is_constant(program, code, pc, source, moves - 1))
     })
+}
+
+/// Whether all instructions of the loop that write a register compute it from `counter` and constants, directly or through at most
+/// `temporaries` other registers. `false` if no instruction of the loop writes it.
+fn is_computed_from(counter: RegSlot, slot: RegSlot, program: &Program, code: &Code, l: &Loop, temporaries: u32) -> bool {
+    let mut writes = (l.first..=l.last).filter(|&pc| code.operands[pc as usize].1.contains(&slot)).peekable();
+    let is_source = |source: RegSlot| {
+        source == counter || temporaries > 0 && is_computed_from(counter, source, program, code, l, temporaries - 1)
+    };
+    writes.peek().is_some()
+        && writes.all(|pc| {
+            let is_plain = matches!(program.code[pc as usize].op, Op::Elementwise { .. } | Op::Move { .. });
+            let reads = &code.operands[pc as usize].0;
+            is_plain && !reads.is_empty() && reads.iter().all(|&source| is_source(source))
+        })
 }
 
 /// Whether a load's address depends on a load of an earlier iteration, as in a linked list.
@@ -152,11 +187,7 @@ impl UnrolledIterations {
         let Some(index) = loop_index else { return *self = UnrolledIterations::default() };
         let l = &code.loops[index];
         if self.loop_index != Some(index) {
-            let group = match code.unrolling[index] {
-                Unrolling::No => 1,
-                Unrolling::Factor(factor) => factor,
-                Unrolling::Complete { max_trips } => trips(records, l).filter(|&trips| trips <= max_trips).unwrap_or(1),
-            };
+            let group = code.unrolling[index].group(|| trips(records, l));
             *self = UnrolledIterations { loop_index, iteration: 0, group, group_start: now, iteration_start: now };
         } else if pc == l.first {
             self.iteration = (self.iteration + 1) % self.group.max(1);
@@ -188,7 +219,7 @@ mod tests {
 
     /// How the assembler unrolls a loop with this body, of which `condition` is the last instruction before the branch.
     fn unrolling(body: &str, condition: &str) -> Unrolling {
-        let registers = ".reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .pred %p<4>;";
+        let registers = ".reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .f32 %f<2>;\n.reg .pred %p<4>;";
         let text = format!(
             ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u32 n)\n{{\n{registers}\n\
              ld.param.u64 %rd1, [a];\nld.param.u32 %r1, [n];\nmov.b32 %r3, 0;\nmov.b32 %r5, 0;\n\
@@ -205,17 +236,38 @@ mod tests {
     const UNKNOWN: &str = "setp.lt.u32 %p1, %r3, %r1;";
     const KNOWN: &str = "setp.ne.u32 %p1, %r3, 8;";
 
+    /// The iterations of a loop with this number of multiply-adds whose loads issue together. The expected numbers are those that
+    /// ptxas unrolls of such loops (`tests/cli/unrolling.rs`).
+    fn group(multiply_adds: usize, condition: &str, trips: u32) -> u32 {
+        let body = LOAD.to_string() + &"fma.rn.f32 %f1, %f1, %f1, %f1;\n".repeat(multiply_adds);
+        unrolling(&body, condition).group(|| Some(trips))
+    }
+
     #[test]
     fn a_short_loop_is_unrolled_as_ptxas_does() {
-        assert_eq!(unrolling(LOAD, UNKNOWN), Unrolling::Factor(4));
-        assert!(matches!(unrolling(LOAD, KNOWN), Unrolling::Complete { max_trips: 64.. }));
+        assert_eq!((group(0, UNKNOWN, 100), group(30, UNKNOWN, 100)), (4, 4));
+        assert_eq!((group(16, KNOWN, 8), group(30, KNOWN, 8)), (8, 8));
     }
 
     #[test]
     fn a_long_loop_is_not_unrolled() {
-        let long = LOAD.to_string() + &"mad.lo.s32 %r5, %r5, %r5, %r4;\n".repeat(48);
-        assert_eq!(unrolling(&long, UNKNOWN), Unrolling::No);
-        assert!(matches!(unrolling(&long, KNOWN), Unrolling::Complete { max_trips: 4..=10 }));
+        assert_eq!((group(48, UNKNOWN, 100), group(100, UNKNOWN, 100)), (1, 1));
+        assert_eq!((group(100, KNOWN, 8), group(40, KNOWN, 30)), (1, 1));
+    }
+
+    #[test]
+    fn the_trip_count_is_known_if_the_loop_computes_its_counter_from_itself() {
+        let is_known = |update: &str| match unrolling(LOAD, &format!("{update}\n{KNOWN}")) {
+            Unrolling::Complete { .. } => true,
+            other => {
+                assert_eq!(other, Unrolling::Factor(4), "{update}");
+                false
+            }
+        };
+        assert!(is_known("add.s32 %r7, %r3, 1;\nmov.b32 %r3, %r7;"));
+        assert!(!is_known("ld.global.u32 %r3, [%rd1];"));
+        assert!(!is_known("ld.global.u32 %r7, [%rd1];\nmov.b32 %r3, %r7;"));
+        assert!(!is_known("add.s32 %r3, %r3, %r4;"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::demand::{Cost, Costs, Demand, operand_buffers};
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Region, Target, Value};
+use base::{Region, Target, Value};
 use core_dialect::core_ops::{Core, Effect};
 use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::Dense;
@@ -28,7 +28,7 @@ const SPILL_CYCLES: f64 = 8.0;
 pub(crate) struct Path {
     pub(crate) demand: Demand,
     pub(crate) cycles: f64,
-    /// The part of `cycles` in which warps wait for results and issue nothing.
+    /// The part of a region's `cycles` in which warps wait for results and issue nothing. Zero for a loop with all its iterations.
     pub(crate) stall: f64,
     /// Cycles that one warp needs to issue the TMA copies.
     pub(crate) tma_issue: f64,
@@ -135,20 +135,23 @@ impl Walk<'_> {
         let copies = function.body.blocks[block].ops.iter().any(|op| is_copy(&function.body.ops[*op].kind));
         let first_wait = if copies { machine.plan.copy } else { 0.0 };
         let instructions = body.demand.instructions_per_warp(function.attrs.warps);
-        let unrolled = if self.loads_can_move(block) { unrolled_iterations(instructions, trip_count) } else { 1.0 };
+        let unrolled = if self.loads_can_move(op) { unrolled_iterations(instructions, trip_count) } else { 1.0 };
         Path {
             demand: body.demand.scaled_by(trips),
             cycles: (body.cycles - body.stall * (1.0 - unrolled.recip())) * trips + first_wait,
-            stall: body.stall * trips / unrolled,
             tma_issue: body.tma_issue * trips,
+            ..Path::default()
         }
     }
 
     /// Whether `ptxas` can move the loads of a loop body before the ops of earlier iterations: the body has no barrier, no store, no
-    /// nested region, and no load whose address an earlier iteration computes from loaded values.
-    fn loads_can_move(&self, block: Block) -> bool {
+    /// nested region, and no load that depends on a loop-carried value other than the induction variable.
+    fn loads_can_move(&self, loop_op: OpId) -> bool {
         let body = &self.costs.function.body;
-        let mut carried: BTreeSet<Value> = body.blocks[block].args.iter().skip(1).copied().collect();
+        let node = &body.ops[loop_op];
+        let block = body.block_of(node.kind.regions()[0]);
+        let induction_variables = usize::from(node.kind.core().is_some_and(Core::is_for));
+        let mut carried: BTreeSet<Value> = body.blocks[block].args.iter().skip(induction_variables).copied().collect();
         body.blocks[block].ops.iter().all(|op| {
             let node = &body.ops[*op];
             let effects = node.kind.effects();

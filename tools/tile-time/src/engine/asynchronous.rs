@@ -80,8 +80,9 @@ impl Run<'_> {
         let transfer_cycles = row_cycles.max(f64::from(bytes) / copy.tma_bytes);
         let start = self.sms[sm].tma.max(now);
         self.sms[sm].tma = start + transfer_cycles;
-        // Copies of other warps use the unit meanwhile.
-        self.warps[index].next_bulk_copy = now + copy.tma_issue;
+        // Copies of other warps use the unit meanwhile. Each active lane issues its own copy.
+        let warp = &mut self.warps[index];
+        warp.next_bulk_copy = warp.next_bulk_copy.max(now) + copy.tma_issue;
         self.statistics.add_engine_cycles(Engine::Copy, transfer_cycles);
         let pc = self.current_pc(index);
         let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
