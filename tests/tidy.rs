@@ -212,7 +212,7 @@ const EXHAUSTIVE_FUNCTIONS: &[(&str, &str)] = &[
     ("tools/tile-lower-as/src/smem_swizzles.rs", "pub(crate) fn wavefronts_of("),
     ("tools/tile-lower-as/src/cluster/rewrite.rs", "fn fact_of_part("),
     ("tools/tile-sched/src/resource_model.rs", "fn cost_without_regions("),
-    ("tools/tile-sched/src/resource_model.rs", "fn execution_unit("),
+    ("tools/tile-sched/src/resource_model.rs", "fn unary_unit("),
     ("tools/tile-ptx/src/interleave.rs", "fn cost("),
 ];
 

@@ -216,40 +216,33 @@ fn k_extent(function: &Function, lhs: &MmaOperand) -> u32 {
 }
 
 /// The resource that executes an element-wise op, and its rate in elements per cycle.
+/// An op without a unit of its own executes on the integer unit.
 fn execution_unit(core: &Core, rates: &Rates) -> (Resource, u32) {
     match core {
-        Core::Unary { kind: Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI, .. } => {
-            (Resource::Integer, rates.integer)
-        }
-        Core::Unary { kind: Unary::Exp { .. } | Unary::Exp2 { .. }, .. } => (Resource::Special, rates.exponential),
-        Core::Unary {
-            kind:
-                Unary::Ceil
-                | Unary::Floor
-                | Unary::Sqrt { .. }
-                | Unary::Rsqrt { .. }
-                | Unary::Log
-                | Unary::Log2
-                | Unary::Sin
-                | Unary::Cos
-                | Unary::Tan
-                | Unary::Sinh
-                | Unary::Cosh
-                | Unary::Tanh { .. },
-            ..
-        } => (Resource::Special, rates.special),
+        Core::Unary { kind, .. } => unary_unit(kind, rates),
         Core::Fma { .. } | Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. }, .. } => {
             (Resource::MultiplyAdd, rates.multiply_add)
         }
-        Core::Binary { .. }
-        | Core::Compare { .. }
-        | Core::Convert { .. }
-        | Core::Select { .. }
-        | Core::IntToPtr { .. }
-        | Core::PtrToInt { .. }
-        | Core::PtrCast { .. }
-        | Core::Offset { .. }
-        | Core::Assume { .. } => (Resource::Integer, rates.integer),
-        other => unreachable!("'{}' is not element-wise", other.mnemonic()),
+        _ => (Resource::Integer, rates.integer),
+    }
+}
+
+/// The resource that executes a unary op, and its rate in elements per cycle.
+fn unary_unit(kind: &Unary, rates: &Rates) -> (Resource, u32) {
+    match kind {
+        Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI => (Resource::Integer, rates.integer),
+        Unary::Exp { .. } | Unary::Exp2 { .. } => (Resource::Special, rates.exponential),
+        Unary::Ceil
+        | Unary::Floor
+        | Unary::Sqrt { .. }
+        | Unary::Rsqrt { .. }
+        | Unary::Log
+        | Unary::Log2
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Sinh
+        | Unary::Cosh
+        | Unary::Tanh { .. } => (Resource::Special, rates.special),
     }
 }

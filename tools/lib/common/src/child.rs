@@ -107,7 +107,7 @@ pub fn run_cancellable(
         if stdout.is_err() {
             let _ = child.kill();
         }
-        // A child that nobody waits for stays in the process table.
+        // Without this wait, a child that has ended stays in the process table.
         let status = child.wait()?;
         Ok(Output { status, stdout: stdout?, stderr: stderr.join().unwrap_or_default() })
     })
